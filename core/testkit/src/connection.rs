@@ -1,22 +1,28 @@
 //! One client's session of a protocol in a world, driven as the event loop drives it.
 //!
 //! Relies on [`World`] for the broker and the time. Invariants: a session is given nothing after its end; what it
-//! asks the broker for is handed over after each call; it takes deliveries only when it wants some.
+//! asks the broker for is checked and handed over after each call; it takes deliveries only when it wants some; a session
+//! that never comes to rest fails the test.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tiderace_base::{Close, CloseCode, Now, ShardId, Span};
 use tiderace_wire::{
-    CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Commands, Context, Framing, Incoming,
-    Opening, OutQueue, Output, Session, SessionAction,
+    CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Command, Commands, Context, Framing,
+    Incoming, Opening, OutQueue, Output, Session, SessionAction,
 };
 
 use crate::World;
+use crate::commands::CommandCheck;
 
 /// Bytes that a session writes of its own accord in one turn.
 const WRITE_BYTES: usize = 64 << 10;
 /// Turns in which a session that is due may do what it has to: one that is due again at once has a defect.
 const EXPIRE_TURNS: usize = 8;
+/// Replies, deliveries and writes until a session is at rest: one that needs more goes on for ever.
+const STEPS: usize = 100_000;
+/// Turns in which a session may say that it has more to take in and takes nothing.
+const IDLE_TURNS: usize = 8;
 
 /// A client's connection, and the session behind it.
 pub struct Connection {
@@ -26,6 +32,7 @@ pub struct Connection {
     queue: OutQueue,
     /// What the session has not taken in.
     input: Vec<u8>,
+    commands: CommandCheck,
     /// The id by which the session wants to be found, until it is told whether it can be.
     session_id: Option<Box<[u8]>>,
     end: Option<Close>,
@@ -54,7 +61,9 @@ impl Connection {
         let (queue, input) = (OutQueue::new(), Vec::new());
         let session = open(&opening);
         let (session_id, end) = (None, None);
-        let mut connection = Connection { session, client, framing, queue, input, session_id, end };
+        let commands = CommandCheck::default();
+        let mut connection =
+            Connection { session, client, framing, queue, input, commands, session_id, end };
         connection.call(world, |session, now, context| session.begin(now, context));
         connection.run(world);
         connection
@@ -63,7 +72,7 @@ impl Connection {
     /// Bytes of a stream have come.
     ///
     /// # Panics
-    /// When the session takes in more than there is.
+    /// When the session takes in more than there is, asks for what it may not, or never comes to rest.
     pub fn receive(&mut self, world: &mut World, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.take_in(world);
@@ -73,9 +82,10 @@ impl Connection {
     /// A message has come, which the session may take in in several turns.
     ///
     /// # Panics
-    /// When the session takes in more than there is.
+    /// When the session takes in more than there is, asks for what it may not, or never comes to rest.
     pub fn message(&mut self, world: &mut World, text: bool, bytes: &[u8]) {
         let mut rest = bytes;
+        let mut idle = 0;
         loop {
             let mut taken = rest.len();
             self.call(world, |session, now, context| {
@@ -88,6 +98,8 @@ impl Connection {
             if rest.is_empty() || self.end.is_some() {
                 return;
             }
+            idle = if taken == 0 { idle + 1 } else { 0 };
+            assert!(idle < IDLE_TURNS, "a message is not taken in: {} bytes are left", rest.len());
         }
     }
 
@@ -109,15 +121,27 @@ impl Connection {
     }
 
     /// Gives the session its replies and deliveries until nothing moves any more.
+    ///
+    /// # Panics
+    /// When the session asks for what it may not, or never comes to rest.
     pub fn run(&mut self, world: &mut World) {
+        let mut steps = 0;
+        let mut step = || {
+            steps += 1;
+            assert!(steps < STEPS, "the session does not come to rest in {STEPS} steps");
+            true
+        };
         loop {
             let mut moved = false;
             if let Some(id) = self.session_id.take() {
-                moved = true;
+                moved = step();
                 self.decide(world, &id);
             }
             while let Some(reply) = world.reply(self.client) {
-                moved = true;
+                moved = step();
+                if self.end.is_none() {
+                    self.commands.reply(&reply);
+                }
                 self.call(world, |session, now, context| session.reply(now, reply, context));
             }
             if let Some(close) = world.closed(self.client) {
@@ -129,14 +153,14 @@ impl Connection {
             while self.session.wants_deliveries()
                 && let Some(pending) = world.next(self.client)
             {
-                moved = true;
+                moved = step();
                 let mut output = Output { framing: self.framing, queue: &mut self.queue };
                 self.session.deliver(world.now(), &pending.delivery(), &mut output);
             }
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.flush(world.now(), &mut output);
             if self.session.wants_write() {
-                moved |= self.session.poll_write(WRITE_BYTES, &mut output);
+                moved |= self.session.poll_write(WRITE_BYTES, &mut output) && step();
             }
             if moved && !self.input.is_empty() {
                 self.take_in(world);
@@ -164,6 +188,7 @@ impl Connection {
 
     /// Lets the session take in what has come, in as many turns as it wants.
     fn take_in(&mut self, world: &mut World) {
+        let mut idle = 0;
         loop {
             let input = std::mem::take(&mut self.input);
             let (mut consumed, mut yields) = (0, false);
@@ -176,6 +201,8 @@ impl Connection {
             if !yields || self.end.is_some() {
                 return;
             }
+            idle = if consumed == 0 { idle + 1 } else { 0 };
+            assert!(idle < IDLE_TURNS, "{} bytes are not taken in", self.input.len());
         }
     }
 
@@ -213,6 +240,13 @@ impl Connection {
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);
             self.end = Some(close);
+        }
+        let asked: Vec<Command> = commands.drain().collect();
+        for command in asked {
+            if let Err(reason) = self.commands.command(&command) {
+                panic!("{reason}: {command:?}");
+            }
+            commands.push(command);
         }
         world.handle(self.client, &mut commands);
         if self.end.is_some() {

@@ -5,7 +5,9 @@
 //! messages between shards are delivered in order, before a call returns; a client takes deliveries only
 //! after the broker has said that there are some, as the event loop does.
 
+mod commands;
 mod connection;
+mod neighbours;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +17,10 @@ use tiderace_broker::{Broker, BrokerOptions, Effects, Envelope, Pending, Princip
 use tiderace_wire::{Commands, Credentials, Reply, TemporaryName};
 
 pub use connection::Connection;
+pub use neighbours::Neighbours;
+
+/// Rounds of mail and work until the shards of a world are at rest: a world that needs more goes on for ever.
+const ROUNDS: usize = 1_000_000;
 
 /// Decides whether credentials are those of somebody.
 pub type Verify = fn(&Credentials) -> Result<Principal, Close>;
@@ -151,7 +157,8 @@ impl World {
     /// Passes on what a shard wants done, until no shard wants anything.
     fn settle(&mut self, shard: usize) {
         self.absorb(shard);
-        loop {
+        for round in 0.. {
+            assert!(round < ROUNDS, "the shards do not come to rest in {ROUNDS} rounds");
             if let Some(message) = self.messages.pop_front() {
                 let to = message.to.shard.index();
                 self.shards[to].receive(self.now, message, &mut self.effects);

@@ -5,15 +5,12 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, Time};
-use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_native::codec::{
     self, Auth, ClientMessage, Hello, Messages, Publish, QueuedEntries, ServerMessage,
     SubscribeMessage, Updates, flag, subscribe,
 };
 use tiderace_native::{NativeOptions, protocol};
-use tiderace_testkit::{Connection, World};
-use tiderace_topics::Pattern;
+use tiderace_testkit::Neighbours;
 use tiderace_wire::{Framing, Kind, MessageFraming};
 
 /// Messages of a client.
@@ -69,39 +66,19 @@ pub fn session(data: &[u8]) {
         ..NativeOptions::default()
     };
     let native = protocol(Arc::new(options), [].into());
-    let mut world = world();
     let framing = Framing::Messages(&MESSAGES);
-    let mut other = Connection::open(&mut world, 1, framing, |opening| (native.open)(opening));
-    for message in helpful() {
-        let mut bytes = Vec::new();
-        message.write(&mut bytes);
-        other.message(&mut world, false, &bytes);
-    }
-    assert!(other.session().is_established(), "{:?}", other.end());
-    let mut client = Connection::open(&mut world, 0, framing, |opening| (native.open)(opening));
+    let mut clients = Neighbours::open(framing, |opening| (native.open)(opening));
+    clients.prepare(|other, world| {
+        for message in helpful() {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            other.message(world, false, &bytes);
+        }
+    });
     for part in bytes.chunks(usize::from(*piece).max(1)) {
-        client.message(&mut world, false, part);
-        other.run(&mut world);
-        client.run(&mut world);
-        assert!(client.session().deadline() > Time::ZERO);
-        check(&client.take_output());
-        check(&other.take_output());
+        clients.act(|client, world| client.message(world, false, part));
+        clients.take_outputs().iter().for_each(|bytes| check(bytes));
     }
-    assert_eq!(other.end(), None, "what one client sends ends no other session");
-}
-
-/// Two shards; what begins with `b` or `refused` nobody may touch.
-fn world() -> World {
-    let rule = |allow, paths: &[&str]| Rule {
-        allow,
-        actions: Action::ALL.iter().map(|(_, action)| *action).collect(),
-        who: vec![Who::All],
-        paths: paths.iter().map(|path| Pattern::parse(path).unwrap()).collect(),
-        kind: None,
-    };
-    let rules = Rules::new(vec![rule(true, &[]), rule(false, &["b", "b/**", "refused/**"])]);
-    let options = BrokerOptions { shards: 2, rules, ..BrokerOptions::default() };
-    World::new(Now::default(), options, None)
 }
 
 /// What the other client says: it is there, its values are, and it serves and listens.

@@ -4,15 +4,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, Span, Time};
-use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
+use tiderace_base::Span;
 use tiderace_rsocket::frame::{
     Body, Frame, Interaction, PREFIX_BYTES, Payload, Request, Setup, Split, VERSION, split,
 };
 use tiderace_rsocket::metadata::{Mime, write_entry, write_tag};
 use tiderace_rsocket::{EchoOptions, RSocketOptions, protocol};
-use tiderace_testkit::{Connection, World};
-use tiderace_topics::Pattern;
+use tiderace_testkit::Neighbours;
 use tiderace_wire::Framing;
 
 const FRAMES_BYTES_MAX: usize = 1 << 20;
@@ -37,15 +35,9 @@ pub fn session(data: &[u8]) {
         ..RSocketOptions::default()
     };
     let registered = protocol(Arc::new(options), [].into());
-    let mut world = world();
-    let open = |world: &mut World, shard| {
-        Connection::open(world, shard, Framing::Stream, |opening| (registered.open)(opening))
-    };
-    let mut other = open(&mut world, 1);
-    other.receive(&mut world, &helpful());
-    check(&mut other);
-    assert!(other.session().is_established(), "{:?}", other.end());
-    let mut client = open(&mut world, 0);
+    let mut clients = Neighbours::open(Framing::Stream, |opening| (registered.open)(opening));
+    clients.prepare(|other, world| other.receive(world, &helpful()));
+    check(&mut clients);
     if !has(4) {
         let setup = Setup {
             token: has(8).then_some(&b"0123456789abcdef"[..]),
@@ -59,30 +51,13 @@ pub fn session(data: &[u8]) {
         };
         let mut first = Vec::new();
         Frame::connection(Body::Setup(setup)).write(Framing::Stream, &mut first);
-        client.receive(&mut world, &first);
+        clients.act(|client, world| client.receive(world, &first));
     }
     for part in bytes.chunks(usize::from(*piece).max(1)) {
-        client.receive(&mut world, part);
-        other.run(&mut world);
-        client.wait(&mut world, Span::from_millis(400));
-        check(&mut client);
-        check(&mut other);
+        clients.act(|client, world| client.receive(world, part));
+        clients.wait(Span::from_millis(400));
+        check(&mut clients);
     }
-    assert_eq!(other.end(), None, "what one client sends ends no other session");
-}
-
-/// Two shards; what begins with `b` or `refused` nobody may touch.
-fn world() -> World {
-    let rule = |allow, paths: &[&str]| Rule {
-        allow,
-        actions: Action::ALL.iter().map(|(_, action)| *action).collect(),
-        who: vec![Who::All],
-        paths: paths.iter().map(|path| Pattern::parse(path).unwrap()).collect(),
-        kind: None,
-    };
-    let rules = Rules::new(vec![rule(true, &[]), rule(false, &["b", "b/**", "refused/**"])]);
-    let options = BrokerOptions { shards: 2, rules, ..BrokerOptions::default() };
-    World::new(Now::default(), options, None)
 }
 
 fn setup(interval_ms: u32) -> Setup<'static> {
@@ -122,17 +97,16 @@ fn helpful() -> Vec<u8> {
     bytes
 }
 
-/// All that was said can be read, and nothing is kept without end.
-fn check(connection: &mut Connection) {
-    let bytes = connection.take_output();
-    let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let Ok(Split::Frame(frame)) = split(rest, FRAMES_BYTES_MAX) else {
-            panic!("half a frame was said")
-        };
-        Frame::read(frame).unwrap();
-        rest = &rest[PREFIX_BYTES + frame.len()..];
+/// All that was said can be read.
+fn check(clients: &mut Neighbours) {
+    for bytes in clients.take_outputs() {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let Ok(Split::Frame(frame)) = split(rest, FRAMES_BYTES_MAX) else {
+                panic!("half a frame was said")
+            };
+            Frame::read(frame).unwrap();
+            rest = &rest[PREFIX_BYTES + frame.len()..];
+        }
     }
-    assert!(connection.session().kept_bytes() < FRAMES_BYTES_MAX);
-    assert!(connection.session().deadline() > Time::ZERO);
 }

@@ -39,7 +39,7 @@ const ROWS: &[Row] = &[
         ],
     ),
     // For tests alone: nothing imports it but as a dev-dependency.
-    row("core/testkit", &["core/base", "core/broker", "core/wire"]),
+    row("core/testkit", &["core/base", "core/broker", "core/topics", "core/wire"]),
     row("transports/*", &["core/base", "core/wire"]),
     row(
         "protocols/*",
