@@ -51,8 +51,9 @@ fn expression() -> impl Strategy<Value = String> {
             inner.clone().prop_map(|inner| format!("(({inner}) matches \"[a-c]+|x.*\")")),
             proptest::collection::vec(inner.clone(), 0..4)
                 .prop_map(|inner| format!("[{}]", inner.join(", "))),
+            // No literal above has a capital: a name in brackets that is the same as another is refused.
             (inner.clone(), inner.clone())
-                .prop_map(|(name, inner)| format!("{{a: {inner}, \"b c\": 1, [{name}]: {inner}}}")),
+                .prop_map(|(name, inner)| format!("{{A: {inner}, \"B c\": 1, [{name}]: {inner}}}")),
             (inner.clone(), inner.clone(), inner.clone())
                 .prop_map(|(test, then, other)| format!("(if {test} then {then} else {other})")),
             (proptest::sample::select(&ONE[..]), inner.clone())
