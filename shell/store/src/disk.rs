@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::lock::Lock;
 use crate::watch::Watch;
@@ -114,11 +115,6 @@ pub struct Directory {
 }
 
 impl Directory {
-    #[cfg(test)]
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
     /// Opens the directory, making it if it does not exist, and locks it.
     ///
     /// # Errors
@@ -184,7 +180,7 @@ impl Disk for Directory {
     }
 
     fn verify(&mut self) -> io::Result<()> {
-        self.watch.verify(&self.path)
+        self.watch.verify(&self.path, SystemTime::now)
     }
 }
 

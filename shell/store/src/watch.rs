@@ -56,11 +56,15 @@ impl Watch {
         self.files.remove(name);
     }
 
-    /// Looks whether all is as it was.
+    /// Looks whether all is as it was. The clock is asked only when names were looked at.
     ///
     /// # Errors
     /// What was removed or replaced.
-    pub(crate) fn verify(&mut self, path: &Path) -> io::Result<()> {
+    pub(crate) fn verify(
+        &mut self,
+        path: &Path,
+        clock: impl FnOnce() -> SystemTime,
+    ) -> io::Result<()> {
         let shown = path.display();
         let found = fs::metadata(path).map_err(|error| gone(&shown, &error))?;
         if identity(&found) != self.directory {
@@ -82,7 +86,8 @@ impl Watch {
             }
         }
         // Two changes within one step of the file system's clock have the same time.
-        let is_settled = changed.elapsed().map_or(true, |age| age > clock_step(&found));
+        let age = clock().duration_since(changed);
+        let is_settled = age.map_or(true, |age| age > clock_step(&found));
         self.looked = is_settled.then_some(changed);
         Ok(())
     }
@@ -112,29 +117,38 @@ fn replaced(what: &dyn std::fmt::Display) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Directory, Disk};
+    use crate::lock::Lock;
 
     #[test]
     fn names_are_looked_at_only_when_some_have_changed() {
         let path = std::env::temp_dir().join(format!("tiderace-watch-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
-        let mut disk = Directory::open(&path).unwrap();
-        let file = disk.create("0000000001.log").unwrap();
-        // As if it was long ago.
-        let past = SystemTime::now() - Duration::from_secs(60);
-        File::open(&path).unwrap().set_modified(past).unwrap();
-        for _ in 0..100 {
-            disk.verify().unwrap();
+        fs::create_dir_all(&path).unwrap();
+        let (names, lock) = (File::open(&path).unwrap(), Lock::exclusive(&path).unwrap());
+        let mut watch = Watch::begin(&names, lock.file()).unwrap();
+        let file = File::create(path.join("0000000001.log")).unwrap();
+        watch.add("0000000001.log", &file).unwrap();
+        let changed = names.metadata().unwrap().modified().unwrap();
+        // The time since is the test's, however late this thread is.
+        let mut verify = |millis| {
+            let result = watch.verify(&path, || changed + Duration::from_millis(millis));
+            (result, watch.looks)
+        };
+        for looks in 1..=3 {
+            let (result, looked) = verify(1);
+            result.unwrap();
+            assert_eq!(looked, looks, "a change of just now may hide another one");
         }
-        assert_eq!(disk.watch().looks, 1);
-        fs::write(path.join("b"), "").unwrap();
-        disk.verify().unwrap();
-        disk.verify().unwrap();
-        assert!(disk.watch().looks >= 3, "a change of just now may hide another one");
+        for _ in 0..100 {
+            let (result, looked) = verify(3_000);
+            result.unwrap();
+            assert_eq!(looked, 4, "nothing has changed for long");
+        }
         fs::remove_file(path.join("0000000001.log")).unwrap();
-        let error = disk.verify().unwrap_err().to_string();
+        // As if it was later: two changes of one step of the clock have the same time.
+        names.set_modified(changed + Duration::from_secs(1)).unwrap();
+        let error = verify(4_000).0.unwrap_err().to_string();
         assert!(error.contains("0000000001.log was removed"), "{error}");
-        drop(file);
         fs::remove_dir_all(&path).unwrap();
     }
 }
