@@ -1,10 +1,11 @@
 //! The real program as a server, for tests that talk to it over sockets.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// A server that is killed when the test ends.
@@ -16,10 +17,10 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it with a configuration, to which its address is added.
     pub(crate) fn start(directory: &Path, config: &str) -> Server {
-        // Free now; nobody else asks for it in the moment until the server does.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let file = directory.join(format!("tiderace-{}.toml", address.port()));
-        let text = format!("[server]\nlisten = [\"{address}\"]\nshards = 2\n{config}");
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let file = directory.join(format!("tiderace-{number}.toml"));
+        let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{config}");
         std::fs::write(&file, text).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_tiderace"))
             .arg("serve")
@@ -30,12 +31,7 @@ impl Server {
             .spawn()
             .unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
-        let started = log.by_ref().map_while(Result::ok).any(|line| {
-            said.push_str(&line);
-            line.contains("server-started")
-        });
-        assert!(started, "the server has ended instead of starting: {said}");
+        let address = listening(&mut log);
         // What else it says must not fill the pipe.
         thread::spawn(move || log.for_each(drop));
         Server { child, address }
@@ -53,6 +49,34 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a server is given as its address: the system chooses the port. One that is looked for and then given up may be
+/// another's before the server asks for it.
+pub(crate) const FREE: &str = "127.0.0.1:0";
+
+/// Reads the log up to where the server has started; the address that it listens on.
+pub(crate) fn listening(log: &mut impl Iterator<Item = io::Result<String>>) -> SocketAddr {
+    let mut said = String::new();
+    let mut address = None;
+    for line in log.map_while(Result::ok) {
+        if line.contains(r#""event":"listening""#) {
+            let (_, rest) = line.split_once(r#""address":""#).expect(&line);
+            address = rest.split('"').next().map(|text| text.parse().expect(&line));
+        }
+        said.push_str(&line);
+        if line.contains("server-started") {
+            return address.expect(&said);
+        }
+    }
+    panic!("the server has ended instead of starting: {said}")
+}
+
+/// Reads what development mode prints up to the address that it listens on.
+pub(crate) fn announced(output: &mut impl Iterator<Item = io::Result<String>>) -> SocketAddr {
+    let mut lines = output.map_while(Result::ok);
+    let address = lines.find_map(|line| line.split_whitespace().next()?.parse().ok());
+    address.expect("the server says where it listens")
 }
 
 /// A directory that goes with the test.
