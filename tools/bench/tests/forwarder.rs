@@ -1,6 +1,7 @@
 //! Whole cells against the copying forwarder, in this process.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -79,9 +80,10 @@ fn outstanding_deliveries_are_bounded() {
 
 #[test]
 fn nobody_listening_is_explained() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // The near end of a connection: nobody listens at its port, and nobody else is given it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let address = taken.local_addr().unwrap();
     let target = Target::local("nobody", address, std::process::id());
     let error = cell::run(&target, &short(), &ProgressBar::hidden()).unwrap_err();
     assert!(error.to_string().contains("is the server running?"), "{error}");

@@ -1,7 +1,7 @@
 //! The client against scripted servers on the loopback interface.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
 use serde_json::json;
@@ -304,8 +304,10 @@ fn other_servers_are_recognised() {
 
 #[test]
 fn a_port_nobody_listens_on_says_what_to_do() {
-    // Bound and dropped: nobody listens there now.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // The near end of a connection: nobody listens at its port, and nobody else is given it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let error = connect(port, &NOBODY).unwrap_err().to_string();
     assert!(error.starts_with(&format!("127.0.0.1:{port} does not answer: ")), "{error}");
     assert!(
