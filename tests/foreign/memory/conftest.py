@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "raw"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "raw")]
+from ports import free_ports  # noqa: E402
 
 BINARY = os.environ["TIDERACE_BINARY"]
 MIB = 2**20
@@ -23,12 +24,6 @@ BUDGET = 128 * MIB
 ABOVE = 128 * MIB
 """What the server may take besides."""
 ADDRESS_SPACE = 1024 * MIB
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 ANONYMOUS = """
@@ -44,7 +39,7 @@ principals = ["anonymous"]
 
 class Server:
     def __init__(self, more=""):
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self.folder = tempfile.TemporaryDirectory()
         config = Path(self.folder.name) / "tiderace.toml"
         config.write_text((HERE / "tiderace.toml").read_text() + more)

@@ -27,6 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from wire import Client, address
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from ports import free_ports  # noqa: E402
+
 BYTES_MAX = 1_000_000
 """What one case may send, in all and over all its sessions."""
 TURN_UNITS_MAX = 10 * 2**20
@@ -128,9 +131,7 @@ class Server:
         self.folder = tempfile.TemporaryDirectory()
         path = pathlib.Path(self.folder.name) / "tiderace.toml"
         path.write_text(config)
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
+        [port] = free_ports(1)
         self.log = open(pathlib.Path(self.folder.name) / "server.log", "wb")
         command = [os.environ["TIDERACE_BINARY"], "serve", "--config", str(path), "--listen", f"127.0.0.1:{port}"]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)

@@ -5,11 +5,15 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from ports import free_ports  # noqa: E402
 
 WAIT = float(os.environ.get("TIDERACE_WAIT", "10"))
 BINARY = os.environ["TIDERACE_BINARY"]
@@ -80,18 +84,12 @@ class Authority:
         return pem, key
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Server:
     """A running server."""
 
     def __init__(self, folder, authority, more=""):
         self.authority = authority
-        self.either, self.only, self.off = (free_port() for _ in range(3))
+        self.either, self.only, self.off = free_ports(3)
         ports = {"either": self.either, "only": self.only, "off": self.off}
         configuration = folder / "tiderace.toml"
         configuration.write_text(CONFIGURATION.format(folder=folder, more=more, **ports))
