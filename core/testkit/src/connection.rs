@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tiderace_base::{Close, CloseCode, Now, ShardId, Span};
 use tiderace_wire::{
-    CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Command, Commands, Context, Framing,
-    Incoming, Opening, OutQueue, Output, Session, SessionAction,
+    Answer, CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Command, Commands, Context,
+    Framing, Incoming, Opening, OutQueue, Output, Request, Response, Session, SessionAction,
 };
 
 use crate::World;
@@ -35,6 +35,12 @@ pub struct Connection {
     commands: CommandCheck,
     /// The id by which the session wants to be found, until it is told whether it can be.
     session_id: Option<Box<[u8]>>,
+    /// Answers to requests by HTTP that have not been taken out.
+    responses: Vec<Response>,
+    /// Whether a request waits for its answer.
+    is_asked: bool,
+    /// Whether what it sends follows the head of an answer.
+    is_stream: bool,
     end: Option<Close>,
 }
 
@@ -62,8 +68,20 @@ impl Connection {
         let session = open(&opening);
         let (session_id, end) = (None, None);
         let commands = CommandCheck::default();
-        let mut connection =
-            Connection { session, client, framing, queue, input, commands, session_id, end };
+        let (responses, is_asked, is_stream) = (Vec::new(), false, false);
+        let mut connection = Connection {
+            session,
+            client,
+            framing,
+            queue,
+            input,
+            commands,
+            session_id,
+            responses,
+            is_asked,
+            is_stream,
+            end,
+        };
         connection.call(world, |session, now, context| session.begin(now, context));
         connection.run(world);
         connection
@@ -101,6 +119,38 @@ impl Connection {
             idle = if taken == 0 { idle + 1 } else { 0 };
             assert!(idle < IDLE_TURNS, "a message is not taken in: {} bytes are left", rest.len());
         }
+    }
+
+    /// A request by HTTP has come.
+    ///
+    /// # Panics
+    /// When the session asks for what it may not, or never comes to rest.
+    pub fn request(&mut self, world: &mut World, request: &Request<'_>) {
+        let mut answer = None;
+        self.call(world, |session, now, context| {
+            answer = Some(session.request(now, request, context)?);
+            Ok(())
+        });
+        match answer {
+            Some(Answer::Respond(response)) => self.responses.push(response),
+            Some(Answer::Stream(response)) => {
+                self.is_stream = true;
+                self.responses.push(response);
+            }
+            Some(Answer::Hold(_) | Answer::Later) => self.is_asked = true,
+            None => {}
+        }
+        self.run(world);
+    }
+
+    /// Whether what the session sends follows the head of an answer.
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// The answers to requests since the last call.
+    pub fn take_responses(&mut self) -> Vec<Response> {
+        std::mem::take(&mut self.responses)
     }
 
     /// Time passes, and what is due in the world and in the session is done.
@@ -159,6 +209,12 @@ impl Connection {
             }
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.flush(world.now(), &mut output);
+            if self.is_asked
+                && let Some(response) = self.session.answer(world.now())
+            {
+                self.is_asked = false;
+                self.responses.push(response);
+            }
             if self.session.wants_write() {
                 moved |= self.session.poll_write(WRITE_BYTES, &mut output) && step();
             }
@@ -169,6 +225,11 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// The server ends the session, if it has not ended.
+    pub fn shut_down(&mut self, world: &mut World) {
+        self.call(world, |_, _, _| Err(CloseCode::ShuttingDown.into()));
     }
 
     /// What the session has said since the last call, framing included.
@@ -231,11 +292,20 @@ impl Connection {
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, now, &mut context);
         self.end = context.actions.take_finish();
-        let session_id = context.actions.drain().find_map(|action| match action {
-            SessionAction::ClientSessionId(id) => Some(id),
-            _ => None,
-        });
-        self.session_id = session_id.or(self.session_id.take());
+        for action in context.actions.drain() {
+            match action {
+                SessionAction::ClientSessionId(id) => self.session_id = Some(id),
+                SessionAction::Respond(response) => {
+                    self.is_asked = false;
+                    self.responses.push(response);
+                }
+                SessionAction::RespondWithStream(response) => {
+                    (self.is_asked, self.is_stream) = (false, true);
+                    self.responses.push(response);
+                }
+                _ => {}
+            }
+        }
         if let Err(close) = result {
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);

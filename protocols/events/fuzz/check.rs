@@ -5,13 +5,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::{CloseCode, Now, Span, Time};
+use tiderace_base::{CloseCode, Now, Span};
+use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_events::{EventsOptions, decode_form, decode_path, protocol};
-use tiderace_wire::{
-    Answer, Command, Commands, Confirm, Context, Delivery, Destination, Flags, Framing, Kind, Meta,
-    Opening, OperationResult, OutQueue, Output, Reply, Request, Response, Route, Run,
-    SessionAction, SharedRun, SubscriptionKey,
-};
+use tiderace_testkit::{Connection, World};
+use tiderace_wire::{Framing, Opening, Request, Response, Route};
 
 /// What is decoded and encoded again is decoded as the same.
 pub fn uri(data: &[u8]) {
@@ -66,107 +64,51 @@ fn play(request: &Request<'_>, refuses: bool) {
         Some(Route::Respond(response)) => return check(&response),
         Some(_) => {}
     }
-    let opening = Opening {
-        request: Some(request),
-        ..Opening::new(Framing::Stream, request.peer, Now::default())
+    let (mut world, peer) = (world(refuses), request.peer);
+    let open = |world: &mut World, request: &Request<'_>| {
+        Connection::open(world, 0, Framing::Stream, |opening| {
+            (events.open)(&Opening { request: Some(request), ..*opening })
+        })
     };
-    let mut session = (events.open)(&opening);
-    let mut commands = Commands::new();
-    let mut queue = OutQueue::new();
-    let mut answers = 0;
-    let mut streams = false;
-    let mut now = Now::default();
-    let mut context =
-        Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
-    let answer = session.request(now, request, &mut context).expect("the first request is taken");
-    if let Answer::Respond(response) = answer {
-        assert!(context.is_finished());
-        return check(&response);
-    }
-    let mut replies = vec![Reply::LoggedIn { name: "ann".into(), anonymous: false }];
-    while let Some(reply) = replies.pop() {
-        for command in commands.drain() {
-            assert!(matches!(command, Command::Login(_)), "nothing precedes the login");
-        }
-        let mut context =
-            Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
-        let began = matches!(reply, Reply::LoggedIn { .. });
-        session.reply(now, reply, &mut context).expect("replies end no session");
-        let is_over = context.is_finished();
-        for action in context.actions.iter() {
-            match action {
-                SessionAction::Respond(response) => {
-                    check(response);
-                    answers += 1;
-                }
-                SessionAction::RespondWithStream(response) => {
-                    check(response);
-                    answers += 1;
-                    // HEAD gets the head of a stream, and that is its end.
-                    streams |= !is_over;
-                }
-                _ => {}
-            }
-        }
-        if began {
-            replies.extend(commands.drain().filter_map(|command| answered(&command, refuses)));
-        }
-    }
-    let run = delivered();
-    let delivery = Delivery {
-        key: SubscriptionKey(0),
-        run: &run,
-        from: 0,
-        to: run.run().len(),
-        redeliveries: 0,
-        reached: 9,
-        exchange: None,
+    let update = |world: &mut World, value: &[u8]| {
+        let (method, path, query) = ("PUT", "/topics/a", None);
+        let put = Request { method, path, query, fields: &[], body: value, peer };
+        let mut other = open(world, &put);
+        other.request(world, &put);
+        let answers: Vec<u16> =
+            other.take_responses().iter().map(|response| response.status).collect();
+        let expected = if refuses { 401..500 } else { 200..300 };
+        assert!(matches!(answers[..], [status] if expected.contains(&status)), "{answers:?}");
     };
-    let mut output = Output { framing: Framing::Stream, queue: &mut queue };
-    session.deliver(now, &delivery, &mut output);
-    session.flush(now, &mut output);
-    if let Some(response) = session.answer(now) {
-        check(&response);
-        answers += 1;
-    }
-    now.time = Time::ZERO + Span::from_secs(100_000);
-    let mut context =
-        Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
-    session.expire(now, &mut context).expect("time ends no session in disorder");
-    answers += usize::from(context.actions.take_response().is_some());
-    assert_eq!(answers, 1, "one answer");
-    session.goodbye(
-        &CloseCode::ShuttingDown.into(),
-        &mut Output { framing: Framing::Stream, queue: &mut queue },
-    );
-    assert_eq!(queue.is_empty(), !streams, "only streams write");
+    update(&mut world, b"x\ny");
+    let mut client = open(&mut world, request);
+    client.request(&mut world, request);
+    // HEAD gets the head of a stream, and that is its end.
+    let streams = client.is_stream() && client.end().is_none();
+    update(&mut world, b"z");
+    client.run(&mut world);
+    let mut answers = client.take_responses();
+    client.wait(&mut world, Span::from_secs(100_000));
+    answers.extend(client.take_responses());
+    assert_eq!(answers.len(), 1, "one answer");
+    answers.iter().for_each(check);
+    let in_order = client.end().is_none_or(|close| close.code == CloseCode::Done);
+    assert!(in_order, "neither answers nor time end a session in disorder: {:?}", client.end());
+    client.shut_down(&mut world);
+    assert_eq!(client.take_output().is_empty(), !streams, "only streams write");
 }
 
-/// The broker's answer to a command.
-fn answered(command: &Command, refuses: bool) -> Option<Reply> {
-    let token = match command {
-        Command::Subscribe(subscribe) => subscribe.confirm?,
-        Command::Publish { confirm, .. } => confirm.as_ref()?.from,
-        Command::Call(_) => return None,
-        Command::Operate { token, .. } if !refuses => {
-            let result = Box::new(OperationResult::Done);
-            return Some(Reply::Operated { token: *token, result });
-        }
-        Command::Operate { token, .. } => *token,
-        other => panic!("{other:?} is not for requests"),
+/// Two shards, in which everybody may do everything, or nothing.
+fn world(refuses: bool) -> World {
+    let rule = Rule {
+        allow: !refuses,
+        actions: Action::ALL.iter().map(|(_, action)| *action).collect(),
+        who: vec![Who::All],
+        paths: Vec::new(),
+        kind: None,
     };
-    Some(if refuses {
-        Reply::Refused { token: Some(token), close: CloseCode::NotAuthorised.into() }
-    } else {
-        Reply::Confirmed(Confirm::one(token))
-    })
-}
-
-fn delivered() -> SharedRun {
-    let path = tiderace_topics::Path::parse("a/b").expect("a path");
-    let destination = Destination { kind: Kind::Topic, path };
-    let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
-    SharedRun::new(Arc::new(Run::single(destination, Time::ZERO, b"k:v\n", b"x\ny", meta)))
+    let rules = Rules::new(vec![rule]);
+    World::new(Now::default(), BrokerOptions { shards: 2, rules, ..BrokerOptions::default() }, None)
 }
 
 /// An answer that can be written: no line breaks in fields, a status that exists.
