@@ -335,6 +335,9 @@ close_codes! {
     610 TooManySigns "too-many-signs" Session Failed 1008 400 false
         "Signs of life, or the like, came more often than they are of use."
         "Send them at the interval that was agreed on.";
+    611 PeerLost "peer-lost" Operation Failed 1013 503 true
+        "The part of the server that was to answer has been lost; whether it did what was asked is not known."
+        "Ask again, if it may be done twice.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";

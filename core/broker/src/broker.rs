@@ -7,6 +7,7 @@
 mod closing;
 mod local;
 mod messages;
+mod peers;
 mod prefetch;
 mod reading;
 mod sides;

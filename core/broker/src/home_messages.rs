@@ -72,7 +72,9 @@ impl HomeSide<'_> {
                 let caller = Address { place: from, key: caller };
                 self.cancel_at_home(&service, caller, effects);
             }
-            ToHome::Released { responder } => self.release_responder(responder, effects),
+            ToHome::Released { responder, caller } => {
+                self.release_responder(responder, caller, effects);
+            }
         }
     }
 }

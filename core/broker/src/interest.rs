@@ -73,7 +73,7 @@ impl HomeSide<'_> {
         let answer =
             interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, ask)));
         if interest.recorded {
-            self.home.count_recorded(pattern, interest.on, now.time);
+            self.home.count_recorded(from, pattern, interest.on, now.time);
         }
         if let Some((request, answer)) = answer {
             self.answer(from, request, answer, effects);

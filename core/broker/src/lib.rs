@@ -56,6 +56,8 @@ mod owners;
 mod ownership;
 mod paging;
 mod pattern_subscribers;
+mod peer_lost;
+mod pending_requests;
 mod places;
 mod pool;
 mod presence;

@@ -17,7 +17,7 @@ use crate::home::locks::LockAnswer;
 use crate::home_side::HomeSide;
 use crate::operator::Operated;
 use crate::operator::Operator;
-use crate::places::key_of;
+use crate::places::{Place, key_of};
 use crate::session_side::SessionSide;
 
 /// Locks and claims of one session.
@@ -38,6 +38,16 @@ impl HomeSide<'_> {
         }
         for answer in self.home.lock(now, operator, (name, timeout), self.memory) {
             self.answer_lock(answer, effects);
+        }
+    }
+
+    /// A place is lost, and the locks of its sessions.
+    pub(crate) fn lose_locks(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        for (name, session) in self.home.locks_of(place) {
+            let (answers, _) = self.home.unlock(now, session, &name, self.memory);
+            for answer in answers {
+                self.answer_lock(answer, effects);
+            }
         }
     }
 
@@ -62,7 +72,7 @@ impl HomeSide<'_> {
         name: &Path,
         effects: &mut Effects,
     ) -> Operated {
-        let (answers, released) = self.home.unlock(now, operator, name, self.memory);
+        let (answers, released) = self.home.unlock(now, operator.session, name, self.memory);
         for answer in answers {
             self.answer_lock(answer, effects);
         }

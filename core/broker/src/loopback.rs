@@ -18,13 +18,15 @@ use tiderace_wire::Run;
 use crate::effects::Effects;
 use crate::messages::{Body, Envelope, LocalMessage, ToPublisher};
 use crate::operator::{Operated, Operator};
-use crate::places::Place;
+use crate::places::{Place, PlaceSet};
 
 /// Messages of a shard to itself, in order.
 #[derive(Debug)]
 pub(crate) struct Loopback {
     here: Place,
     messages: VecDeque<Body>,
+    /// Places that are gone for good: what is sent there comes back.
+    lost: PlaceSet,
     /// What the home has for subscribers, if it is the first to be handed on, as it is for nearly every
     /// publication: it stands outside the list, which costs each of them more than all else here.
     fanout: Option<(Key, Arc<Run>)>,
@@ -38,6 +40,7 @@ impl Loopback {
         Loopback {
             here: Place::here(shard),
             messages: VecDeque::new(),
+            lost: PlaceSet::EMPTY,
             fanout: None,
             local: VecDeque::new(),
         }
@@ -49,9 +52,27 @@ impl Loopback {
         let body = body.into();
         if to == self.here {
             self.messages.push_back(body);
+        } else if self.lost.contains(to) {
+            let message = Envelope { from: self.here, to, body };
+            self.messages.push_back(Body::Undelivered(Box::new(message)));
         } else {
             effects.messages.push(Envelope { from: self.here, to, body });
         }
+    }
+
+    /// A place is lost: what is sent there from now on comes back to its sender. Whether it was there until now.
+    pub(crate) fn lose(&mut self, place: Place) -> bool {
+        place != self.here && self.lost.insert(place)
+    }
+
+    /// The places that are lost.
+    pub(crate) fn lost(&self) -> PlaceSet {
+        self.lost
+    }
+
+    /// Whether a place is lost.
+    pub(crate) fn is_lost(&self, place: Place) -> bool {
+        self.lost.contains(place)
     }
 
     /// Whether a message for this shard may be handed on directly: none was sent before it that waits.

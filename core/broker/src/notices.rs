@@ -83,7 +83,7 @@ impl SessionSide<'_> {
     fn homes_of(&self, pattern: &Pattern) -> PlaceSet {
         match pattern.as_path() {
             Some(path) => PlaceSet::of(self.options.home_of(&path)),
-            None => PlaceSet::all(self.options.shards),
+            None => self.homes(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::fetch::merge_pages;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToHome};
 use crate::operator::{Done, Operated, Operator};
-use crate::places::{Place, PlaceSet, REGISTRAR};
+use crate::places::{Place, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
@@ -110,14 +110,14 @@ impl SessionSide<'_> {
 
     /// Asks every home.
     fn scatter(&mut self, operator: &Operator, operation: Operation, effects: &mut Effects) {
-        let shards = self.options.shards;
+        let homes = self.homes();
         let (limit, depth) = match &operation {
             Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
             Operation::Sessions { limit } => (*limit as usize, 0),
             _ => (0, 0),
         };
         let gather = ScatterGather {
-            left: shards,
+            waiting: homes,
             limit,
             depth,
             pages: Vec::new(),
@@ -126,14 +126,17 @@ impl SessionSide<'_> {
             refused: None,
         };
         self.sessions.begin_gather(operator.session, operator.token, gather);
-        for home in PlaceSet::all(shards).iter() {
-            self.send_operation(home, operator.clone(), operation.clone(), effects);
+        for home in homes.iter() {
+            let (operator, operation) = (Box::new(operator.clone()), Box::new(operation.clone()));
+            // Which homes have yet to answer is known without a pending request for each.
+            self.loopback.send(home, ToHome::Operate { operator, operation }, effects);
         }
     }
 
     /// On the session's shard: an answer has come.
     pub(crate) fn operated(
         &mut self,
+        from: Place,
         session: SessionId,
         token: Token,
         result: Operated,
@@ -144,7 +147,7 @@ impl SessionSide<'_> {
             self.note_will(session, token, &result);
             return self.reply_operated(session, token, result, effects);
         };
-        gather.left -= 1;
+        gather.waiting.remove(from);
         match result {
             Ok(OperationResult::Page(page)) => gather.pages.push(*page),
             Ok(OperationResult::Removed { topics }) => gather.removed += topics,
@@ -158,7 +161,7 @@ impl SessionSide<'_> {
             }
             Err(_) => {}
         }
-        if gather.left > 0 {
+        if !gather.waiting.is_empty() {
             return;
         }
         let Some(gathered) = self.sessions.end_gather(session, token) else { return };

@@ -53,6 +53,16 @@ impl OwnerRequests {
         self.pending.insert(of, PendingSubscribe { subscribe, epoch, refused, close });
     }
 
+    /// The subscriptions for which the home of a topic is asked that is meant.
+    pub(crate) fn asking(
+        &self,
+        is_meant: impl Fn(&Path) -> bool,
+    ) -> Vec<(SessionId, SubscriptionKey)> {
+        let asked = self.pending.iter();
+        let asked = asked.filter(|(_, pending)| pending.refused.last().is_some_and(&is_meant));
+        asked.map(|(of, _)| *of).collect()
+    }
+
     /// Whether a subscription of that key waits for an answer.
     pub(crate) fn asks(&self, session: SessionId, key: SubscriptionKey) -> bool {
         !self.pending.is_empty() && self.pending.contains_key(&(session, key))

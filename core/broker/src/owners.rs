@@ -174,6 +174,19 @@ impl SessionSide<'_> {
         }
     }
 
+    /// A home that was asked for the owner does not answer.
+    pub(crate) fn refuse_asked(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        if let Some((subscribe, _)) = self.sessions.owners_mut().end(session, key) {
+            self.refuse_pending(session, &subscribe, close.clone(), effects);
+        }
+    }
+
     /// A subscription that waited for owners does not begin.
     fn refuse_pending(
         &mut self,

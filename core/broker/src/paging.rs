@@ -14,7 +14,7 @@ use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 use crate::delivery::backlog::Pending;
 use crate::effects::Effects;
 use crate::messages::{SnapshotPage, Specs, SubscribeRequestId};
-use crate::places::{Place, key_of};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Paging, Session};
 use crate::session_side::SessionSide;
@@ -56,8 +56,22 @@ impl Session {
     /// Gives up the room for what is not needed any more.
     fn tidy_paging(&mut self) {
         let Some(rare) = &mut self.rare else { return };
-        rare.paging.take_if(|paging| paging.waiting.is_empty() && paging.promised == 0);
+        rare.paging.take_if(|paging| paging.waiting.is_empty() && paging.promised() == 0);
         self.rare.take_if(|rare| rare.is_empty());
+    }
+
+    /// Whether a home may send something for which room was promised.
+    pub(crate) fn is_promised_by(&self, home: Place) -> bool {
+        let paging = self.rare.as_ref().and_then(|rare| rare.paging.as_ref());
+        paging.is_some_and(|paging| paging.is_promised_by(home))
+    }
+
+    /// Whether a page of a home is yet to be asked for, when there is room or credit.
+    pub(crate) fn holds_page(&self, home: Place, request: &SubscribeRequestId) -> bool {
+        let is_meant = |page: &(Place, SubscribeRequestId)| *page == (home, *request);
+        let paging = self.rare.as_ref().and_then(|rare| rare.paging.as_ref());
+        paging.is_some_and(|paging| paging.waiting.iter().any(is_meant))
+            || self.credit(request.key).is_some_and(|credit| credit.holds_page(is_meant))
     }
 
     /// Whether a page may be asked for when there is room.
@@ -92,25 +106,36 @@ impl SessionSide<'_> {
     fn page_room(&self, session: Key) -> usize {
         let Some(record) = self.sessions.get(session) else { return 0 };
         let paging = record.rare.as_ref().and_then(|rare| rare.paging.as_ref());
-        let promised = paging.map_or(0, |paging| paging.promised);
+        let promised = paging.map_or(0, |paging| paging.promised());
         (PAGES * self.page_bytes()).saturating_sub(record.backlog_bytes() + promised)
     }
 
-    /// Room for the first page of each of so many homes.
-    pub(crate) fn promise_first(&mut self, session: SessionId, homes: usize) -> u32 {
+    /// Room for the first page of each of these homes.
+    pub(crate) fn promise_first(&mut self, session: SessionId, homes: PlaceSet) -> u32 {
         let key = key_of(session);
-        let room = (self.page_room(key) / homes.max(1)).min(self.page_bytes());
+        let room = (self.page_room(key) / homes.len().max(1)).min(self.page_bytes());
         if let Some(record) = self.sessions.get_mut(key).filter(|_| room > 0) {
-            record.paging_mut().promised += room * homes;
+            for home in homes.iter() {
+                record.paging_mut().promise(home, room);
+            }
         }
         room as u32
     }
 
     /// What was promised has come.
-    pub(crate) fn redeem(&mut self, session: SessionId, room: u32) {
+    pub(crate) fn redeem(&mut self, session: SessionId, home: Place, room: u32) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         if let Some(paging) = record.rare.as_mut().and_then(|rare| rare.paging.as_mut()) {
-            paging.promised = paging.promised.saturating_sub(room as usize);
+            paging.redeem(home, room as usize);
+        }
+        record.tidy_paging();
+    }
+
+    /// A home will send nothing of what was promised.
+    pub(crate) fn forget_promises(&mut self, session: SessionId, home: Place) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        if let Some(paging) = record.rare.as_mut().and_then(|rare| rare.paging.as_mut()) {
+            paging.redeem(home, usize::MAX);
         }
         record.tidy_paging();
     }
@@ -141,7 +166,7 @@ impl SessionSide<'_> {
                 record.tidy_paging();
                 continue;
             }
-            record.paging_mut().promised += bytes;
+            record.paging_mut().promise(home, bytes);
             self.ask_for_more(home, request, Some(bytes as u32), effects);
         }
     }
@@ -155,7 +180,7 @@ impl SessionSide<'_> {
         page: SnapshotPage,
         effects: &mut Effects,
     ) {
-        self.redeem(request.session, page.room);
+        self.redeem(request.session, from, page.room);
         let SnapshotPage { runs, specs, after, more, early, .. } = page;
         let record = self.sessions.get_mut(key_of(request.session));
         let subscription = record.and_then(|record| record.subscription_mut(request.key));

@@ -86,6 +86,11 @@ impl PlaceSet {
         PlaceSet(self.0 | other.0)
     }
 
+    /// The places of this set that are not in the other.
+    pub(crate) const fn minus(self, other: PlaceSet) -> PlaceSet {
+        PlaceSet(self.0 & !other.0)
+    }
+
     #[inline]
     pub(crate) const fn without(self, place: Place) -> PlaceSet {
         PlaceSet(self.0 & !PlaceSet::of(place).0)

@@ -23,6 +23,9 @@ use crate::present_sessions::CHANGES_PER_TURN;
 use crate::server_topics::{append_member, begin_who, is_unspoken};
 use crate::session_side::SessionSide;
 
+/// Where sessions show.
+const SESSIONS: &str = "$sys/sessions/";
+
 impl SessionSide<'_> {
     /// A session that may show has begun.
     pub(crate) fn note_opened(&mut self, now: Now, key: Key, protocol: &'static str) {
@@ -218,7 +221,16 @@ impl HomeSide<'_> {
 }
 
 fn session_path(session: SessionId) -> Option<Path> {
-    Path::parse(&format!("$sys/sessions/{session}")).ok()
+    Path::parse(&format!("{SESSIONS}{session}")).ok()
+}
+
+/// Whether a topic shows a session of a place.
+pub(crate) fn shows_session_of(path: &Path, place: Place) -> bool {
+    let path = path.as_str();
+    let shows = path.starts_with(SESSIONS) || path.starts_with(PRESENCE);
+    let last = path.rsplit_once('/').map_or("", |(_, last)| last);
+    let shard = last.strip_prefix('s').and_then(|id| id.split_once('-'));
+    shows && shard.is_some_and(|(shard, _)| shard.parse() == Ok(place.shard.0))
 }
 
 /// Where a subscriber shows; nowhere if the path would be too long or too deep.

@@ -3,10 +3,13 @@
 use tiderace_base::Close;
 use tiderace_wire::{Page, SessionEntry};
 
+use crate::places::PlaceSet;
+
 /// Answers of several homes that are awaited.
 #[derive(Debug)]
 pub(crate) struct ScatterGather {
-    pub(crate) left: usize,
+    /// The homes that have not answered.
+    pub(crate) waiting: PlaceSet,
     pub(crate) limit: usize,
     pub(crate) depth: u32,
     pub(crate) pages: Vec<Page>,

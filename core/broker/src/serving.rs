@@ -24,8 +24,18 @@ use crate::places::Place;
 impl HomeSide<'_> {
     /// At a home: somebody calls a service.
     pub(crate) fn call_at_home(&mut self, call: Calling, effects: &mut Effects) {
+        if self.loopback.is_lost(call.caller.place) {
+            return;
+        }
         let mut out = Vec::new();
         self.home.services_mut().call(call, &self.options.services, &mut out);
+        self.take_steps(out, effects);
+    }
+
+    /// At a home: a place is lost, with the callers and responders there.
+    pub(crate) fn lose_services(&mut self, place: Place, effects: &mut Effects) {
+        let mut out = Vec::new();
+        self.home.services_mut().lose(place, &mut out);
         self.take_steps(out, effects);
     }
 
@@ -43,9 +53,14 @@ impl HomeSide<'_> {
     }
 
     /// At a home: an exchange is over.
-    pub(crate) fn release_responder(&mut self, responder: Key, effects: &mut Effects) {
+    pub(crate) fn release_responder(
+        &mut self,
+        responder: Key,
+        caller: Address,
+        effects: &mut Effects,
+    ) {
         let mut out = Vec::new();
-        self.home.services_mut().release(responder, &mut out);
+        self.home.services_mut().release(responder, caller, &mut out);
         self.take_steps(out, effects);
     }
 

@@ -113,8 +113,38 @@ pub(crate) struct Paging {
     pub(crate) waiting: VecDeque<(Place, SubscribeRequestId)>,
     /// How many of them, at most, are of subscriptions that have ended: they are passed over.
     pub(crate) ended: usize,
+    /// Bytes that may still come, by home.
+    promised: Vec<(Place, usize)>,
+}
+
+impl Paging {
+    /// A home may send so many bytes.
+    pub(crate) fn promise(&mut self, home: Place, bytes: usize) {
+        match self.promised.iter_mut().find(|(known, _)| *known == home) {
+            Some((_, promised)) => *promised += bytes,
+            None => self.promised.push((home, bytes)),
+        }
+    }
+
+    /// A home has sent what so many bytes were promised for.
+    pub(crate) fn redeem(&mut self, home: Place, bytes: usize) {
+        let Some(at) = self.promised.iter().position(|(known, _)| *known == home) else { return };
+        let Some((_, promised)) = self.promised.get_mut(at) else { return };
+        *promised = promised.saturating_sub(bytes);
+        if *promised == 0 {
+            self.promised.swap_remove(at);
+        }
+    }
+
+    /// Whether a home may send something.
+    pub(crate) fn is_promised_by(&self, home: Place) -> bool {
+        self.promised.iter().any(|(known, _)| *known == home)
+    }
+
     /// Bytes that may still come.
-    pub(crate) promised: usize,
+    pub(crate) fn promised(&self) -> usize {
+        self.promised.iter().map(|(_, bytes)| bytes).sum()
+    }
 }
 
 /// A will that its topic's home is asked about.

@@ -55,18 +55,24 @@ impl SessionSide<'_> {
     pub(crate) fn on_publisher_message(
         &mut self,
         now: Now,
+        from: Place,
         message: ToPublisher,
         effects: &mut Effects,
     ) {
         match message {
             ToPublisher::Confirmed { session, confirm } => {
+                self.sessions.pending_mut().answered(session, confirm.to);
                 self.reply(session, Reply::Confirmed(confirm), effects);
             }
             ToPublisher::Refused { session, token, close } => {
+                if let Some(token) = token {
+                    self.sessions.pending_mut().answered(session, token);
+                }
                 self.reply(session, Reply::Refused { token, close }, effects);
             }
             ToPublisher::Operated { session, token, result } => {
-                self.operated(session, token, result.map(|result| *result), effects);
+                self.sessions.pending_mut().answered(session, token);
+                self.operated(from, session, token, result.map(|result| *result), effects);
             }
             ToPublisher::Pause { destination, hold } => {
                 self.sessions.pause(now, destination, hold, effects);
@@ -75,7 +81,10 @@ impl SessionSide<'_> {
                 let waits = self.sessions.wait_for(session, destination, effects);
                 self.metrics.publishers_paused += u64::from(waits);
             }
-            ToPublisher::Deferred { session, on } => self.pause_for_work(session, on, effects),
+            ToPublisher::Deferred { session, on } => {
+                self.sessions.pending_mut().note_deferring(session, from, on);
+                self.pause_for_work(session, on, effects);
+            }
         }
     }
 

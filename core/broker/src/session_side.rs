@@ -18,7 +18,7 @@ use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::loopback::Loopback;
 use crate::messages::Body;
-use crate::places::{Place, key_of};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::work::Work;
@@ -51,9 +51,22 @@ impl SessionSide<'_> {
         Place::here(self.shard)
     }
 
+    /// The homes that what is named by a pattern may be at: all but those that are lost, whose topics, queues and
+    /// services are there no longer.
+    pub(crate) fn homes(&self) -> PlaceSet {
+        PlaceSet::all(self.options.shards).minus(self.loopback.lost())
+    }
+
     /// Sends a message to a place, which may be this one.
     #[inline]
     pub(crate) fn send(&mut self, to: Place, message: impl Into<Body>, effects: &mut Effects) {
+        let message = message.into();
+        if to != self.here()
+            && let Body::Home(message) = &message
+            && let Some(request) = message.pending()
+        {
+            self.sessions.pending_mut().note(request, to);
+        }
         self.loopback.send(to, message, effects);
     }
 

@@ -14,6 +14,8 @@ use crate::collections::{Map, Set};
 use crate::effects::Effects;
 use crate::missing_patterns::MissingPatterns;
 use crate::owner_requests::OwnerRequests;
+use crate::pending_requests::PendingRequests;
+use crate::places::Place;
 use crate::places::key_of;
 use crate::present_sessions::Presence;
 use crate::scatter_gather::ScatterGather;
@@ -30,6 +32,8 @@ pub(crate) struct Sessions {
     next_epoch: u32,
     /// Operations that several homes have a part in.
     scatter_gathers: BTreeMap<(SessionId, Token), ScatterGather>,
+    /// Other requests that homes elsewhere are to answer.
+    pending: PendingRequests,
     /// Destinations whose publishers wait, and who waits.
     paused: Map<Destination, Paused>,
     owners: Box<OwnerRequests>,
@@ -139,6 +143,23 @@ impl Sessions {
         let epoch = self.next_epoch;
         self.next_epoch = epoch.wrapping_add(1);
         epoch
+    }
+
+    /// Requests that homes elsewhere are to answer.
+    #[inline]
+    pub(crate) fn pending_mut(&mut self) -> &mut PendingRequests {
+        &mut self.pending
+    }
+
+    /// The operations that a place has a part in and has not answered.
+    pub(crate) fn gathers_waiting_for(&self, place: Place) -> Vec<(SessionId, Token)> {
+        let gathers = self.scatter_gathers.iter();
+        gathers.filter(|(_, it)| it.waiting.contains(place)).map(|(of, _)| *of).collect()
+    }
+
+    /// The destinations whose publishers wait.
+    pub(crate) fn paused_destinations(&self) -> impl Iterator<Item = &Destination> {
+        self.paused.keys()
     }
 
     /// Several homes are about to be asked for a session.

@@ -58,7 +58,7 @@ impl SessionSide<'_> {
         widen(&mut subscribe);
         self.share_patterns(&mut subscribe);
         self.share_selector(&mut subscribe);
-        let all = PlaceSet::all(self.options.shards);
+        let all = self.homes();
         let listening: Vec<Listening> = subscribe
             .targets
             .iter()
@@ -317,9 +317,9 @@ impl SessionSide<'_> {
                 self.fanout.patterns_mut().insert(pattern, entry);
                 let values = subscribe.retained || subscribe.replay.is_some();
                 let values = values && subscribe.since.is_none();
-                let shards = self.options.shards;
-                let room = if values { self.promise_first(session, shards) } else { 0 };
-                for home in PlaceSet::all(shards).iter() {
+                let homes = self.homes();
+                let room = if values { self.promise_first(session, homes) } else { 0 };
+                for home in homes.iter() {
                     let ask = Some(Ask { request, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
@@ -331,7 +331,7 @@ impl SessionSide<'_> {
                     Target::Exact(destination) => {
                         PlaceSet::of(self.options.home_of(&destination.path))
                     }
-                    Target::Pattern(..) => PlaceSet::all(self.options.shards),
+                    Target::Pattern(..) => self.homes(),
                 };
                 let consume = Consume {
                     session,
@@ -395,7 +395,7 @@ impl SessionSide<'_> {
         answer: Answer,
         effects: &mut Effects,
     ) {
-        self.redeem(request.session, answer.room);
+        self.redeem(request.session, from, answer.room);
         let record = self.sessions.get_mut(key_of(request.session));
         let subscription = record.and_then(|record| record.subscription_mut(request.key));
         let Some(subscription) = subscription.filter(|known| known.epoch == request.epoch) else {
@@ -487,7 +487,7 @@ impl SessionSide<'_> {
             }
         }
         let interest = Interest { on: false, recorded: entry.flags.recoverable(), ask: None };
-        for home in PlaceSet::all(self.options.shards).iter() {
+        for home in self.homes().iter() {
             let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
             self.send(home, message, effects);
         }

@@ -122,6 +122,23 @@ impl Subscriptions {
         }
     }
 
+    /// Those that are more than an entry in a topic's list, in order of their keys.
+    pub(crate) fn full(&self) -> impl Iterator<Item = (SubscriptionKey, &Subscription)> {
+        let (first, many) = match self {
+            Subscriptions::None => (None, None),
+            Subscriptions::First(entry) => (Some((FIRST, entry)), None),
+            Subscriptions::Many(entries) => (None, Some(entries)),
+        };
+        let many = many.into_iter().flat_map(|entries| {
+            let numbers = entries.numbers().into_iter();
+            numbers.filter_map(|number| Some((SubscriptionKey(number), entries.get(number)?)))
+        });
+        first.into_iter().chain(many).filter_map(|(key, entry)| match entry {
+            Entry::Full(subscription) => Some((key, &**subscription)),
+            Entry::Plain(_) | Entry::Credited(_) => None,
+        })
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         match self {

@@ -83,6 +83,8 @@ pub(crate) struct Listing {
     pub(crate) waiting: VecDeque<TopicsAsk>,
     /// Whether a page is under way, or a place in the backlog asks for it.
     pub(crate) is_asking: bool,
+    /// The page that is under way.
+    pub(crate) asked: Option<TopicsAsk>,
     /// Bytes that it has been told of since it last had taken what waited for it.
     pub(crate) told_bytes: usize,
     /// The last topic of these.

@@ -79,6 +79,7 @@ impl SessionSide<'_> {
             let Some(target) = told.targets.get_mut(usize::from(request.target)) else { continue };
             target.homes.insert(home);
             listing.is_asking = true;
+            listing.asked = Some(TopicsAsk { request, home, after: after.clone() });
             let pattern = target.pattern.clone();
             let message = ToHome::Notify { pattern, request, after };
             return self.send(home, message, effects);
@@ -138,6 +139,7 @@ impl SessionSide<'_> {
         let notices = self.fanout.notices_mut();
         let Some(listing) = notices.listings.get_mut(&session) else { return };
         listing.is_asking = false;
+        listing.asked = None;
         let told = notices.told.get_mut(&(session, request.key));
         let told = told.filter(|told| told.epoch == request.epoch);
         let Some(told) = told else { return self.ask_for_topics(now, request.session, effects) };

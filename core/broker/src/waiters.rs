@@ -30,6 +30,15 @@ impl Waiters {
         self.waiting.insert(order, Waiter { operator, until });
     }
 
+    /// The sessions that wait, each once.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        let mut last = None;
+        self.by_session
+            .iter()
+            .map(|(session, _)| *session)
+            .filter(move |session| last.replace(*session) != Some(*session))
+    }
+
     /// Takes the first out, with its place.
     pub(crate) fn pop(&mut self) -> Option<((Time, u64), Operator)> {
         let order = *self.waiting.first_key_value()?.0;

@@ -21,6 +21,7 @@ mod histories;
 mod holdings;
 mod kept_views;
 mod lives;
+mod losses;
 mod notices;
 mod operations;
 mod owners;

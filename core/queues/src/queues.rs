@@ -119,6 +119,11 @@ impl Queues {
         self.queues.is_empty()
     }
 
+    /// The subscriptions that consume, in no order.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (SessionId, SubscriptionKey)> + '_ {
+        self.subscriptions.keys().copied()
+    }
+
     /// Messages dropped because they expired, since the start.
     pub fn expired_total(&self) -> u64 {
         self.expired

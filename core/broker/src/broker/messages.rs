@@ -33,11 +33,12 @@ impl Broker {
                 self.session_side().on_subscriber_message(now, from, message, effects);
             }
             Body::Publisher(message) => {
-                self.session_side().on_publisher_message(now, message, effects);
+                self.session_side().on_publisher_message(now, from, message, effects);
             }
             Body::Exchange(message) => {
                 self.session_side().on_exchange_message(now, from, message, effects);
             }
+            Body::Undelivered(envelope) => self.take_undelivered(now, *envelope, effects),
             Body::Views(message) => {
                 self.view_side().on_message(now, from, message, effects);
                 self.end_view_slice(now, effects);

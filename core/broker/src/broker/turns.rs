@@ -70,6 +70,7 @@ impl Broker {
     pub fn has_work(&self) -> bool {
         self.home.has_requested_pages()
             || self.home.has_removals()
+            || self.home.has_lost()
             || self.home.queues().has_work()
             || self.home.notice_interest().has_requests()
             || self.delivery.is_selecting()
@@ -84,6 +85,7 @@ impl Broker {
         home.give_pages(now, effects);
         home.remove_more(now, effects);
         home.queue_work(now, effects);
+        home.work_on_lost(now, effects);
         self.hand_on(now, effects);
         let mut sessions = self.session_side();
         sessions.select_more(now, effects);

@@ -40,6 +40,14 @@ pub(crate) struct Credited {
 const _: () = assert!(size_of::<Credited>() <= 24, "there may be a million idle streams");
 
 impl Credit {
+    /// Whether a page that is meant waits for credit.
+    pub(crate) fn holds_page(
+        &self,
+        is_meant: impl Fn(&(Place, SubscribeRequestId)) -> bool,
+    ) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| waiting.pages.iter().any(is_meant))
+    }
+
     /// The credit of a new subscription, if it is to have one.
     pub(crate) fn of(subscribe: &Subscribe) -> Option<Box<Credit>> {
         subscribe.credit.map(|left| Box::new(Credit { left, waiting: None }))

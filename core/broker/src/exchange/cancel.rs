@@ -324,8 +324,8 @@ impl SessionSide<'_> {
 
     /// A responder's place is free again.
     fn free_place(&mut self, other: &Other, effects: &mut Effects) {
-        if let Other::Caller { home, responder, .. } = *other {
-            self.send(home, ToHome::Released { responder }, effects);
+        if let Other::Caller { at, home, responder, .. } = *other {
+            self.send(home, ToHome::Released { responder, caller: at }, effects);
         }
     }
 

@@ -151,7 +151,7 @@ impl SessionSide<'_> {
             let close = CloseCode::ServiceBusy.into();
             let message = ToExchange::Ended { to: call.caller.key, close };
             self.send(call.caller.place, message, effects);
-            let message = ToHome::Released { responder: to.responder };
+            let message = ToHome::Released { responder: to.responder, caller: call.caller };
             return self.send(home, message, effects);
         }
         let end = self.exchanges.insert(End {

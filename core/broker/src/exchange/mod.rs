@@ -11,6 +11,7 @@
 mod cancel;
 mod conversation;
 mod credit;
+mod peer_lost;
 mod withdrawn;
 
 use std::collections::BTreeSet;

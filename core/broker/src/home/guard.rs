@@ -5,6 +5,8 @@
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::Path;
 
+use crate::places::Place;
+
 /// What a home holds publishers of a topic to.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
@@ -58,6 +60,11 @@ impl Guard {
     /// Ends that; whether it was so.
     pub(crate) fn release(&mut self, session: SessionId) -> bool {
         self.claimed.take_if(|claimed| *claimed == session).is_some()
+    }
+
+    /// A place is lost, and the claim if one of its sessions has it: whether one had.
+    pub(crate) fn lose(&mut self, place: Place) -> bool {
+        self.claimed.take_if(|session| Place::of(*session) == place).is_some()
     }
 
     /// Whether some session is the only one that publishes.

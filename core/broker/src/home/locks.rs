@@ -10,6 +10,7 @@ use tiderace_topics::Path;
 
 use crate::collections::Map;
 use crate::operator::Operator;
+use crate::places::Place;
 use crate::waiters::Waiters;
 
 /// Locks whose home is one shard, and sessions that wait for one of them, at most.
@@ -126,15 +127,15 @@ impl Locks {
     pub(crate) fn release(
         &mut self,
         now: Now,
-        operator: &Operator,
+        session: SessionId,
         name: &Path,
         memory: &Memory,
     ) -> (Vec<LockAnswer>, Result<(), Close>) {
         let not_held = || Err(CloseCode::LockNotHeld.into());
         let Some(lock) = self.by_name.get_mut(name) else { return (Vec::new(), not_held()) };
-        if lock.holder != operator.session {
+        if lock.holder != session {
             let mut answers = Vec::new();
-            while let Some((end, operator)) = lock.waiters.pop_of(operator.session) {
+            while let Some((end, operator)) = lock.waiters.pop_of(session) {
                 self.ends.remove(&end);
                 let reason = format!(
                     "this session has given up its place among those who wait for the lock {name}"
@@ -154,6 +155,22 @@ impl Locks {
             answers = self.grant(now, name.clone(), next, lock.waiters, memory);
         }
         (answers, Ok(()))
+    }
+
+    /// The locks that sessions of a place hold or wait for, with each of these sessions.
+    pub(crate) fn of(&self, place: Place) -> Vec<(Path, SessionId)> {
+        let mut found = Vec::new();
+        for (name, lock) in &self.by_name {
+            let waiting = lock.waiters.sessions();
+            let sessions = std::iter::once(lock.holder).chain(waiting);
+            let of_place = sessions.filter(|session| Place::of(*session) == place);
+            found.extend(of_place.map(|session| (name.clone(), session)));
+        }
+        // Those who wait are taken out before the holder lets go, and not given what is lost.
+        found.sort_by_key(|(name, session)| {
+            self.by_name.get(name).is_some_and(|lock| lock.holder == *session)
+        });
+        found
     }
 
     /// The next one of those who have waited long enough.

@@ -82,7 +82,12 @@ pub(crate) struct Home {
     owners: ExpectedOwners,
     missing: Box<MissingTopics>,
     temporary: TemporaryQueues,
+    /// Places that are lost, each with the slot of the topic that is looked at next for it.
+    lost: VecDeque<(Place, u32)>,
 }
+
+/// Topics that are looked at in one turn for a place that is lost.
+const LOST_SLICE: u32 = 1024;
 
 impl Home {
     pub(crate) fn new(shard: ShardId, memory: &Rc<Memory>) -> Home {
@@ -103,6 +108,7 @@ impl Home {
             owners: ExpectedOwners::default(),
             missing: Box::default(),
             temporary: TemporaryQueues::default(),
+            lost: VecDeque::new(),
         }
     }
 
@@ -169,7 +175,8 @@ impl Home {
     }
 
     /// The same of a recoverable one, whose topics are recorded.
-    pub(crate) fn count_recorded(&mut self, pattern: &Pattern, on: bool, now: Time) {
+    pub(crate) fn count_recorded(&mut self, from: Place, pattern: &Pattern, on: bool, now: Time) {
+        self.patterns.count_recorded(from, pattern, on);
         if self.history.count(pattern, on, self.numbers.last(), now) {
             self.patterns.renew();
         }
@@ -339,11 +346,11 @@ impl Home {
     pub(crate) fn unlock(
         &mut self,
         now: Now,
-        operator: &Operator,
+        session: SessionId,
         name: &Path,
         memory: &Memory,
     ) -> (Vec<LockAnswer>, Result<(), Close>) {
-        self.locks.release(now, operator, name, memory)
+        self.locks.release(now, session, name, memory)
     }
 
     /// The next one of those who have waited long enough for a lock.
@@ -430,6 +437,38 @@ impl Home {
 
     pub(crate) fn notice_interest_mut(&mut self) -> &mut NoticeInterest {
         &mut self.notice_interest
+    }
+
+    /// A place is lost: forgets what its subscriptions have asked for, and has its topics looked at. The patterns of
+    /// its subscriptions, with how many it had and how many of these were recoverable.
+    pub(crate) fn lose(&mut self, place: Place) -> Vec<(Pattern, u32, u32)> {
+        self.snapshots.lose(place);
+        self.requested_pages.retain(|(request, _)| Place::of(request.session) != place);
+        self.notice_interest.lose(place);
+        self.owners.lose(place);
+        self.queues.lose(place);
+        self.lost.push_back((place, 0));
+        self.patterns.of(place)
+    }
+
+    /// The locks that sessions of a place hold or wait for.
+    pub(crate) fn locks_of(&self, place: Place) -> Vec<(Path, SessionId)> {
+        self.locks.of(place)
+    }
+
+    /// Whether topics are to be looked at for a place that is lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// The topics, of so many slots, that are to be looked at next for a place that is lost.
+    pub(crate) fn next_of_lost(&mut self, slots: u32) -> Option<(Place, Range<u32>)> {
+        let (place, from) = self.lost.pop_front()?;
+        let to = slots.min(from.saturating_add(LOST_SLICE));
+        if to < slots {
+            self.lost.push_front((place, to));
+        }
+        Some((place, from..to))
     }
 
     /// Whether queues are to be looked at now.

@@ -76,4 +76,14 @@ impl NoticeInterest {
     pub(crate) fn has_requests(&self) -> bool {
         !self.requests.is_empty()
     }
+
+    /// A place is lost, and what its subscriptions want.
+    pub(crate) fn lose(&mut self, place: Place) {
+        self.requests.retain(|request| request.from != place);
+        let lost = self.uses.keys().filter(|(_, of)| *of == place);
+        for (pattern, _) in lost.cloned().collect::<Vec<_>>() {
+            self.uses.remove(&(pattern.clone(), place));
+            self.places.remove(&pattern, &place);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::collections::Map;
 use crate::messages::SubscribeRequestId;
+use crate::places::Place;
 
 /// Under whose name the next request for messages of a subscription is made, where the rules refuse it.
 #[derive(Debug, Default)]
@@ -17,6 +18,11 @@ impl ExpectedOwners {
     /// The next request of that subscription is for the topic's owner.
     pub(crate) fn expect(&mut self, request: SubscribeRequestId, name: Arc<str>) {
         self.names.insert(request, name);
+    }
+
+    /// A place is lost, and its requests.
+    pub(crate) fn lose(&mut self, place: Place) {
+        self.names.retain(|request, _| Place::of(request.session) != place);
     }
 
     /// As whose a request is made, if it is for an owner.

@@ -17,6 +17,8 @@ use crate::price::pattern_bytes;
 pub(crate) struct PatternInterest {
     /// How many subscriptions of each shard use each pattern.
     uses: Map<(Pattern, Place), u32>,
+    /// Of these, the recoverable ones.
+    recorded: Map<(Pattern, Place), u32>,
     places: PatternIndex<Place>,
     generation: u64,
     memory: Rc<Memory>,
@@ -26,6 +28,7 @@ impl PatternInterest {
     pub(crate) fn new(memory: Rc<Memory>) -> PatternInterest {
         PatternInterest {
             uses: Map::default(),
+            recorded: Map::default(),
             places: PatternIndex::default(),
             generation: 1,
             memory,
@@ -79,5 +82,28 @@ impl PatternInterest {
     /// Whether a pattern of any shard names a topic.
     pub(crate) fn has(&self, path: &Path) -> bool {
         !self.places_of(path).is_empty()
+    }
+
+    /// A recoverable subscription of a place begins or ends.
+    pub(crate) fn count_recorded(&mut self, from: Place, pattern: &Pattern, on: bool) {
+        let of = (pattern.clone(), from);
+        if on {
+            *self.recorded.entry(of).or_default() += 1;
+        } else if let Some(count) = self.recorded.get_mut(&of) {
+            *count -= 1;
+            if *count == 0 {
+                self.recorded.remove(&of);
+            }
+        }
+    }
+
+    /// The patterns of a place: how many subscriptions each has, and how many recoverable ones.
+    pub(crate) fn of(&self, place: Place) -> Vec<(Pattern, u32, u32)> {
+        let uses = self.uses.iter().filter(|((_, of), _)| *of == place);
+        let rows = uses.map(|(of, uses)| {
+            let recorded = self.recorded.get(of).copied().unwrap_or(0);
+            (of.0.clone(), *uses, recorded)
+        });
+        rows.collect()
     }
 }

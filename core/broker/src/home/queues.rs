@@ -133,6 +133,21 @@ impl QueueHome {
         effects
     }
 
+    /// The consumers of a place's sessions.
+    pub(crate) fn consumers_of(&self, place: Place) -> Vec<(SessionId, SubscriptionKey)> {
+        let all = self.queues.subscriptions();
+        let mut of: Vec<_> = all.filter(|(session, _)| Place::of(*session) == place).collect();
+        of.sort_unstable();
+        of
+    }
+
+    /// A place is lost: no publisher there waits any more.
+    pub(crate) fn lose(&mut self, place: Place) {
+        for told in self.full.values_mut() {
+            told.remove(place);
+        }
+    }
+
     pub(crate) fn has_work(&self) -> bool {
         self.queues.has_work()
     }

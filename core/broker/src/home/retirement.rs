@@ -5,6 +5,8 @@
 use tiderace_base::{SessionId, Span, Time};
 use tiderace_wire::{Removal, RemovalCondition};
 
+use crate::places::Place;
+
 /// What a policy looks at.
 #[derive(Debug)]
 pub(crate) struct Retirement {
@@ -62,6 +64,11 @@ impl Retirement {
     /// A session has ended, which may have created the topic.
     pub(crate) fn abandon(&mut self, creator: SessionId) {
         self.abandoned |= self.creator == Some(creator);
+    }
+
+    /// A place is lost, of which a session may have created the topic.
+    pub(crate) fn lose(&mut self, place: Place) {
+        self.abandoned |= self.creator.is_some_and(|creator| Place::of(creator) == place);
     }
 
     /// Whether the topic is to be removed; `heard` says whether somebody listens.

@@ -23,7 +23,7 @@ use crate::places::Place;
 use crate::pool::{Pool, Rank};
 
 /// One end of an exchange, anywhere on the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// Where its session is.
     pub place: Place,
@@ -71,6 +71,8 @@ pub(crate) enum Step {
 pub(crate) struct Services {
     responders: Slab<Responder>,
     subscriptions: Map<(SessionId, SubscriptionKey), Key>,
+    /// Calls that were assigned and are not over, by caller: where who is to answer is.
+    assigned: Map<Address, Place>,
     /// Services with responders of exactly that name, or with calls waiting.
     named: Map<Path, Service>,
     /// Responders by pattern, each pattern once.
@@ -294,6 +296,8 @@ impl Services {
 
     /// Somebody calls.
     pub(crate) fn call(&mut self, call: Calling, options: &ServiceOptions, out: &mut Vec<Step>) {
+        // It may have come back from somebody who had gone.
+        self.assigned.remove(&call.caller);
         let path = call.run.destination().path.clone();
         match self.choose(&path) {
             Choice::Nobody => out.push(Step::Refuse(call.caller, CloseCode::NoResponder)),
@@ -337,11 +341,38 @@ impl Services {
         true
     }
 
-    /// One of a responder's exchanges is over.
-    pub(crate) fn release(&mut self, responder: Key, out: &mut Vec<Step>) {
+    /// One of a responder's exchanges is over, that of a caller.
+    pub(crate) fn release(&mut self, responder: Key, caller: Address, out: &mut Vec<Step>) {
+        self.assigned.remove(&caller);
         self.change(responder, |known| known.open = known.open.saturating_sub(1));
         if let Some(path) = self.next_waiting(responder) {
             self.assign_next(&path, responder, out);
+        }
+    }
+
+    /// A place is lost: its calls wait no longer, its sessions serve no more, and who called them is told.
+    pub(crate) fn lose(&mut self, place: Place, out: &mut Vec<Step>) {
+        let waiting = self.named.iter().flat_map(|(path, service)| {
+            let calls = service.waiting.iter().filter(|call| call.caller.place == place);
+            calls.map(|call| (path.clone(), call.caller))
+        });
+        for (path, caller) in waiting.collect::<Vec<_>>() {
+            self.cancel(&path, caller);
+        }
+        let ended = self.assigned.iter().filter(|(_, responder)| **responder == place);
+        let mut ended: Vec<Address> = ended.map(|(caller, _)| *caller).collect();
+        ended.sort_unstable();
+        for caller in ended {
+            self.assigned.remove(&caller);
+            if caller.place != place {
+                out.push(Step::Refuse(caller, CloseCode::ResponderGone));
+            }
+        }
+        let of = self.subscriptions.keys().filter(|(session, _)| Place::of(*session) == place);
+        let mut of: Vec<(SessionId, SubscriptionKey)> = of.copied().collect();
+        of.sort_unstable();
+        for (session, key) in of {
+            self.leave(session, key, out);
         }
     }
 
@@ -455,6 +486,7 @@ impl Services {
         });
         let Some(Responder { session, key, epoch, .. }) = self.responders.get(at) else { return };
         let (session, key, epoch) = (*session, *key, *epoch);
+        self.assigned.insert(call.caller, Place::of(session));
         out.push(Step::Assign(Responding { session, key, epoch, responder: at }, call));
     }
 

@@ -18,6 +18,7 @@ use crate::collections::Map;
 use crate::directory::Directory;
 use crate::home::topic::HomeTopic;
 use crate::messages::{First, SnapshotPage, Specs, SubscribeRequestId};
+use crate::places::Place;
 use crate::runs::fresh;
 use crate::runs::last_of;
 use crate::topic::Topic;
@@ -163,6 +164,14 @@ impl Snapshots {
             *self = Snapshots::default();
         }
         taken
+    }
+
+    /// A place is lost, and the snapshots of its subscriptions.
+    pub(crate) fn lose(&mut self, place: Place) {
+        let lost = self.open.keys().filter(|request| Place::of(request.session) == place);
+        for request in lost.copied().collect::<Vec<_>>() {
+            self.take(&request);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -174,6 +174,13 @@ impl HomeJournal {
         })
     }
 
+    /// A place is lost: no publisher there waits any more.
+    pub(crate) fn lose(&mut self, place: Place) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.throttled.remove(place);
+        }
+    }
+
     /// Whether a topic of that specification is kept in the store.
     #[inline]
     pub(crate) fn keeps(&self, spec: &TopicSpec) -> bool {

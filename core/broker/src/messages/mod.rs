@@ -52,6 +52,8 @@ pub enum Body {
     Exchange(ToExchange),
     /// For the views.
     Views(ToViews),
+    /// For the side that sent it: its receiver's place is lost.
+    Undelivered(Box<Envelope>),
 }
 
 impl Body {
@@ -63,6 +65,7 @@ impl Body {
             Body::Publisher(message) => message.bytes(),
             Body::Exchange(message) => message.bytes(),
             Body::Views(message) => message.bytes(),
+            Body::Undelivered(message) => message.body.bytes(),
         }
     }
 }

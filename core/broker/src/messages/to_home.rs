@@ -8,8 +8,9 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
 
 use super::{Interest, SubscribeRequestId};
-use crate::home::services::Calling;
+use crate::home::services::{Address, Calling};
 use crate::operator::Operator;
+use crate::pending_requests::{Awaits, PendingRequest};
 
 /// A message to the home of destinations.
 #[derive(Debug)]
@@ -163,6 +164,8 @@ pub enum ToHome {
     Released {
         /// Whose place is free.
         responder: Key,
+        /// Who had called.
+        caller: Address,
     },
 }
 
@@ -170,6 +173,24 @@ impl ToHome {
     /// A publication of the server itself, such as a dead letter.
     pub(crate) fn of_server(run: Run) -> ToHome {
         ToHome::Publish { run: Box::new(run), origin: None, author: None, confirm: None }
+    }
+
+    /// The session that waits for an answer to this by a token, if one does.
+    #[inline]
+    pub(crate) fn pending(&self) -> Option<PendingRequest> {
+        let (session, confirm, awaits) = match self {
+            ToHome::Publish { origin, confirm, .. } => ((*origin)?, (*confirm)?, Awaits::Receipt),
+            ToHome::PublishAsOwner { origin, confirm, .. } => {
+                (*origin, (*confirm)?, Awaits::Receipt)
+            }
+            ToHome::Settle { session, confirm, .. } => (*session, (*confirm)?, Awaits::Receipt),
+            ToHome::Leave { session, confirm, .. } => (*session, (*confirm)?, Awaits::End),
+            ToHome::Operate { operator, .. } => {
+                (operator.session, Confirm::one(operator.token), Awaits::Operation)
+            }
+            _ => return None,
+        };
+        Some(PendingRequest { session, confirm, awaits })
     }
 
     /// Bytes of the messages and values in it.

@@ -18,6 +18,7 @@ mod made;
 mod messages;
 mod output;
 mod outputs;
+mod peer_lost;
 mod registrar;
 mod source;
 mod watch;

@@ -84,6 +84,27 @@ impl Outputs {
         self.output(key).is_some_and(|output| output.given.iter().any(|given| given.rank == rank))
     }
 
+    /// What views have made of sources that are meant, shown or delayed: view, source and output.
+    pub(super) fn made_of(
+        &self,
+        is_meant: impl Fn(&Path) -> bool,
+        path_of: impl Fn(Key) -> Option<Path>,
+    ) -> Vec<(u32, Path, Path)> {
+        let mut made = Vec::new();
+        for (key, output) in self.buckets.iter().flatten() {
+            for given in output.given.iter().filter(|given| is_meant(&given.source)) {
+                made.extend(path_of(*key).map(|path| (given.rank, given.source.clone(), path)));
+            }
+        }
+        for (rank, delayed) in &self.delayed {
+            let meant = delayed.iter().filter(|delayed| is_meant(&delayed.source));
+            made.extend(meant.map(|it| (*rank, it.source.clone(), it.path.clone())));
+        }
+        made.sort();
+        made.dedup();
+        made
+    }
+
     /// A view is gone, and what it has delayed.
     pub(super) fn forget_delayed(&mut self, rank: u32) {
         let gone: usize = self.delayed.remove(&rank).iter().flatten().map(Delayed::bytes).sum();

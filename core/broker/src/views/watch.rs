@@ -149,7 +149,7 @@ impl ViewSide<'_> {
     }
 
     /// The home of a topic that is inserted here has said what it is.
-    pub(super) fn watched(&mut self, path: Path, value: Option<Arc<Run>>, hops: u8) {
+    pub(crate) fn watched(&mut self, path: Path, value: Option<Arc<Run>>, hops: u8) {
         let Some(watch) = self.views.watches.get_mut(&path) else { return };
         watch.known = true;
         watch.value = value;

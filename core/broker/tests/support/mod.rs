@@ -10,6 +10,7 @@ pub mod asking;
 pub mod exchanges;
 mod heard;
 pub mod keeping;
+pub mod losing;
 mod random;
 mod wish;
 
@@ -67,6 +68,7 @@ pub struct World {
     pub verify: Vec<(SessionId, Credentials)>,
     mail: Vec<Vec<VecDeque<Envelope>>>,
     effects: Effects,
+    losses: losing::Losses,
 }
 
 impl World {
@@ -85,6 +87,7 @@ impl World {
             verify: Vec::new(),
             mail: (0..shards).map(|_| mailboxes()).collect(),
             effects: Effects::default(),
+            losses: losing::Losses::new(options),
         }
     }
 
@@ -323,11 +326,16 @@ impl World {
             .filter(|(from, to)| !self.mail[*from][*to].is_empty())
             .collect();
         let busy: Vec<usize> = (0..shards).filter(|it| self.is_busy(*it)).collect();
-        if pairs.is_empty() && busy.is_empty() {
+        let losses = self.losses.next(&self.mail);
+        if pairs.is_empty() && busy.is_empty() && losses.is_empty() {
             return false;
         }
-        match self.random.below(pairs.len() + busy.len()).checked_sub(pairs.len()) {
-            Some(place) => self.work(busy[place]),
+        let place = self.random.below(pairs.len() + busy.len() + losses.len());
+        match place.checked_sub(pairs.len()) {
+            Some(place) => match place.checked_sub(busy.len()) {
+                Some(place) => self.tell_loss(losses[place].0, losses[place].1),
+                None => self.work(busy[place]),
+            },
             None => {
                 let (from, to) = *self.random.pick(&pairs);
                 self.deliver_mail_between(from, to);
@@ -379,6 +387,7 @@ impl World {
 
     pub fn has_mail(&self) -> bool {
         let waits = self.mail.iter().flatten().any(|box_| !box_.is_empty());
+        let waits = waits || self.losses.has_unaware();
         waits || (0..self.brokers.len()).any(|shard| self.is_busy(shard))
     }
 
@@ -420,7 +429,9 @@ impl World {
             let (from, to) = (message.from.shard.index(), message.to.shard.index());
             assert_eq!(from, shard, "a shard writes for itself alone");
             assert_ne!(to, shard, "no shard writes to itself");
-            self.mail[shard][to].push_back(message);
+            if !self.losses.is_gone(to) {
+                self.mail[shard][to].push_back(message);
+            }
         }
         self.verify.extend(effects.verify);
         for (link, session, reply) in effects.replies {

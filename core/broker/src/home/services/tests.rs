@@ -36,6 +36,11 @@ fn calling(number: u32, path: &str) -> Calling {
     Calling { caller, run: Arc::new(run), last: true, credit: None }
 }
 
+/// A caller whose calls nobody looks for.
+fn anybody() -> Address {
+    Address { place: Place::here(ShardId(0)), key: Key { slot: u32::MAX, generation: 0 } }
+}
+
 /// Somebody who serves.
 struct Row {
     targets: Vec<&'static str>,
@@ -145,7 +150,7 @@ proptest! {
                 2 | 3 if !open.is_empty() => {
                     let (slot, key) = open.swap_remove(what % open.len());
                     model.responders.get_mut(&slot).unwrap().open -= 1;
-                    services.release(key, &mut out);
+                    services.release(key, anybody(), &mut out);
                     prop_assert!(out.len() <= 1);
                 }
                 4 if !model.waiting.is_empty() => {
@@ -218,7 +223,7 @@ fn equals_take_turns_and_so_do_services() {
     let mut order = Vec::new();
     for _ in 0..5 {
         let mut out = Vec::new();
-        services.release(at, &mut out);
+        services.release(at, anybody(), &mut out);
         let [Step::Assign(_, call)] = &out[..] else { panic!("one has room") };
         order.push(call.run.destination().path.to_string());
     }
@@ -271,7 +276,7 @@ proptest! {
                 0 => services.leave(responding(slot).session, SubscriptionKey(0), &mut out),
                 1 if !open.is_empty() => {
                     let responder = open.swap_remove(at.index(open.len()));
-                    services.release(responder, &mut out);
+                    services.release(responder, anybody(), &mut out);
                 }
                 2 => services.credit(responding(slot).session, SubscriptionKey(0), 1, &mut out),
                 _ => {

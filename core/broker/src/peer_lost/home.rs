@@ -1,0 +1,95 @@
+//! What a home gives up when a place is lost.
+//!
+//! Relies on what the home does when a session there ends, one thing at a time. Invariant: afterwards the home is as if
+//! each session of the place had ended, but for wills, which went with it.
+
+use tiderace_base::{Key, MemoryUse, Now};
+use tiderace_queues::Ending;
+use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
+
+use crate::effects::Effects;
+use crate::home_side::HomeSide;
+use crate::messages::{Interest, ToHome};
+use crate::places::Place;
+use crate::presence::shows_session_of;
+use crate::price::TOPIC;
+
+/// Nobody listens any more.
+const NO_INTEREST: Interest = Interest { on: false, recorded: false, ask: None };
+
+impl HomeSide<'_> {
+    /// A place is lost.
+    pub(crate) fn peer_lost(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        // First, or one of them would be done for a session that has given everything back.
+        self.drop_deferred_of(place);
+        for (pattern, uses, recorded) in self.home.lose(place) {
+            for _ in 0..uses {
+                self.home.count_pattern(place, &pattern, false);
+            }
+            for _ in 0..recorded {
+                self.home.count_recorded(place, &pattern, false, now.time);
+            }
+        }
+        self.journal.lose(place);
+        self.lose_locks(now, place, effects);
+        for (session, key) in self.home.queues().consumers_of(place) {
+            // All that it was given may have been read.
+            let end = (u64::MAX, Ending::Lost);
+            self.leave_at_home(now, session, key, end, None, effects);
+        }
+        self.lose_services(place, effects);
+    }
+
+    /// Looks at some topics for what the sessions of a lost place had there.
+    pub(crate) fn work_on_lost(&mut self, now: Now, effects: &mut Effects) {
+        let slots = self.directory.topics().slots();
+        let Some((place, some)) = self.home.next_of_lost(slots) else { return };
+        self.work.charge_at(now, TOPIC * some.len() as u64);
+        for slot in some {
+            if let Some(key) = self.directory.topics().key_of(slot) {
+                self.lose_at_topic(now, place, key, effects);
+            }
+        }
+    }
+
+    fn lose_at_topic(&mut self, now: Now, place: Place, key: Key, effects: &mut Effects) {
+        let Some(topic) = self.directory.get_mut(key) else { return };
+        let shows = shows_session_of(&topic.path, place);
+        let path = topic.path.clone();
+        let Some(home) = topic.home.as_mut() else { return };
+        home.set_watcher(place, false);
+        if home.guard_mut().is_some_and(|guard| guard.lose(place)) {
+            home.tidy_guard();
+        }
+        if let Some(retirement) = home.retirement_mut() {
+            retirement.lose(place);
+        }
+        let slow = home.pressed().contains(place);
+        if home.interested().union(home.recorders()).contains(place) {
+            self.interest_in(now, place, key, NO_INTEREST, effects);
+        }
+        if slow {
+            self.pressure(now, place, &path, false, effects);
+        }
+        if shows {
+            let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
+            let destination = Destination { kind: Kind::Topic, path };
+            let run = Run::single(destination, now.time, b"", b"", meta);
+            self.send(self.here(), ToHome::of_server(run), effects);
+        }
+    }
+
+    /// What was deferred for the sessions of a place is not done.
+    fn drop_deferred_of(&mut self, place: Place) {
+        let work = &mut *self.work;
+        let sessions = work.queues.keys().filter(|session| Place::of(**session) == place);
+        for session in sessions.copied().collect::<Vec<_>>() {
+            let Some(queue) = work.queues.remove(&session) else { continue };
+            for what in queue.waiting {
+                work.deferred -= 1;
+                work.bytes -= what.bytes();
+                self.memory.refund(MemoryUse::Input, what.bytes());
+            }
+        }
+    }
+}

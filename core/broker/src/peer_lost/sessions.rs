@@ -1,0 +1,169 @@
+//! What the sessions of a shard are told when a place is lost.
+//!
+//! Relies on what each of them does when the place answers. Invariant: afterwards no session waits for it.
+
+use tiderace_base::{Close, Now, SessionId};
+use tiderace_queues::Ending;
+use tiderace_topics::Path;
+use tiderace_wire::{Destination, Reply, SubscriptionKey, Target};
+
+use super::lost;
+use crate::effects::Effects;
+use crate::messages::{Answer, SnapshotPage, SubscribeRequestId};
+use crate::pending_requests::{Awaits, PendingRequest};
+use crate::places::{Place, key_of};
+use crate::session_side::SessionSide;
+use crate::stored_answers::store_destination;
+use crate::told_topics::TopicsAsk;
+
+impl SessionSide<'_> {
+    /// A place is lost.
+    pub(crate) fn peer_lost(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        let close = lost(place);
+        for request in self.sessions.pending_mut().take_lost(place) {
+            self.answer_lost(place, request, &close, effects);
+        }
+        for (session, token) in self.sessions.gathers_waiting_for(place) {
+            self.operated(place, session, token, Err(close.clone()), effects);
+        }
+        self.lose_subscriptions(now, place, effects);
+        self.lose_topics(now, place, effects);
+        self.lose_owners(place, &close, effects);
+        self.resume_publishers(now, place, effects);
+        self.lose_exchanges(now, place, &close, effects);
+    }
+
+    fn answer_lost(
+        &mut self,
+        place: Place,
+        request: PendingRequest,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        let PendingRequest { session, confirm, awaits } = request;
+        match awaits {
+            Awaits::Operation => {
+                self.operated(place, session, confirm.to, Err(close.clone()), effects);
+            }
+            // What it had went with the queues.
+            Awaits::End => self.reply(session, Reply::Confirmed(confirm), effects),
+            Awaits::Receipt => {
+                let blame = Some(confirm.from);
+                self.refuse_run(session, Some(confirm), blame, close, effects);
+            }
+        }
+    }
+
+    /// What subscriptions wait for, and pages that the place owes.
+    fn lose_subscriptions(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        let (mut requests, mut pages) = (Vec::new(), Vec::new());
+        for (of, record) in self.sessions.iter() {
+            let session = self.id_of(of);
+            for (key, known) in record.subscriptions.full() {
+                for (listening, target) in known.targets.as_slice().iter().zip(0u16..) {
+                    let request = SubscribeRequestId { session, key, target, epoch: known.epoch };
+                    if listening.waiting.contains(place) {
+                        requests.push(request);
+                    }
+                    // Of those that wait for room or credit the page comes back when it is asked for.
+                    if listening.paging.contains(place) && !record.holds_page(place, &request) {
+                        pages.push(request);
+                    }
+                }
+            }
+        }
+        for request in requests {
+            self.request_lost(now, place, request, effects);
+        }
+        for request in pages {
+            self.take_page(now, place, request, SnapshotPage::default(), effects);
+        }
+        let owed = self.sessions.iter().filter(|(_, record)| record.is_promised_by(place));
+        for key in owed.map(|(key, _)| key).collect::<Vec<_>>() {
+            let session = self.id_of(key);
+            self.forget_promises(session, place);
+            self.ask_for_pages(session, effects);
+        }
+    }
+
+    /// A place that is lost does not answer a subscription. One to a destination there is refused; what a pattern
+    /// names is there no longer, and of what was missed there nobody knows.
+    pub(super) fn request_lost(
+        &mut self,
+        now: Now,
+        place: Place,
+        request: SubscribeRequestId,
+        effects: &mut Effects,
+    ) {
+        let record = self.sessions.get_mut(key_of(request.session));
+        let known = record.and_then(|record| record.subscription_mut(request.key));
+        let Some(known) = known.filter(|known| known.epoch == request.epoch) else { return };
+        let target = known.targets.as_slice().get(usize::from(request.target));
+        let Some(target) = target.filter(|it| it.waiting.contains(place)) else { return };
+        if matches!(target.target, Target::Exact(_)) {
+            return self.refuse_lost(now, place, request.session, request.key, effects);
+        }
+        if let Some(recovery) = &mut known.recovery {
+            recovery.complete = false;
+        }
+        self.subscribe_acknowledged(now, place, request, Answer::default(), effects);
+    }
+
+    /// A subscription is refused that waits for a place that is lost.
+    fn refuse_lost(
+        &mut self,
+        now: Now,
+        place: Place,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let record = self.sessions.get_mut(key_of(session));
+        let subscription = record.and_then(|record| record.subscription_mut(key));
+        let Some(subscription) = subscription else { return };
+        let token = subscription.confirm.take();
+        self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
+        self.forget_promises(session, place);
+        self.reply(session, Reply::Refused { token, close: lost(place) }, effects);
+    }
+
+    /// Topics of the place are there no longer, and it will not say which there are.
+    fn lose_topics(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        let listings = self.fanout.notices().listings.values();
+        let asked = listings.filter_map(|listing| listing.asked.as_ref());
+        let asked = asked.filter(|asked| asked.home == place);
+        let asked: Vec<(SubscribeRequestId, Option<Path>)> =
+            asked.map(|TopicsAsk { request, after, .. }| (*request, after.clone())).collect();
+        for (request, after) in asked {
+            self.noted(now, place, request, Vec::new(), (after, None), effects);
+        }
+        let topics = self.fanout.notices().topics.keys();
+        let gone = topics.filter(|path| self.options.home_of(path) == place);
+        for path in gone.cloned().collect::<Vec<Path>>() {
+            self.notice(&path, None, effects);
+        }
+    }
+
+    fn lose_owners(&mut self, place: Place, close: &Close, effects: &mut Effects) {
+        let options = self.options.clone();
+        let asked = self.sessions.owners().asking(|path| options.home_of(path) == place);
+        for (session, key) in asked {
+            self.refuse_asked(session, key, close, effects);
+        }
+    }
+
+    /// Publishers that the place has told to wait go on.
+    fn resume_publishers(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        let store = store_destination();
+        let is_lost = |destination: &&Destination| {
+            Some(*destination) == store.as_ref() || self.options.home_of(&destination.path) == place
+        };
+        let paused = self.sessions.paused_destinations().filter(is_lost);
+        for destination in paused.cloned().collect::<Vec<_>>() {
+            self.sessions.pause(now, destination, None, effects);
+        }
+        for session in self.sessions.pending_mut().take_deferring(place) {
+            self.pause_for_work(session, false, effects);
+        }
+    }
+}

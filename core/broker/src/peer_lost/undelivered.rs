@@ -1,0 +1,110 @@
+//! Messages that come back to their sender, because their receiver's place is lost.
+//!
+//! Relies on the methods that take the place's answers. Invariant: what would have had an answer has one.
+
+use tiderace_base::Now;
+use tiderace_wire::{Confirm, Reply};
+
+use super::lost;
+use crate::effects::Effects;
+use crate::home_side::HomeSide;
+use crate::messages::{Ask, SnapshotPage, ToExchange, ToHome, ToViews};
+use crate::places::Place;
+use crate::session_side::SessionSide;
+use crate::view_side::ViewSide;
+
+impl SessionSide<'_> {
+    /// A message of sessions to a home has come back.
+    pub(crate) fn home_lost(
+        &mut self,
+        now: Now,
+        place: Place,
+        message: ToHome,
+        effects: &mut Effects,
+    ) {
+        if let Some(request) = message.pending() {
+            self.sessions.pending_mut().answered(request.session, request.confirm.to);
+        }
+        match message {
+            ToHome::Publish { origin: Some(session), confirm, .. }
+            | ToHome::PublishAsOwner { origin: session, confirm, .. } => {
+                if let Some(Confirm { from, .. }) = confirm {
+                    self.refuse_run(session, confirm, Some(from), &lost(place), effects);
+                }
+            }
+            ToHome::Operate { operator, .. } => {
+                let close = lost(place);
+                self.operated(place, operator.session, operator.token, Err(close), effects);
+            }
+            ToHome::Settle { session, confirm, .. } => {
+                if let Some(Confirm { to, .. }) = confirm {
+                    let refused = Reply::Refused { token: Some(to), close: lost(place) };
+                    self.reply(session, refused, effects);
+                }
+            }
+            // Its messages went with their queues.
+            ToHome::Leave { session, confirm: Some(confirm), .. } => {
+                self.reply(session, Reply::Confirmed(confirm), effects);
+            }
+            ToHome::Interest { interest, .. } | ToHome::PatternInterest { interest, .. } => {
+                if let Some(Ask { request, .. }) = interest.ask {
+                    self.request_lost(now, place, request, effects);
+                }
+            }
+            ToHome::Consume { request, .. } => self.request_lost(now, place, request, effects),
+            ToHome::RequestPage { request, bytes } => {
+                let page = SnapshotPage { room: bytes, ..SnapshotPage::default() };
+                self.take_page(now, place, request, page, effects);
+            }
+            ToHome::Notify { request, after, .. } => {
+                self.noted(now, place, request, Vec::new(), (after, None), effects);
+            }
+            ToHome::IsOwner { request, .. } => {
+                self.refuse_asked(request.session, request.key, &lost(place), effects);
+            }
+            ToHome::Call(call) => {
+                let (to, close) = (call.caller.key, lost(place));
+                self.send(call.caller.place, ToExchange::Ended { to, close }, effects);
+            }
+            ToHome::CancelCall { caller, .. } => {
+                self.told_of_end(now, caller, lost(place), effects);
+            }
+            // Nobody waits for an answer.
+            ToHome::Publish { .. }
+            | ToHome::CancelSnapshot { .. }
+            | ToHome::Credit { .. }
+            | ToHome::Leave { .. }
+            | ToHome::Pressure { .. }
+            | ToHome::EndNotices { .. }
+            | ToHome::AsOwner { .. }
+            | ToHome::Released { .. } => {}
+        }
+    }
+
+    /// A message to the other side of an exchange has come back.
+    pub(crate) fn exchange_lost(&mut self, now: Now, message: ToExchange, effects: &mut Effects) {
+        // The end of a call that was assigned here after its caller was lost; all others have ended.
+        if let ToExchange::Accepted { responder, .. } = message {
+            let close = tiderace_base::CloseCode::CallerGone.into();
+            self.told_of_end(now, responder, close, effects);
+        }
+    }
+}
+
+impl HomeSide<'_> {
+    /// A message of this home to an end of a call has come back: somebody else may answer it.
+    pub(crate) fn responder_lost(&mut self, message: ToExchange, effects: &mut Effects) {
+        if let ToExchange::Assigned(_, call) = message {
+            self.call_at_home(call, effects);
+        }
+    }
+}
+
+impl ViewSide<'_> {
+    /// A message to the views of a place has come back: a topic there has no value.
+    pub(crate) fn views_lost(&mut self, message: ToViews) {
+        if let ToViews::Watch { path, on: true } = message {
+            self.watched(path, None, 0);
+        }
+    }
+}
