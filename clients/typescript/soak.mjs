@@ -55,7 +55,7 @@ async function follow(name, options, pattern) {
       for (const each of topic ? [topic] : pattern ? last.keys() : [path]) excused.set(each, true);
     });
     one.on("recovered", ({ complete }) => counts[complete ? "recovered" : "incomplete"]++);
-    // When all is over, whoever is on the way back is told that it is.
+    // When all is over, a client that is on the way back is told that it is.
     one.on("error", (error) => !ended && trouble.push(`${name}: ${error.code} ${error.message}`));
     await one.ready;
   }

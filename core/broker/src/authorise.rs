@@ -98,7 +98,7 @@ pub struct Principal {
     pub name: Arc<str>,
     /// The groups it belongs to.
     pub groups: Arc<[Arc<str>]>,
-    /// Whether nobody has vouched for the name.
+    /// Whether nothing has proved the name.
     pub anonymous: bool,
 }
 

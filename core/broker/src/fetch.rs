@@ -1,8 +1,8 @@
 //! Listing topics, in the order of their paths and a page at a time.
 //!
 //! Each home makes a page of its own topics, bounded by number and bytes; the asking session's shard
-//! merges them. With a depth, a branch stands for all below it and what has so many levels; whoever
-//! has listed one goes on behind all that it stands for. Invariants: a page ends with the last path up
+//! merges them. With a depth, a branch stands for all below it and what has so many levels; a
+//! caller that has listed one goes on behind all that it stands for. Invariants: a page ends with the last path up
 //! to which all homes have looked, so that the next page begins there and nothing is left out; that is
 //! a branch if it has been listed, so that none is listed twice.
 

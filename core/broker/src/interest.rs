@@ -69,7 +69,7 @@ impl HomeSide<'_> {
         if let Some(ask) = interest.ask {
             self.report_nothing(from, pattern, ask.request, effects);
         }
-        // Asked before this subscription counts: what was not recorded cannot be vouched for.
+        // Asked before this subscription counts: of what was not recorded nothing is known to be complete.
         let answer =
             interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, ask)));
         if interest.recorded {

@@ -162,7 +162,7 @@ impl BrokerOptions {
         if !is_temporary(path) {
             return options;
         }
-        // Its session bounds it, and nobody waits for that; whoever may read dead letters is not told
+        // Its session bounds it, and nobody waits for that; a reader of dead letters is not told
         // what was meant for one session alone.
         QueueOptions { bytes_max: usize::MAX, dead_letter: String::new(), ..options }
     }

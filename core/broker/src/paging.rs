@@ -226,7 +226,7 @@ impl SessionSide<'_> {
             }
             let run = Rc::new(SharedRun::new(run));
             for mut pending in self.readable(now, request, &run, after) {
-                // Values come in the order of paths: none vouches for the numbers below its own.
+                // Values come in the order of paths: none acknowledges the numbers below its own.
                 pending.reached = 0;
                 self.push_value(now, session, pending, spec.as_ref(), effects);
             }

@@ -21,7 +21,7 @@ pub(crate) const CHANGED: u64 = 3;
 pub(crate) const STEP: u64 = 4;
 /// Bytes that are copied for one unit.
 pub(crate) const COPIED_BYTES: u64 = 4;
-/// Bytes that a client has sent for one unit: whoever sends bytes has paid for most of what is done
+/// Bytes that a client has sent for one unit: sending bytes pays for most of what is done
 /// with them.
 pub(crate) const GIVEN_BYTES: u64 = 64;
 /// One byte of a specification: a schema in it is compiled.

@@ -72,7 +72,7 @@ impl HomeSide<'_> {
         self.give(request, values, effects);
     }
 
-    /// Something newer of a topic is about to be sent: whoever lacks what it does not make up for gets
+    /// Something newer of a topic is about to be sent: a subscriber that lacks what it does not make up for gets
     /// that before. `last` was the topic's last number until now; `stays` says whether its value is
     /// still the same.
     pub(crate) fn give_early(

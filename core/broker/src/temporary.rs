@@ -1,7 +1,7 @@
 //! Temporary destinations: whose they are, and what may lie there.
 //!
 //! Everything below `temp/<name>/` belongs to the session of that name, which alone consumes and
-//! subscribes there; whoever was told the name may send there, whatever the rules say. The name is made
+//! subscribes there; a session that was told the name may send there, whatever the rules say. The name is made
 //! from the session's id and a secret of the node, so every shard can tell a session's own name, and the
 //! home, which is the session's shard, can tell whether a name is true and the session still there.
 //!

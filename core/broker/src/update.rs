@@ -201,7 +201,7 @@ impl HomeSide<'_> {
         Ok(spec)
     }
 
-    /// Whether somebody may have done what depends on a topic's value: whoever learns whether it was done
+    /// Whether somebody may have done what depends on a topic's value: a client that learns whether it was done
     /// learns something of the value, and any value can be found out with some such questions.
     pub(crate) fn may_depend_on(
         &self,

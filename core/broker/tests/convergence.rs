@@ -1,4 +1,4 @@
-//! Whatever is published, conflated, deferred, removed and made again, and whoever leaves and comes
+//! Whatever is published, conflated, deferred, removed and made again, and though clients leave and come
 //! back: in the end every subscriber holds what the tree holds.
 //!
 //! One writer changes topics of all kinds, so the order of its changes is known and a model of the tree

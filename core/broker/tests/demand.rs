@@ -1,4 +1,4 @@
-//! The demand of callers reaches whoever responds: what a caller asks for, no more and no less, wherever both are
+//! The demand of callers reaches responders: what a caller asks for, no more and no less, wherever both are
 //! and whenever it asks; while it asks for nothing, nobody waits for the responder.
 
 #![allow(clippy::unwrap_used)]

@@ -69,7 +69,7 @@ fn by_default_readers_that_do_not_read_delay_nobody() {
     for_seeds(0..6, |seed| {
         let (waited, sent, received) = waits(seed, None);
         assert_eq!(waited, 0);
-        assert_eq!(received, sent, "and whoever reads gets everything");
+        assert_eq!(received, sent, "and a client that reads gets everything");
     });
 }
 

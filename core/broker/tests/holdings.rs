@@ -60,7 +60,7 @@ fn held(seed: u64, timeout: &[u64]) -> (World, usize, usize, Vec<Token>) {
     (world, ann, bob, tokens)
 }
 
-/// Whoever comes when Bob has gone gets the lock.
+/// A client that comes when Bob has gone gets the lock.
 fn is_free_after(world: &mut World, bob: usize) {
     world.close(bob);
     world.quiesce();
@@ -112,7 +112,7 @@ fn an_impatient_request_does_not_spoil_one_that_waits() {
 }
 
 #[test]
-fn whoever_gives_up_waiting_is_answered() {
+fn a_session_that_gives_up_waiting_is_answered() {
     for_seeds(0..12, |seed| {
         let (mut world, ann, bob, tokens) = held(seed, &[60]);
         assert!(tell(&mut world, bob, unlock()).is_err());

@@ -262,7 +262,7 @@ impl Run {
         self.world.sweep();
     }
 
-    /// Whoever was told of an end that the other side brought about has heard all that it had said.
+    /// A side that was told of an end that the other brought about has heard all that it had said.
     fn check_that_nothing_was_lost(&self) {
         use CloseCode::{CallCancelled, CallerGone, Done, ResponderGone};
         let mut said: BTreeMap<(usize, Side), usize> = BTreeMap::new();

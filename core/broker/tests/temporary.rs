@@ -1,4 +1,4 @@
-//! Temporary destinations: one session listens, whoever was told the name sends, and nothing is left.
+//! Temporary destinations: one session listens, those that were told the name send, and nothing is left.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 

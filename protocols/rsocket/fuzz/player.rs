@@ -175,7 +175,7 @@ impl Player {
                 Ok(())
             });
             assert!(consumed <= input.len());
-            // Whoever is cut off has been received up to some place.
+            // A client that is cut off has been received up to some place.
             self.allow(if self.ended { &input } else { &input[..consumed] });
             self.input = input[consumed..].to_vec();
             if consumed == 0 || self.ended {

@@ -42,7 +42,7 @@ pub mod kind {
 
 /// Flags of frames; those with one value belong to different types.
 pub mod flag {
-    /// Whoever does not understand the frame may ignore it.
+    /// A receiver that does not understand the frame may ignore it.
     pub const IGNORE: u16 = 0x200;
     /// It has metadata.
     pub const METADATA: u16 = 0x100;
@@ -246,7 +246,7 @@ impl Header {
         self.flags & flags != 0
     }
 
-    /// Whether it counts in positions: frames of streams that whoever comes back may want again. An
+    /// Whether it counts in positions: frames of streams that a client that comes back may want again. An
     /// ERROR that ends the connection is counted by nobody.
     pub fn counts(self) -> bool {
         let requests = kind::REQUEST_RESPONSE..=kind::REQUEST_CHANNEL;

@@ -88,7 +88,7 @@ impl Retained {
         }
     }
 
-    /// Whether whoever has everything up to this position can be sent the rest: the position is one
+    /// Whether a client that has everything up to this position can be sent the rest: the position is one
     /// between frames, and none of them is missing.
     pub fn reaches(&self, received: u64) -> bool {
         let (mut position, mut place) = (self.first, 0);

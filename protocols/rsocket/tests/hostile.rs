@@ -275,7 +275,7 @@ fn setups_and_resumes_have_small_first_frames() {
 }
 
 #[test]
-fn whoever_ignores_leases_is_refused_and_gone() {
+fn a_client_that_ignores_leases_is_refused_and_gone() {
     let mut rig = Rig::set_up(echoing(), &Setup { lease: true, ..setup() });
     rig.frames();
     let outcome = attack(&mut rig, 20_000, |number, out| {

@@ -184,7 +184,7 @@ fn a_channel_waits_for_credit_and_ends_when_both_have() {
 }
 
 #[test]
-fn whoever_does_not_want_more_says_so() {
+fn a_requester_that_wants_no_more_says_so() {
     let mut state = ExchangeState::begun(RequesterOptions::default());
     let stream = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
     state.client.cancel(stream, &mut state.out).unwrap();

@@ -186,7 +186,7 @@ fn conversations_go_both_ways() {
     rig.send(&Frame::request_n(1, 5));
     assert_eq!(rig.received(), ["1 PAYLOAD N b"]);
     let [Command::ExchangeCredit { exchange, messages: 5 }] = &rig.asked()[..] else { panic!() };
-    assert_eq!(*exchange, ExchangeKey::caller(1), "whoever serves hears of it");
+    assert_eq!(*exchange, ExchangeKey::caller(1), "the responder hears of it");
     rig.send(&Frame::complete(1));
     let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
     assert!(speak.last && speak.bare && speak.body.is_empty());

@@ -404,7 +404,7 @@ fn too_many_requests_are_rejected() {
 }
 
 #[test]
-fn whoever_does_not_log_in_in_time_is_told() {
+fn a_client_that_does_not_log_in_in_time_is_told() {
     let mut rig = Rig::fresh(RSocketOptions::default());
     rig.wait(Span::from_secs(6));
     assert_eq!(rig.received(), ["0 ERROR INVALID_SETUP login-timeout"]);

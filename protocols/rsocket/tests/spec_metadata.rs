@@ -30,7 +30,7 @@ fn an_entry_of_another_type_begins_with_its_name() {
     assert_eq!(entries(&bytes), Ok(vec![Entry { mime: Mime::Name("x/abc"), bytes: b"!" }]));
 }
 
-// CompositeMetadata.md: whoever does not know a type skips its entry.
+// CompositeMetadata.md: a reader that does not know a type skips its entry.
 #[test]
 fn entries_of_unknown_types_are_skipped() {
     let mut bytes = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) struct Bounds {
 }
 
 impl SocketOptions {
-    /// What a packet may be, whoever sends it.
+    /// What a packet may be, from either side.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { attachments_max: self.attachments_max, depth_max: self.depth_max }
     }

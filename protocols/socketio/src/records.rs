@@ -39,7 +39,7 @@ impl Record {
     }
 }
 
-/// Where sessions leave their records. Asked only when a client connects or breaks off; whoever
+/// Where sessions leave their records. Asked only when a client connects or breaks off; a caller that
 /// implements it makes sure that it may be asked from all shards.
 pub trait RecoveryTable: Send + Sync {
     /// Remembers a session that broke off now.

@@ -177,7 +177,7 @@ fn jobs_are_settled_by_answers() {
 }
 
 #[test]
-fn calls_are_answered_by_whoever_serves() {
+fn calls_are_answered_by_responders() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());
     assert_eq!(
@@ -209,7 +209,7 @@ fn calls_are_answered_by_whoever_serves() {
 }
 
 #[test]
-fn a_call_that_has_its_answer_is_over_for_whoever_has_more_to_say() {
+fn a_call_that_has_its_answer_is_over_for_a_responder_with_more_to_say() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());
     node.say(bob, r#"20["serve","sum"]"#);

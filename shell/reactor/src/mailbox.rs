@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_to_read_is_woken_when_nobody_is_behind() {
+    fn a_shard_that_waits_to_read_is_woken_when_nobody_is_behind() {
         let (mut posts, bells) = network(3);
         let rung = |shard: usize| bells[shard].0.load(Ordering::Relaxed);
         for number in 0..=UNDER_WAY_BYTES_MAX / MESSAGE_BYTES {

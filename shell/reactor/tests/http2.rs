@@ -177,7 +177,7 @@ fn a_refused_upgrade_is_answered_as_by_http1() {
 }
 
 #[test]
-fn whoever_does_not_read_one_stream_reads_the_others() {
+fn a_client_that_does_not_read_one_stream_reads_the_others() {
     for seed in 0..30 {
         let mut world = world(seed);
         let mut client = Http2::with(&world, |builder| {

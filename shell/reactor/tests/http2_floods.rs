@@ -183,7 +183,7 @@ fn a_larger_bomb_ends_the_connection() {
 }
 
 #[test]
-fn whoever_takes_nothing_makes_us_keep_little() {
+fn a_client_that_takes_nothing_makes_us_keep_little() {
     for seed in 0..10 {
         let mut world = World::new(seed, Options::default());
         let client = world.network.connect(0);

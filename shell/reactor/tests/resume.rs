@@ -265,7 +265,7 @@ fn is_well(world: &mut World, wire: Wire) {
 }
 
 #[test]
-fn whoever_comes_back_while_the_old_connection_lives_gets_the_session() {
+fn a_client_that_comes_back_while_the_old_connection_lives_gets_the_session() {
     for seed in 0..150 {
         let mut world = world(seed);
         let (old, ticket) = begin(&mut world, seed % 2 == 0, "ann");

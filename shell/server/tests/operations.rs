@@ -168,7 +168,7 @@ fn standard_error_on_a_full_device_or_closed_keeps_nobody_from_starting() {
 }
 
 #[test]
-fn a_store_that_is_taken_away_is_told_to_publishers_and_to_whoever_asks_whether_it_is_ready() {
+fn a_store_that_is_taken_away_is_told_to_publishers_and_to_readiness_checks() {
     let directory = Directory::new("taken");
     let store = directory.0.join("store");
     let config = format!("[store]\ndirectory = {:?}\n[topics]\npersistent = true\n", store);

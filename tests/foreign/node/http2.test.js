@@ -95,7 +95,7 @@ describe('http2', () => {
     await Promise.all(peers.map((peer) => peer.disconnect()));
   });
 
-  test('whoever does not read is waited for, not the others', async () => {
+  test('a client that does not read is waited for, not the others', async () => {
     const path = `/topics/${unique('h2')}`;
     const body = 'x'.repeat(1_000_000);
     await ask('PUT', path, { ...BEARER, body });

@@ -23,7 +23,7 @@ final class Peer implements AutoCloseable {
     "connect", "connect_error", "disconnect", "message", "job", "request", "said", "ended", "problem", "chat"
   };
 
-  /** Without this the client's HTTP library makes five requests at a time, whoever polls. */
+  /** Without this the client's HTTP library makes five requests at a time, however many clients poll. */
   private static final OkHttpClient HTTP = http();
 
   final Socket socket;

@@ -39,7 +39,7 @@ for (const [carrier, open] of Object.entries(CARRIERS)) {
     const connected = (packet, namespace = '') => {
       const { sid, pid, ...rest } = json(packet, `40${namespace}`);
       assert.match(sid, /^.{8,}$/);
-      // Whoever may come back is told a second id, as by the reference with its recovery on.
+      // A client that may come back is told a second id, as by the reference with its recovery on.
       assert.equal(typeof pid, 'string');
       assert.deepEqual(rest, {});
       return sid;

@@ -68,6 +68,12 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: "", word: "patience", now: "timeout" },
     Replaced { folder: "", word: "withhold", now: "defer" },
     Replaced { folder: "", word: "withheld", now: "deferred" },
+    Replaced { folder: "", word: "vouch", now: "acked_through" },
+    Replaced {
+        folder: "",
+        word: "whoever",
+        now: "who is meant: client, caller, publisher, responder",
+    },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -9,7 +9,7 @@ use super::Broker;
 use crate::places::key_of;
 
 impl Broker {
-    /// What is kept on this shard, for whoever keeps something beside the broker: unfinished input.
+    /// What is kept on this shard, for code that keeps something beside the broker: unfinished input.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }

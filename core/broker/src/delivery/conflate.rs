@@ -32,7 +32,7 @@ pub(crate) const MERGE_BYTES_MAX: usize = 256 * 1024;
 const LIMITS: Limits = Limits { bytes_max: MERGE_BYTES_MAX, depth_max: 64, steps_max: 100_000 };
 
 /// Reduces what waits and what is newer, both of one topic and for one subscription. The last one has
-/// the `reached` of what is newer; whoever puts it elsewhere changes that.
+/// the `reached` of what is newer; putting it elsewhere changes that.
 pub(crate) fn conflated(waiting: Option<&Pending>, newer: Pending, merge: bool) -> Conflated {
     let count = waiting.map_or(0, Pending::len) + newer.len();
     let removal_at = |pending: &Pending, before_last: bool| {

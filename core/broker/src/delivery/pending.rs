@@ -108,7 +108,7 @@ impl Pending {
         }
     }
 
-    /// The exchange that begins with it for whoever responds.
+    /// The exchange that begins with it for its responder.
     #[inline]
     pub(crate) fn begun_exchange(&self) -> Option<ExchangeKey> {
         match self.source {
@@ -119,7 +119,7 @@ impl Pending {
         }
     }
 
-    /// So many messages are wanted of whoever takes this call; absent: no bound.
+    /// So many messages are wanted of the responder of this call; absent: no bound.
     pub(crate) fn set_credit(&mut self, credit: Option<u64>) {
         self.reached = credit.unwrap_or(NO_BOUND);
     }

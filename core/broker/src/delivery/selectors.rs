@@ -3,11 +3,11 @@
 //! Subscriptions with the same selector share it, and its result for a run of messages. Evaluating costs
 //! what the selector and the message's properties make it cost, and is paid from a budget for each turn.
 //! When that is used up, a session's subscriptions with selectors get their messages later: they wait
-//! with their session, and the sessions take turns, a slice each. So whoever has thousands of dear
+//! with their session, and the sessions take turns, a slice each. So a session that has thousands of dear
 //! selectors waits for them, and nobody else does.
 //!
 //! Invariants: a subscription gets the messages of a topic in their order, because whatever comes while
-//! something waits for its session's selectors waits behind it; no position vouches for what waits; what
+//! something waits for its session's selectors waits behind it; no position includes what waits; what
 //! waits of one session is bounded by its mark and by [`WAITING_MAX`], beyond which it is given up.
 
 use std::rc::Rc;

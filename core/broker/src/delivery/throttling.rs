@@ -7,7 +7,7 @@
 //! its throttles open until it gets some (`granting.rs`), also where there is no interval.
 //!
 //! Relies on [`Broker::tick`]: throttles end with the first tick at or after their time, never early.
-//! Invariants: what is deferred goes before anything newer of its topic; no position vouches for it; a
+//! Invariants: what is deferred goes before anything newer of its topic; no position includes it; a
 //! session has at most the bytes of the high mark deferred, and what is beyond that goes at once if
 //! there is credit for it.
 

@@ -1,4 +1,4 @@
-//! How many messages a caller wants, and how whoever responds hears of it.
+//! How many messages a caller wants, and how its responder hears of it.
 //!
 //! ```text
 //!   caller ─ Call { credit } ─▶ home ─▶ responder: Delivery { first, credit }
@@ -8,7 +8,7 @@
 //! session has taken the call at the responder's: so each side has one number, however often more is asked for.
 //! Relies on the protocols to keep responders to it. Invariants: what a responder is told of adds up to what the
 //! caller has asked for; a caller that wants nothing waits for nobody, so that its timeout does not run. It may want
-//! nothing and say nothing for as long as the longest timeout there is, for whoever serves it is kept from others.
+//! nothing and say nothing for as long as the longest timeout there is, for its responder is kept from others.
 
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Reply, Side};

@@ -94,7 +94,7 @@ pub struct Said {
 #[derive(Debug)]
 enum Other {
     /// Of a caller's end: nobody has answered yet. What its session says meanwhile is kept, and how it
-    /// ended the exchange if it has: whoever answers hears all of that.
+    /// ended the exchange if it has: the responder hears all of that.
     Unknown { kept: Vec<Said>, bytes: usize, ended: Option<Close> },
     /// The exchange is over, and its session hears why behind what waits for it.
     Over(Close),

@@ -114,7 +114,7 @@ impl Snapshots {
         self.take(request);
     }
 
-    /// Something newer of a topic is about to be sent: whoever lacks what it does not make up for gets
+    /// Something newer of a topic is about to be sent: a subscriber that lacks what it does not make up for gets
     /// that before. `last` was the topic's last number until now; `stays` says whether its value is
     /// still the same.
     pub(crate) fn before_change(

@@ -3,7 +3,7 @@
 //! ```text
 //!   a home: check, number, apply ─▶ append ─▶ take ─▶ the store ─▶ committed / failed ─▶ answers, given back
 //! ```
-//! The journal knows the vocabulary and nothing else: topics, views and numbers are handed to it by whoever
+//! The journal knows the vocabulary and nothing else: topics, views and numbers are handed to it by the room that
 //! appends, and what it gives back (answers that wait no more, subjects that are to be appended again) is handed
 //! on by the wiring in `broker/storage.rs`. Without a store it is closed, and every call costs a branch.
 //!

@@ -234,7 +234,7 @@ impl ViewSide<'_> {
         }
     }
 
-    /// What stands in the topic is going to be replaced: whoever gave it keeps it.
+    /// What stands in the topic is going to be replaced: its publisher keeps it.
     fn take_shown_back(&mut self, key: Key) {
         let topic = self.home.directory.get(key);
         let retained = topic.and_then(|topic| topic.home.as_ref()?.value().cloned());

@@ -4,7 +4,7 @@
 //!   4hello<1E>2<1E>bAQID
 //! ```
 //! Each packet is written with a separator before it; the one before a payload's first packet is
-//! left out by whoever begins the payload.
+//! left out by the code that begins the payload.
 
 use base64::Engine;
 

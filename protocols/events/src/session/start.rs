@@ -127,7 +127,7 @@ impl Start<'_> {
     }
 }
 
-/// An operation with the names of whoever asks.
+/// An operation with the names of its caller.
 fn operation(now: Now, who: Who<'_>, text: &[u8], body: Option<&[u8]>) -> Result<Operation, Fault> {
     let reading = Reading {
         body,

@@ -190,7 +190,7 @@ impl Assemblies {
                 self.begin(now, frame, first, request.complete, &request.payload, limits)
             }
             Body::Payload(item) => {
-                // Whoever says that nothing follows cannot say that a fragment does.
+                // A frame that says that nothing follows cannot say that a fragment does.
                 let follows = item.follows && !item.complete;
                 match self.place(frame.stream) {
                     Some(place) => {

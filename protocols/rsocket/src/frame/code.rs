@@ -32,7 +32,7 @@ codes! {
     0x004 REJECTED_RESUME "REJECTED_RESUME" "The client cannot go on where it was.";
     0x101 CONNECTION_ERROR "CONNECTION_ERROR" "The connection ends at once.";
     0x102 CONNECTION_CLOSE "CONNECTION_CLOSE" "The connection ends when its streams have ended.";
-    0x201 APPLICATION_ERROR "APPLICATION_ERROR" "Whoever answers the request has failed.";
+    0x201 APPLICATION_ERROR "APPLICATION_ERROR" "The responder of the request has failed.";
     0x202 REJECTED "REJECTED" "The request was not handled at all, and may be tried again.";
     0x203 CANCELED "CANCELED" "The request was given up, perhaps after it was begun.";
     0x204 INVALID "INVALID" "The request makes no sense.";

@@ -39,7 +39,7 @@ impl Frame<'_> {
     #[inline]
     pub fn write_head(&self, following: usize, framing: Framing, out: &mut Vec<u8>) {
         let len = self.len() + following;
-        // Whoever writes more has forgotten to cut it into fragments.
+        // A caller that writes more has forgotten to cut it into fragments.
         assert!(len <= FRAME_BYTES_MAX, "a frame has at most 16,777,215 bytes, not {len}");
         out.reserve(PREFIX_BYTES + self.len());
         match framing {

@@ -1,12 +1,12 @@
 //! Exchanges: calls and conversations that the client began, and those in which it serves.
 //!
 //! ```text
-//!   client ─ request-response, request-stream, request-channel ─▶ Call, Speak … ─▶ whoever serves
-//!   whoever calls ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
+//!   client ─ request-response, request-stream, request-channel ─▶ Call, Speak … ─▶ responder
+//!   caller ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
 //! ```
 //! The exchange of a client's request has the number of its stream. The demand of a client that calls goes on to
-//! whoever serves, and the demand of callers to clients that serve. What comes all the same while the client wants
-//! nothing, from whoever serves by a protocol without demand, waits here, within bounds. Relies on the broker for
+//! responders, and the demand of callers to clients that serve. What comes all the same while the client wants
+//! nothing, from a responder whose protocol has no demand, waits here, within bounds. Relies on the broker for
 //! timeouts. Invariants: an exchange is over when both sides have said all and nothing waits, or when either gives it
 //! up; each is told once. An end, good or bad, needs no demand, but comes behind the items that do.
 

@@ -43,7 +43,7 @@ impl RSocketSession {
         }
         let assembles = match &frame.body {
             Body::Request(request) => request.follows,
-            // Whoever says that it is done does not say more.
+            // A client that says that it is done does not say more.
             Body::Payload(item) => item.follows && !item.complete || self.assembles(frame.stream),
             _ => false,
         };

@@ -113,7 +113,7 @@ impl RSocketSession {
     fn request_metadata(&self, path: &str, block: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(path.len() + block.len() + ENTRIES_BYTES);
         let mut tag = Vec::with_capacity(path.len() + 1);
-        // Longer ones have no tag; whoever serves them tells them by their properties.
+        // Longer ones have no tag; their responder tells them by their properties.
         if path.len() <= TAG_BYTES_MAX {
             write_tag(path, &mut tag);
         }

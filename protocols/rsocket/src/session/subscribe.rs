@@ -63,7 +63,7 @@ impl RSocketSession {
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit,
-            // The client's demand is the only limit: whoever asks for a thousand gets a thousand.
+            // The client's demand is the only limit: a client that asks for a thousand gets a thousand.
             prefetch: explicit.then_some(Prefetch { messages: 0, bytes: 0 }),
             confirm: Some(token),
             retained: wishes.snapshot,

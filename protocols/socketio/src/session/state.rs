@@ -64,7 +64,7 @@ pub(crate) struct SocketSession {
     pub(super) connects: u32,
     pub(super) version: Version,
     pub(super) login: Login,
-    /// Whether nobody has vouched for the principal's name.
+    /// Whether nothing has proved the principal's name.
     pub(super) anonymous: bool,
     /// Whether the session said itself that it is over.
     pub(super) over: bool,
