@@ -156,3 +156,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_wants_everything_cannot_want_more() {
+    for (credit, expected) in [(NUMBER_MAX, 0), (NUMBER_MAX - 1, 1)] {
+        let mut rig = Rig::new();
+        rig.request(Interaction::Stream, 1, credit, Some(&route("a")), b"");
+        rig.confirm(1);
+        rig.commands.clear();
+        rig.send(&Frame::request_n(1, 7));
+        let is_credit = |command: &Command| matches!(command, Command::Credit { messages: 7, .. });
+        assert_eq!(rig.commands.iter().filter(|command| is_credit(command)).count(), expected);
+        assert_eq!((rig.commands.len(), rig.end), (expected, None), "{credit}");
+    }
+}

@@ -9,7 +9,7 @@ use tiderace_wire::{Command, Context, Intake};
 use super::early::EarlyFrames;
 use super::faults;
 use super::state::{Marks, RSocketSession, State};
-use super::streams::Stream;
+use super::streams::{Form, Stream};
 use crate::fragment::Taken;
 use crate::frame::{Body, ErrorCode, Extension, Failure, Frame, Header, Item, KeepAlive};
 use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
@@ -285,7 +285,10 @@ impl RSocketSession {
             }
             Stream::Subscribed { key } => {
                 let (key, messages) = (*key, u64::from(items));
-                context.commands.push(Command::Credit { key, messages });
+                let slot = self.streams.by_key(key);
+                if slot.is_some_and(|slot| !slot.form.has(Form::UNBOUNDED)) {
+                    context.commands.push(Command::Credit { key, messages });
+                }
             }
             Stream::Consuming(_) => self.consume_more(stream, items, context),
             Stream::Channel(_) => self.channel_demand(stream, items, context),

@@ -70,6 +70,8 @@ impl Form {
     pub(super) const EXPLICIT: Form = Form(16);
     /// It serves.
     pub(super) const SERVICE: Form = Form(32);
+    /// Its client wants everything, so that more demand means nothing.
+    pub(super) const UNBOUNDED: Form = Form(64);
 
     /// Nothing but data.
     #[inline]

@@ -47,7 +47,8 @@ impl RSocketSession {
             .with(Form::PROPERTIES, composite && wishes.properties)
             .with(Form::DELTAS, deltas)
             .with(Form::QUEUE, is_queue)
-            .with(Form::EXPLICIT, explicit);
+            .with(Form::EXPLICIT, explicit)
+            .with(Form::UNBOUNDED, everything);
         let stream = begin.stream;
         let key = self.streams.take_key(stream, form);
         let entry = if is_queue {
