@@ -9,7 +9,7 @@ use tiderace_wire::{Command, Confirm, Reply, Subscribe, SubscriptionKey, Token};
 
 /// What a session has asked for and not been answered, or not ended.
 #[derive(Debug, Default)]
-pub(crate) struct CommandCheck {
+pub struct CommandCheck {
     login: Login,
     /// Subscriptions that are there.
     subscriptions: BTreeMap<SubscriptionKey, Subscription>,
@@ -51,7 +51,7 @@ impl CommandCheck {
     ///
     /// # Errors
     /// When it may not, and why.
-    pub(crate) fn command(&mut self, command: &Command) -> Result<(), String> {
+    pub fn command(&mut self, command: &Command) -> Result<(), String> {
         match (command, self.login) {
             (Command::Login(_), Login::Missing) => self.login = Login::Asked,
             (Command::Goodbye, _) | (_, Login::Done) => {}
@@ -117,7 +117,7 @@ impl CommandCheck {
     }
 
     /// A session is given this reply.
-    pub(crate) fn reply(&mut self, reply: &Reply) {
+    pub fn reply(&mut self, reply: &Reply) {
         match reply {
             Reply::LoggedIn { .. } => self.login = Login::Done,
             Reply::Confirmed(Confirm { from, to }) => {

@@ -16,6 +16,7 @@ use tiderace_base::{Close, Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects, Envelope, Pending, Principal};
 use tiderace_wire::{Commands, Credentials, Reply, TemporaryName};
 
+pub use commands::CommandCheck;
 pub use connection::Connection;
 pub use neighbours::Neighbours;
 

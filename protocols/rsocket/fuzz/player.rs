@@ -11,6 +11,7 @@ use tiderace_rsocket::frame::{
     Body, Frame, Interaction, PREFIX_BYTES, Payload, Resume, Setup, Split, VERSION, split,
 };
 use tiderace_rsocket::{EchoOptions, Lease, RSocketOptions, ResumeOptions, protocol};
+use tiderace_testkit::CommandCheck;
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
@@ -76,6 +77,7 @@ struct Player {
     queue: OutQueue,
     input: Vec<u8>,
     subscriptions: Vec<Subscription>,
+    commands: CommandCheck,
     /// What the client has ever allowed, by stream.
     allowed: BTreeMap<u32, u64>,
     number: u64,
@@ -128,6 +130,7 @@ impl Player {
             queue: OutQueue::new(),
             input: Vec::new(),
             subscriptions: Vec::new(),
+            commands: CommandCheck::default(),
             allowed: BTreeMap::new(),
             number: 1,
             ended: false,
@@ -231,6 +234,9 @@ impl Player {
             self.ended = true;
         }
         let commands: Vec<Command> = commands.drain().collect();
+        for command in &commands {
+            assert_eq!(self.commands.command(command), Ok(()), "{command:?}");
+        }
         self.depth += 1;
         // Those who call each other for ever are stopped here.
         if self.depth < 50 {
@@ -251,6 +257,7 @@ impl Player {
     }
 
     fn reply(&mut self, reply: Reply) {
+        self.commands.reply(&reply);
         self.call(|session, now, context| session.reply(now, reply, context));
     }
 
@@ -326,10 +333,10 @@ impl Player {
                 let close = CloseCode::TopicUnknown.into();
                 self.reply(Reply::Refused { token: Some(token), close });
             }
-            Command::Settle(settle) => {
-                assert!(settle.ranges.iter().all(|(first, last)| first <= last));
-            }
-            Command::Speak(_) | Command::Cancel { .. } | Command::ExchangeCredit { .. } => {}
+            Command::Settle(_)
+            | Command::Speak(_)
+            | Command::Cancel { .. }
+            | Command::ExchangeCredit { .. } => {}
         }
     }
 

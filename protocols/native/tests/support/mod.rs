@@ -8,6 +8,7 @@ use tiderace_native::codec::{
     Auth, ClientMessage, Hello, Messages, ServerMessage, SubscribeMessage,
 };
 use tiderace_native::{NativeOptions, protocol};
+use tiderace_testkit::CommandCheck;
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, Framing, Incoming, Kind,
@@ -44,6 +45,7 @@ pub struct Rig {
     queue: OutQueue,
     /// Every command, as text, in order.
     pub commands: Vec<Command>,
+    check: CommandCheck,
     pub end: Option<Close>,
     /// In how many turns the last message was taken in.
     pub pieces: usize,
@@ -65,6 +67,7 @@ impl Rig {
             framing,
             queue: OutQueue::new(),
             commands: Vec::new(),
+            check: CommandCheck::default(),
             end: None,
             pieces: 0,
         }
@@ -115,6 +118,7 @@ impl Rig {
     }
 
     pub fn reply(&mut self, reply: Reply) {
+        self.check.reply(&reply);
         self.call(|session, now, context| session.reply(now, reply, context));
     }
 
@@ -147,7 +151,10 @@ impl Rig {
             self.session.goodbye(&close, &mut output);
             self.end = Some(close);
         }
-        self.commands.extend(commands.drain());
+        for command in commands.drain() {
+            assert_eq!(self.check.command(&command), Ok(()), "{command:?}");
+            self.commands.push(command);
+        }
     }
 
     /// Delivers a whole run of a topic, without a flush.

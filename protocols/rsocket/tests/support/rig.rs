@@ -9,6 +9,7 @@ use tiderace_rsocket::frame::{
 };
 use tiderace_rsocket::metadata::{Mime, write_entry, write_tag};
 use tiderace_rsocket::{OPTIONS_MIME, PROPERTIES_MIME, RSocketOptions, protocol};
+use tiderace_testkit::CommandCheck;
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, Framing, Kind, Meta,
@@ -25,6 +26,7 @@ pub struct Rig {
     pub input: Vec<u8>,
     /// Every command, in order.
     pub commands: Vec<Command>,
+    check: CommandCheck,
     pub alias: Option<Box<[u8]>>,
     pub end: Option<Close>,
     /// In how many turns the last bytes were taken in.
@@ -53,6 +55,7 @@ impl Rig {
             queue: OutQueue::new(),
             input: Vec::new(),
             commands: Vec::new(),
+            check: CommandCheck::default(),
             alias: None,
             end: None,
             pieces: 0,
@@ -130,6 +133,7 @@ impl Rig {
     }
 
     pub fn reply(&mut self, reply: Reply) {
+        self.check.reply(&reply);
         self.call(|session, now, context| session.reply(now, reply, context));
         if !self.input.is_empty() {
             self.take_in();
@@ -175,7 +179,10 @@ impl Rig {
             self.session.goodbye(&close, &mut output);
             self.end = Some(close);
         }
-        self.commands.extend(commands.drain());
+        for command in commands.drain() {
+            assert_eq!(self.check.command(&command), Ok(()), "{command:?}");
+            self.commands.push(command);
+        }
     }
 
     /// Lets it write of its own accord; whether it has more.
