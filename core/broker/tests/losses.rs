@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::support::asking::{answer, ask, create, path, update};
+use crate::support::asking::{answer, ask, create, path, tell, update};
 use crate::support::{Outgoing, Wish, World, destination, for_seeds, path_at};
 use crate::viewing::Node;
 use tiderace_base::{CloseCode, Span};
-use tiderace_broker::{BrokerOptions, SlowConsumer};
+use tiderace_broker::{BrokerOptions, Rules, SlowConsumer};
 use tiderace_topics::Pattern;
-use tiderace_wire::{Command, ExchangeKey, Fetch, Flags, Operation, Outcome, SubscriptionKey};
+use tiderace_wire::{
+    Change, Command, ExchangeKey, Fetch, Flags, Operation, Outcome, SubscriptionKey, Update,
+};
 
 const SHARDS: usize = 3;
 
@@ -92,8 +94,8 @@ fn what_the_sessions_of_a_lost_place_held_is_given_back() {
         ask(&mut world, lost, lock(&name, Span::ZERO));
         ask(&mut world, lost, Operation::Claim { path: path(&topic) });
         let fleeting = at("fleeting", 0);
-        let spec = r#"{"removal":"when this session closes"}"#;
-        ask(&mut world, lost, create(&fleeting, spec, Some("1")));
+        let spec = r#"{"removal":"session closes"}"#;
+        let made = ask(&mut world, lost, create(&fleeting, spec, Some("1")));
         world.subscribe(lost, 0, Wish { explicit: true, ..Wish::to(&queue) });
         world.subscribe(lost, 1, Wish { recoverable: true, ..Wish::to("topic:**") });
         world.quiesce();
@@ -101,6 +103,7 @@ fn what_the_sessions_of_a_lost_place_held_is_given_back() {
         world.publish(other, &queue, "job");
         world.quiesce();
         assert!(answer(&world, other, waits).is_none(), "somebody else has it");
+        assert!(matches!(answer(&world, lost, made), Some(Ok(_))));
         world.lose(1);
         world.quiesce();
         assert!(matches!(answer(&world, other, waits), Some(Ok(_))), "the next one has the lock");
@@ -112,7 +115,10 @@ fn what_the_sessions_of_a_lost_place_held_is_given_back() {
             world.clients[other].received.iter().map(|message| &*message.body).collect();
         assert_eq!(bodies, ["job"], "it came back to its queue");
         world.end();
-        world.sweep();
+        for _ in 0..3 {
+            world.advance(Span::from_secs(100));
+            world.settle_mail();
+        }
         assert_eq!(world.metrics().topics, 0, "the topic went with its session");
     });
 }
@@ -223,6 +229,81 @@ fn what_views_made_of_a_lost_homes_topics_is_taken_back() {
         node.world.lose(lost);
         node.rest();
         assert_eq!(node.value(&format!("out/{source}")), None);
+    });
+}
+
+#[test]
+fn what_was_deferred_for_the_sessions_of_a_lost_place_is_not_done() {
+    let mut world = World::new(1, options());
+    let (lost, other) = (world.connect(1, "lost"), world.connect(0, "other"));
+    let (large, name) = (at("large", 2), at("l", 2));
+    let body = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));
+    tell(&mut world, other, update(&large, &body, None)).unwrap();
+    for _ in 0..4 {
+        let change = Change::Merge(br#"{"n":1}"#[..].into());
+        let (path, flags) = (path(&large), Flags::NONE);
+        let update = Update { path, change, properties: None, flags, condition: None, spec: None };
+        ask(&mut world, lost, Operation::Update(Box::new(update)));
+    }
+    ask(&mut world, lost, lock(&name, Span::ZERO));
+    while world.deliver_mail_between(1, 2) {}
+    assert!(world.brokers[2].has_deferred());
+    world.lose(1);
+    world.tell_loss(1, 2);
+    let metrics = world.brokers[2].metrics();
+    assert_eq!((metrics.work_waiting, metrics.work_waiting_bytes), (0, 0));
+    let locked = tell(&mut world, other, lock(&name, Span::ZERO));
+    assert!(locked.is_ok(), "nobody has the lock");
+    world.end();
+}
+
+#[test]
+fn an_owner_does_not_wait_for_a_lost_home() {
+    let options = BrokerOptions { rules: Rules::new(vec![]), ..options() };
+    let mut world = World::new(1, options);
+    let ann = world.connect(0, "ann");
+    let token = world.subscribe(ann, 0, Wish::to(&format!("topic:{}", at("t", 1))));
+    world.lose(1);
+    world.quiesce();
+    assert_eq!(world.clients[ann].refused, [(Some(token), CloseCode::PeerLost)]);
+    world.end();
+}
+
+#[test]
+fn snapshots_go_on_without_a_lost_place_and_not_for_it() {
+    for_seeds(0..100, |seed| {
+        let mut options = options();
+        options.backlog_bytes_low = 16_000;
+        let mut world = World::new(seed, options);
+        let (writer, lost) = (world.connect(0, "writer"), world.connect(1, "lost"));
+        let reader = world.connect(0, "reader");
+        for (prefix, home) in [("gone", 1), ("here", 2)] {
+            let names = (0..).map(|number| format!("{prefix}/{number}"));
+            let topics = names.map(|name| format!("topic:{name}"));
+            for topic in topics.filter(|it| destination(it).home(SHARDS).index() == home).take(60) {
+                let body = "x".repeat(1_000);
+                let kept = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(body) };
+                world.publish_all(writer, &topic, &[kept]);
+            }
+        }
+        world.settle_mail();
+        world.subscribe(lost, 0, Wish::to("topic:here/*"));
+        for key in 0..8 {
+            world.subscribe(reader, key, Wish::to("topic:gone/*"));
+        }
+        for _ in 0..30 + world.random.below(60) {
+            world.deliver_mail();
+            world.pull(reader);
+        }
+        world.lose(1);
+        world.settle_mail();
+        assert_eq!(world.brokers[2].metrics().snapshots, 0, "its own shard had asked for it");
+        world.subscribe(reader, 9, Wish::to("topic:here/*"));
+        world.quiesce();
+        let came = world.clients[reader].received.iter().filter(|message| message.key == 9);
+        assert_eq!(came.count(), 60);
+        assert_eq!(world.metrics().snapshots, 0);
+        world.end();
     });
 }
 

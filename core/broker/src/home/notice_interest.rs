@@ -87,3 +87,31 @@ impl NoticeInterest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_base::{SessionId, ShardId};
+    use tiderace_wire::SubscriptionKey;
+
+    #[test]
+    fn a_lost_place_is_told_nothing_and_given_no_pages() {
+        let mut interest = NoticeInterest::default();
+        let (lost, other) = (Place::here(ShardId(1)), Place::here(ShardId(2)));
+        let (pattern, path) = (Pattern::parse("a/*").unwrap(), Path::parse("a/b").unwrap());
+        for from in [lost, other, lost] {
+            let session = SessionId { shard: from.shard, slot: 0, generation: 0 };
+            let request =
+                SubscribeRequestId { session, key: SubscriptionKey(0), target: 0, epoch: 0 };
+            let after = None;
+            interest.ask(TopicsRequest { from, pattern: pattern.clone(), request, after });
+        }
+        interest.lose(lost);
+        assert_eq!(interest.places_of(&path).iter().collect::<Vec<_>>(), [other]);
+        assert_eq!(interest.next_request().map(|request| request.from), Some(other));
+        assert!(!interest.has_requests());
+        interest.end(other, &pattern);
+        assert!(interest.is_empty());
+    }
+}
