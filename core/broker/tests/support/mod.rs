@@ -541,6 +541,7 @@ pub fn path_at(prefix: &str, home: usize, shards: usize) -> String {
 
 /// Runs a scenario for every seed and names the seed of the one that failed. `TIDERACE_TEST_SEEDS=N` runs N times
 /// as many.
+#[allow(clippy::disallowed_methods, reason = "a test has no configuration")]
 pub fn for_seeds(seeds: std::ops::Range<u64>, scenario: impl Fn(u64)) {
     let times = std::env::var("TIDERACE_TEST_SEEDS").map_or(1, |times| times.parse().unwrap());
     let count = (seeds.end - seeds.start) * times;
