@@ -7,7 +7,7 @@ export declare const DECLARE = 5;
 export declare const PUBLISH = 6;
 export declare const SETTLE = 7;
 export declare const CALL = 8;
-export declare const SPEAK = 9;
+export declare const SEND = 9;
 export declare const CANCEL = 10;
 export declare const CREDIT = 11;
 export declare const PING = 12;
@@ -67,7 +67,7 @@ export declare const VALUE = 128;
 export declare const UPDATE_FLAGS = 255;
 /** What WELCOME tells that a server can do: the flags VALUES and OK_LAST. */
 export declare const CAN_TELL_VALUES = 1;
-/** Flags of CALL, SPEAK and EXCHANGE. */
+/** Flags of CALL, SEND and EXCHANGE. */
 export declare const LAST = 8;
 export declare const RESPONDER = 16;
 export declare const FIRST = 32;

@@ -8,7 +8,7 @@ export const DECLARE = 0x05;
 export const PUBLISH = 0x06;
 export const SETTLE = 0x07;
 export const CALL = 0x08;
-export const SPEAK = 0x09;
+export const SEND = 0x09;
 export const CANCEL = 0x0a;
 export const CREDIT = 0x0b;
 export const PING = 0x0c;
@@ -76,7 +76,7 @@ export const UPDATE_FLAGS = 0xff;
 /** What WELCOME tells that a server can do: the flags VALUES and OK_LAST. */
 export const CAN_TELL_VALUES = 0x1;
 
-/** Flags of CALL, SPEAK and EXCHANGE. */
+/** Flags of CALL, SEND and EXCHANGE. */
 export const LAST = 0x08;
 export const RESPONDER = 0x10;
 export const FIRST = 0x20;

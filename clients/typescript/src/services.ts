@@ -43,7 +43,7 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
     const flags = encoded.flags | (options.last ? m.LAST : 0) | (this.side ? m.RESPONDER : 0);
     const payload = new Writer().varint(this.number).u8(flags);
     encoded.write(payload);
-    this.transmit(m.SPEAK, payload);
+    this.transmit(m.SEND, payload);
     if (options.last) this.finishSaying();
   }
 
@@ -52,7 +52,7 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
     if (this.said || this.ended) return;
     if (value !== undefined) return this.send(value, { ...options, last: true });
     const flags = m.LAST | m.BARE | (this.side ? m.RESPONDER : 0);
-    this.transmit(m.SPEAK, new Writer().varint(this.number).u8(flags));
+    this.transmit(m.SEND, new Writer().varint(this.number).u8(flags));
     this.finishSaying();
   }
 

@@ -8,7 +8,7 @@ import { type FakeEvent, type Place, equal, hex, unhex } from "./harness.js";
 export const SECOND = 1000;
 const names = new Map(
   Object.entries(m)
-    .filter(([name]) => /^(HELLO|LOGIN|SUBSCRIBE|UNSUBSCRIBE|DECLARE|PUBLISH|SETTLE|CALL|SPEAK|CANCEL|CREDIT|PING|BYE|OPERATE)$/.test(name))
+    .filter(([name]) => /^(HELLO|LOGIN|SUBSCRIBE|UNSUBSCRIBE|DECLARE|PUBLISH|SETTLE|CALL|SEND|CANCEL|CREDIT|PING|BYE|OPERATE)$/.test(name))
     .map(([name, type]) => [type as number, name]),
 );
 

@@ -240,7 +240,9 @@ impl Broker {
             }
             Command::Settle(settle) => self.session_side().settle(session, settle, effects),
             Command::Call(call) => self.session_side().call(now, session, *call, effects),
-            Command::Speak(speak) => self.session_side().speak(now, session, *speak, effects),
+            Command::SendExchange(sent) => {
+                self.session_side().send_exchange(now, session, *sent, effects)
+            }
             Command::Cancel { exchange, close } => {
                 let end = For::Exchange(exchange);
                 let ending = &mut together.ending;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   caller's shard ──Call──▶ home ──Assigned──▶ responder's shard
-//!        ▲ ◀───────────────Met─────────────────────┘ │
-//!        ├───────────────────Spoken─────────────────▶┤ and back
+//!        ▲ ◀───────────────Accepted────────────────┘ │
+//!        ├───────────────────Sent───────────────────▶┤ and back
 //!        └───────────────────Credit─────────────────▶┘
 //!                            home ◀──Released── when the exchange is over
 //! ```

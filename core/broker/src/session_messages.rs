@@ -103,7 +103,7 @@ impl SessionSide<'_> {
                 let responder = Address { place: from, key: responder };
                 self.met(caller, responder, effects);
             }
-            ToExchange::Spoken { to, said } => self.heard(now, to, said, effects),
+            ToExchange::Sent { to, said } => self.heard(now, to, said, effects),
             ToExchange::Credit { to, messages } => self.wanted_messages(to, messages, effects),
             ToExchange::Ended { to, close } => self.told_of_end(now, to, close, effects),
         }

@@ -333,7 +333,7 @@ fn a_responder_is_given_as_many_calls_as_it_has_credit_for() {
         world.quiesce();
         assert_eq!(world.clients[responder].heard.len(), 2);
         let exchange = world.clients[responder].heard[0].exchange.key;
-        world.speak(responder, exchange, "2", true);
+        world.send_exchange(responder, exchange, "2", true);
         world.quiesce();
         assert_eq!(world.clients[responder].heard.len(), 2, "an answer is no credit");
         world.credit(responder, 0, 2);

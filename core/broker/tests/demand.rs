@@ -84,8 +84,8 @@ fn no_timeout_runs_while_nothing_is_wanted() {
     call(&mut world, caller, 1, Some(2));
     world.quiesce();
     let key = world.clients[responder].heard[0].exchange.key;
-    world.speak(responder, key, "1", false);
-    world.speak(responder, key, "2", false);
+    world.send_exchange(responder, key, "1", false);
+    world.send_exchange(responder, key, "2", false);
     world.quiesce();
     wait(&mut world);
     assert!(ended(&mut world, caller).is_empty(), "two were wanted, and two have come");
@@ -104,7 +104,7 @@ fn no_timeout_runs_while_nothing_is_wanted() {
     world.call_with(caller, 3, "add", b"all", (false, TIMEOUT, Some(1)));
     world.quiesce();
     let key = world.clients[responder].heard.last().unwrap().exchange.key;
-    world.speak(responder, key, "1", true);
+    world.send_exchange(responder, key, "1", true);
     world.quiesce();
     wait(&mut world);
     assert_eq!(ended(&mut world, caller), [(3, CloseCode::CallTimeout)]);
@@ -119,13 +119,13 @@ fn who_wants_nothing_keeps_a_responder_no_longer_than_the_longest_timeout() {
     call(&mut world, caller, 1, Some(1));
     world.quiesce();
     let key = world.clients[responder].heard[0].exchange.key;
-    world.speak(responder, key, "1", false);
+    world.send_exchange(responder, key, "1", false);
     world.quiesce();
     world.advance(TIMEOUT * 3 - Span::from_secs(1));
     world.quiesce();
     assert!(ended(&mut world, caller).is_empty(), "it may still come to want more");
     // What it has not asked for lengthens nothing.
-    world.speak(responder, key, "2", false);
+    world.send_exchange(responder, key, "2", false);
     world.quiesce();
     world.advance(Span::from_secs(2));
     world.quiesce();
@@ -135,11 +135,11 @@ fn who_wants_nothing_keeps_a_responder_no_longer_than_the_longest_timeout() {
     world.call_with(caller, 2, "add", b"first", (false, TIMEOUT, Some(1)));
     world.quiesce();
     let key = world.clients[responder].heard.last().unwrap().exchange.key;
-    world.speak(responder, key, "1", false);
+    world.send_exchange(responder, key, "1", false);
     for _ in 0..3 {
         world.quiesce();
         world.advance(TIMEOUT * 2);
-        world.speak(caller, ExchangeKey::caller(2), "more", false);
+        world.send_exchange(caller, ExchangeKey::caller(2), "more", false);
     }
     world.quiesce();
     assert!(ended(&mut world, caller).is_empty());
@@ -155,7 +155,7 @@ fn that_there_is_no_more_needs_no_demand() {
     call(&mut world, caller, 1, Some(1));
     world.quiesce();
     let key = world.clients[responder].heard[0].exchange.key;
-    world.speak(responder, key, "1", false);
+    world.send_exchange(responder, key, "1", false);
     world.finish_saying(responder, key);
     world.quiesce();
     assert_eq!(heard(&world, caller), [("1", false, false), ("", false, true)]);
@@ -237,7 +237,7 @@ impl Run {
         let body = format!("{} {}", served.call, served.said);
         served.said += 1;
         let last = served.said == all;
-        self.world.speak(name.0, name.1, &body, last);
+        self.world.send_exchange(name.0, name.1, &body, last);
         true
     }
 

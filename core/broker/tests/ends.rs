@@ -17,8 +17,8 @@ fn what_is_said_before_an_end_arrives_before_it() {
         // All at once, before anybody has taken the call; the number may be used again.
         for number in [1, 1, 2] {
             world.call(caller, number, "add", "a", false);
-            world.speak(caller, ExchangeKey::caller(number), "b", false);
-            world.speak(caller, ExchangeKey::caller(number), "c", false);
+            world.send_exchange(caller, ExchangeKey::caller(number), "b", false);
+            world.send_exchange(caller, ExchangeKey::caller(number), "c", false);
             world.cancel_with(caller, ExchangeKey::caller(number), code);
             assert!(world.clients[caller].refused.is_empty());
         }
@@ -38,7 +38,7 @@ fn what_is_said_before_an_end_arrives_before_it() {
         world.quiesce();
         let key = world.clients[responder].heard.last().unwrap().exchange.key;
         for body in ["d", "e", "f"] {
-            world.speak(responder, key, body, false);
+            world.send_exchange(responder, key, body, false);
         }
         world.cancel_with(responder, key, code);
         world.settle_mail();
@@ -64,7 +64,7 @@ fn a_session_that_cancels_hears_nothing_more() {
             world.call(caller, 1, "add", "x", true);
             world.quiesce();
             let key = world.clients[responder].heard.last().unwrap().exchange.key;
-            world.speak(responder, key, "d", false);
+            world.send_exchange(responder, key, "d", false);
             if ended_already {
                 world.cancel(responder, key);
             }
@@ -87,7 +87,7 @@ fn a_bare_last_word_is_no_message() {
     world.call(caller, 1, "add", "x", true);
     world.quiesce();
     let key = world.clients[responder].heard[0].exchange.key;
-    world.speak(responder, key, "", false);
+    world.send_exchange(responder, key, "", false);
     world.finish_saying(responder, key);
     world.quiesce();
     let kinds: Vec<(bool, bool)> =

@@ -361,7 +361,7 @@ fn take_everything(world: &mut World) {
             }
             for heard in std::mem::take(&mut world.clients[client].heard) {
                 if heard.exchange.first {
-                    world.speak(client, heard.exchange.key, "answer", true);
+                    world.send_exchange(client, heard.exchange.key, "answer", true);
                     did = true;
                 }
             }

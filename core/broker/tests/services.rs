@@ -126,7 +126,7 @@ impl Run {
         side.said_last = self.world.random.one_in(2);
         let (body, last) = (format!("{} {}", side.call, side.said), side.said_last);
         side.said += 1;
-        self.world.speak(client, key, &body, last);
+        self.world.send_exchange(client, key, &body, last);
     }
 
     fn leave(&mut self, client: usize) {
@@ -311,22 +311,22 @@ fn a_call_is_answered_and_a_conversation_held() {
         assert_eq!(heard(&world, responder), [("1+1", true, true)]);
         let first = world.clients[responder].heard[0].clone();
         assert_eq!((first.key, &*first.path, first.exchange.key.side), (3, "add", Side::Responder));
-        world.speak(responder, first.exchange.key, "2", true);
+        world.send_exchange(responder, first.exchange.key, "2", true);
         world.quiesce();
         assert_eq!(heard(&world, caller), [("2", false, true)]);
         assert_eq!(world.clients[caller].heard[0].exchange.key, ExchangeKey::caller(7));
         assert_eq!((world.metrics().exchanges, world.metrics().exchanges_served), (0, 0));
         // The number may be used again; what is said before anybody answers is kept.
         world.call(caller, 7, "add", "a", false);
-        world.speak(caller, ExchangeKey::caller(7), "b", false);
-        world.speak(caller, ExchangeKey::caller(7), "c", true);
-        world.speak(caller, ExchangeKey::caller(7), "after the last", true);
+        world.send_exchange(caller, ExchangeKey::caller(7), "b", false);
+        world.send_exchange(caller, ExchangeKey::caller(7), "c", true);
+        world.send_exchange(caller, ExchangeKey::caller(7), "after the last", true);
         world.quiesce();
         let expected = [("a", true, false), ("b", false, false), ("c", false, true)];
         assert_eq!(heard(&world, responder)[1..], expected);
         let key = world.clients[responder].heard[1].exchange.key;
         for (body, last) in [("d", false), ("e", true), ("after the end", true)] {
-            world.speak(responder, key, body, last);
+            world.send_exchange(responder, key, body, last);
         }
         world.quiesce();
         assert_eq!(heard(&world, caller)[1..], [("d", false, false), ("e", false, true)]);
@@ -354,7 +354,7 @@ fn nobody_serving_and_no_room_are_told_at_once() {
         assert_eq!(heard(&world, responder).len(), 2, "its window");
         assert_eq!(world.metrics().calls_waiting, 2);
         let key = world.clients[responder].heard[1].exchange.key;
-        world.speak(responder, key, "done", true);
+        world.send_exchange(responder, key, "done", true);
         world.quiesce();
         assert_eq!(heard(&world, responder).last(), Some(&("4", true, true)), "the next");
         world.close(responder);
@@ -426,7 +426,7 @@ fn a_timeout_is_until_the_first_message_and_between_messages() {
         let key = world.clients[responder].heard[0].exchange.key;
         for _ in 0..5 {
             world.advance(second * 9);
-            world.speak(responder, key, "still here", false);
+            world.send_exchange(responder, key, "still here", false);
             world.quiesce();
         }
         assert_eq!(ended(&mut world, caller), [(3, CloseCode::CallTimeout)], "in the queue");
@@ -464,7 +464,7 @@ fn a_session_has_so_many_calls_and_each_number_once() {
     world.call(caller, 4, "add", "y", true);
     assert_eq!(ended(&mut world, caller), [(4, CloseCode::TooManyCalls)], "calls");
     world.call(responder, 1, "add", "y", false);
-    world.speak(responder, ExchangeKey::caller(1), &"x".repeat(2_000), false);
+    world.send_exchange(responder, ExchangeKey::caller(1), &"x".repeat(2_000), false);
     assert_eq!(ended(&mut world, responder), [(1, CloseCode::ServiceBusy)], "kept");
     assert_eq!(world.metrics().calls_too_many, 2);
     world.end();
@@ -483,7 +483,7 @@ fn a_side_that_does_not_read_loses_the_exchange_and_nothing_else() {
         let key = world.clients[responder].heard[0].exchange.key;
         world.publish(responder, "topic:news", "news");
         for _ in 0..10 {
-            world.speak(responder, key, &"x".repeat(600), false);
+            world.send_exchange(responder, key, &"x".repeat(600), false);
             world.settle_mail();
         }
         assert_eq!(ended(&mut world, caller), [], "it has yet to take what came before");

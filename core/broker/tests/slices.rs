@@ -164,7 +164,7 @@ fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
         world.clients[ann].heard.iter().map(|heard| heard.exchange.key).collect();
     for exchange in &open {
         for _ in 0..20 {
-            world.speak(ann, *exchange, "said", false);
+            world.send_exchange(ann, *exchange, "said", false);
         }
     }
     world.settle_mail();

@@ -86,7 +86,7 @@ impl CommandCheck {
             }
             Command::Operate { token, .. } => self.wait_for(Some(Confirm::one(*token))),
             Command::Call(_)
-            | Command::Speak(_)
+            | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::Login(_)
             | Command::Goodbye => Ok(()),

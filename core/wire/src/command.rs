@@ -6,7 +6,7 @@ use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::{Pattern, Selector as TopicSelector};
 
-use crate::{Call, Destination, Kind, Meta, Position, Run, RunBuilder, Speak};
+use crate::{Call, Destination, ExchangeSend, Kind, Meta, Position, Run, RunBuilder};
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;
@@ -205,7 +205,7 @@ pub enum Command {
     /// Begins an exchange with a responder.
     Call(Box<Call>),
     /// Says more in an exchange.
-    Speak(Box<Speak>),
+    SendExchange(Box<ExchangeSend>),
     /// Ends an exchange for both sides. The other side hears what was said before first; what waits
     /// for this one is dropped.
     Cancel {

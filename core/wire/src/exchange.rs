@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   caller: Call ─▶ home of the service ─▶ one responder: Delivery (exchange, first)
-//!   caller ◀─ Delivery (exchange) ◀─ Speak            Speak ─▶ Delivery (exchange) ─▶ responder
+//!   caller ◀─ Delivery (exchange) ◀─ SendExchange      SendExchange ─▶ Delivery (exchange) ─▶ responder
 //!   each side says `last` once; when both have, the exchange is over. Cancel ends it at any time.
 //! ```
 //! Messages of an exchange arrive in order, each once, and what a side has said before it cancelled, or
@@ -79,7 +79,7 @@ pub struct Call {
 
 /// Says more in an exchange.
 #[derive(Clone, Debug)]
-pub struct Speak {
+pub struct ExchangeSend {
     /// Which.
     pub exchange: ExchangeKey,
     /// The properties, in the form of [`crate::properties`].

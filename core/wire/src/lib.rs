@@ -41,7 +41,7 @@ pub use command::{
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
-pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
+pub use exchange::{Call, Exchange, ExchangeKey, ExchangeSend, Side};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn, append_refusal};

@@ -12,7 +12,7 @@ mod operate;
 mod server;
 
 pub use client::{
-    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SettleMessage, SpeakMessage,
+    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
     SubscribeMessage,
 };
 pub use content::{Content, check_properties, split_content};
@@ -35,7 +35,7 @@ pub mod kind {
     pub const PUBLISH: u8 = 0x06;
     pub const SETTLE: u8 = 0x07;
     pub const CALL: u8 = 0x08;
-    pub const SPEAK: u8 = 0x09;
+    pub const SEND: u8 = 0x09;
     pub const CANCEL: u8 = 0x0a;
     pub const CREDIT: u8 = 0x0b;
     pub const PING: u8 = 0x0c;
@@ -81,7 +81,7 @@ pub mod flag {
     pub const REMOVED: u8 = 0x40;
     pub const VALUE: u8 = 0x80;
 
-    // CALL, SPEAK, EXCHANGE
+    // CALL, SEND, EXCHANGE
     pub const LAST: u8 = 0x08;
     pub const RESPONDER: u8 = 0x10;
     pub const FIRST: u8 = 0x20;

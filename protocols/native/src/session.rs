@@ -176,7 +176,7 @@ impl NativeSession {
             ClientMessage::Publish(publish) => self.publish(now, &publish, context),
             ClientMessage::Settle(settle) => self.settle(settle, context),
             ClientMessage::Call(call) => self.call(&call, context),
-            ClientMessage::Speak(speak) => self.speak(&speak, context),
+            ClientMessage::Send(sent) => self.send_exchange(&sent, context),
             ClientMessage::Cancel { responder, number, code, sentence } => {
                 self.cancel(responder, number, code, sentence, context)
             }

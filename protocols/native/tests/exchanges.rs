@@ -10,21 +10,21 @@ use support::{MESSAGES, Rig, run};
 use tiderace_base::CloseCode;
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
-    CallMessage, ClientMessage, Destination, OperateMessage, Publish, SpeakMessage, flag,
+    CallMessage, ClientMessage, Destination, OperateMessage, Publish, SendMessage, flag,
 };
 use tiderace_wire::{Command, Exchange, ExchangeKey, Framing, Kind, Reply, SharedRun};
 
 // Section 9: BARE.
 #[test]
-fn a_bare_speak_is_no_message() {
+fn a_bare_send_is_no_message() {
     let mut rig = Rig::new();
     let bare = flag::LAST | flag::BARE | flag::RESPONDER;
-    let speak = |flags, properties, body| {
-        ClientMessage::Speak(SpeakMessage { number: 9, flags, properties, body })
+    let message = |flags, properties, body| {
+        ClientMessage::Send(SendMessage { number: 9, flags, properties, body })
     };
-    rig.send(&speak(bare, b"", b""));
-    rig.send(&speak(flag::LAST, b"", b""));
-    let [Command::Speak(end), Command::Speak(item)] = &rig.commands[..] else {
+    rig.send(&message(bare, b"", b""));
+    rig.send(&message(flag::LAST, b"", b""));
+    let [Command::SendExchange(end), Command::SendExchange(item)] = &rig.commands[..] else {
         panic!("{:?}", rig.commands)
     };
     assert_eq!((end.last, end.bare, item.last, item.bare), (true, true, true, false));
@@ -40,10 +40,10 @@ fn a_bare_speak_is_no_message() {
     rig.flush();
     assert!(rig.received()[0].starts_with("Exchange(ExchangeMessage { flags: 136, number: 4,"));
     for wrong in [
-        speak(flag::BARE, b"", b""),
-        speak(bare | 1, b"", b""),
-        speak(bare, b"a:b\n", b""),
-        speak(bare, b"", b"x"),
+        message(flag::BARE, b"", b""),
+        message(bare | 1, b"", b""),
+        message(bare, b"a:b\n", b""),
+        message(bare, b"", b"x"),
     ] {
         let mut rig = Rig::new();
         rig.send(&wrong);
@@ -89,7 +89,7 @@ fn a_body_that_is_too_large_ends_what_it_belongs_to_and_nothing_else() {
     );
     assert!(rig.end.is_none() && rig.commands.is_empty(), "{:?}", rig.commands);
     // What belongs to no request that could be answered ends the session.
-    rig.send(&ClientMessage::Speak(SpeakMessage { number: 7, flags, properties, body }));
+    rig.send(&ClientMessage::Send(SendMessage { number: 7, flags, properties, body }));
     assert_eq!(rig.end.map(|close| close.code), Some(CloseCode::FrameTooLarge));
 }
 

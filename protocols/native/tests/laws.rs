@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tiderace_native::codec::{
     Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
-    OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, ServerMessage,
-    SettleMessage, SpeakMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
+    OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, SendMessage,
+    ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
     subscribe,
 };
 use tiderace_wire::{Kind, Prefetch, Replay};
@@ -112,7 +112,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             properties,
             body: y,
         }),
-        ClientMessage::Speak(SpeakMessage {
+        ClientMessage::Send(SendMessage {
             number: one,
             flags: flags & (flag::CONTENT | flag::LAST | flag::RESPONDER),
             properties,

@@ -9,7 +9,7 @@ use support::{Rig, hello, run, subscribe, topic};
 use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SettleMessage, SpeakMessage,
+    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
     SubscribeMessage, flag, subscribe as flags,
 };
 use tiderace_wire::{
@@ -433,21 +433,21 @@ fn exchanges_have_two_sides() {
         properties: b"",
         body: b"{}",
     }));
-    rig.send(&ClientMessage::Speak(SpeakMessage {
+    rig.send(&ClientMessage::Send(SendMessage {
         number: 9,
         flags: flag::RESPONDER,
         properties: b"k:v\n",
         body: b"x",
     }));
     rig.send(&ClientMessage::Cancel { responder: true, number: 9, code: 100, sentence: "done" });
-    let [Command::Call(call), Command::Speak(speak), Command::Cancel { exchange, close }] =
+    let [Command::Call(call), Command::SendExchange(sent), Command::Cancel { exchange, close }] =
         &rig.commands[..]
     else {
         panic!()
     };
     assert_eq!((call.number, call.last, call.timeout), (4, true, Span::from_secs(30)));
     assert_eq!(call.properties, b"content-type:application/json\n");
-    assert_eq!((speak.exchange, speak.last), (ExchangeKey::responder(9), false));
+    assert_eq!((sent.exchange, sent.last), (ExchangeKey::responder(9), false));
     assert_eq!((*exchange, close.code), (ExchangeKey::responder(9), CloseCode::Done));
 
     let called = SharedRun::new(Arc::new(run(Kind::Service, "quotes", 1, 0, &[b"hi"])));

@@ -110,11 +110,11 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
             });
             ("CALL", with(fields, more))
         }
-        ClientMessage::Speak(message) => {
+        ClientMessage::Send(message) => {
             let (flags, more) = properties(message.flags, message.properties, json!({}));
             let fields =
                 json!({"number": message.number, "flags": flags, "body": hex(message.body)});
-            ("SPEAK", with(fields, more))
+            ("SEND", with(fields, more))
         }
         ClientMessage::Cancel { responder, number, code, sentence } => (
             "CANCEL",

@@ -315,14 +315,14 @@ impl Player {
                             let close = CloseCode::NoResponder.into();
                             self.reply(Reply::ExchangeEnded { exchange: key, close });
                         }
-                        1 => self.speak(key, false, true, b"answer"),
-                        2 => (0..6).for_each(|n| self.speak(key, false, n == 5, b"many")),
-                        _ => self.speak(key, false, true, b""),
+                        1 => self.send_exchange(key, false, true, b"answer"),
+                        2 => (0..6).for_each(|n| self.send_exchange(key, false, n == 5, b"many")),
+                        _ => self.send_exchange(key, false, true, b""),
                     }
                 }
             }
-            Command::Speak(speak) if speak.exchange.side == Side::Caller => {
-                self.speak(speak.exchange, false, speak.last, &speak.body);
+            Command::SendExchange(sent) if sent.exchange.side == Side::Caller => {
+                self.send_exchange(sent.exchange, false, sent.last, &sent.body);
             }
             Command::Goodbye => {}
             Command::Operate { token, operation } => {
@@ -334,7 +334,7 @@ impl Player {
                 self.reply(Reply::Refused { token: Some(token), close });
             }
             Command::Settle(_)
-            | Command::Speak(_)
+            | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::ExchangeCredit { .. } => {}
         }
@@ -351,11 +351,11 @@ impl Player {
         self.exchanges += 1;
         let exchange = ExchangeKey::responder(self.exchanges);
         self.deliver(key, &run(Kind::Service, b"question"), Some((exchange, true, last)));
-        self.speak(exchange, false, true, b"more");
+        self.send_exchange(exchange, false, true, b"more");
         true
     }
 
-    fn speak(&mut self, key: ExchangeKey, first: bool, last: bool, body: &[u8]) {
+    fn send_exchange(&mut self, key: ExchangeKey, first: bool, last: bool, body: &[u8]) {
         let run = run(Kind::Service, body);
         self.deliver(SubscriptionKey(u32::MAX), &run, Some((key, first, last)));
     }

@@ -214,8 +214,8 @@ fn a_client_serves_what_another_calls() {
     );
     pair.client.send(2, data(b"3"), true, &mut pair.out).unwrap();
     pair.turn();
-    let [Command::Speak(speak)] = &pair.server.asked()[..] else { panic!() };
-    assert!(speak.last && speak.body == b"3");
+    let [Command::SendExchange(sent)] = &pair.server.asked()[..] else { panic!() };
+    assert!(sent.last && sent.body == b"3");
     assert!(!pair.client.is_open(2) && pair.client.is_open(stream));
 }
 

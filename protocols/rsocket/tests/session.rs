@@ -163,8 +163,8 @@ fn services_are_called_and_served() {
         "{received}"
     );
     rig.send(&Frame::item(2, Payload::data(b"7"), true));
-    let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
-    assert!(speak.last && speak.body == b"7" && speak.exchange == ExchangeKey::responder(7));
+    let [Command::SendExchange(sent)] = &rig.asked()[..] else { panic!() };
+    assert!(sent.last && sent.body == b"7" && sent.exchange == ExchangeKey::responder(7));
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn conversations_go_both_ways() {
     let [Command::ExchangeCredit { exchange, messages: 5 }] = &rig.asked()[..] else { panic!() };
     assert_eq!(*exchange, ExchangeKey::caller(1), "the responder hears of it");
     rig.send(&Frame::complete(1));
-    let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
-    assert!(speak.last && speak.bare && speak.body.is_empty());
-    assert!(speak.properties.is_empty(), "nothing has no type");
+    let [Command::SendExchange(sent)] = &rig.asked()[..] else { panic!() };
+    assert!(sent.last && sent.bare && sent.body.is_empty());
+    assert!(sent.properties.is_empty(), "nothing has no type");
     say(&mut rig, b"", true);
     assert_eq!(rig.received(), ["1 PAYLOAD C"]);
 }
@@ -222,7 +222,9 @@ fn a_bare_complete_is_no_item_and_an_empty_item_is_one() {
         rig.send(&Frame::item(1, Payload::data(b""), false));
         rig.send(&Frame::complete(1));
         let asked = rig.asked();
-        let [Command::Speak(item), Command::Speak(end)] = &asked[..] else { panic!("{asked:?}") };
+        let [Command::SendExchange(item), Command::SendExchange(end)] = &asked[..] else {
+            panic!("{asked:?}")
+        };
         assert_eq!((item.last, item.bare, end.last, end.bare), (false, false, true, true));
         assert!(end.properties.is_empty(), "{data_mime}");
         rig.received();

@@ -231,9 +231,9 @@ fn broker(command: &Command) -> (String, Option<u32>) {
         Command::ExchangeCredit { exchange, messages } => {
             (format!("wants {} {messages}", key(*exchange)), None)
         }
-        Command::Speak(speak) => {
-            let (last, body) = (if speak.last { " last" } else { "" }, speak.body.escape_ascii());
-            (format!("speak {} {body}{last}", key(speak.exchange)), None)
+        Command::SendExchange(sent) => {
+            let (last, body) = (if sent.last { " last" } else { "" }, sent.body.escape_ascii());
+            (format!("send {} {body}{last}", key(sent.exchange)), None)
         }
         Command::Cancel { exchange, close } => {
             (format!("cancel {} {}", key(*exchange), close.code.slug()), None)

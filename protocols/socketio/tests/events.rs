@@ -6,7 +6,7 @@ mod support;
 use support::Node;
 use tiderace_base::{CloseCode, Span};
 use tiderace_socketio::SocketOptions;
-use tiderace_wire::{Command, ExchangeKey, Kind, Outcome, Speak};
+use tiderace_wire::{Command, ExchangeKey, ExchangeSend, Kind, Outcome};
 
 #[test]
 fn what_is_published_is_received_by_subscribers() {
@@ -256,8 +256,8 @@ fn a_bare_end_is_no_value() {
     let finish = |node: &mut Node, number| {
         let exchange = ExchangeKey::responder(number);
         let (properties, body) = (Vec::new(), Vec::new());
-        let speak = Speak { exchange, properties, body, last: true, bare: true };
-        node.broker.handle(bob, Command::Speak(Box::new(speak)));
+        let sent = ExchangeSend { exchange, properties, body, last: true, bare: true };
+        node.broker.handle(bob, Command::SendExchange(Box::new(sent)));
         node.run();
     };
     node.say(ann, r#"20["open","chat","hi"]"#);

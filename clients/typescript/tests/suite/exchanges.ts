@@ -160,7 +160,7 @@ test("services", "a service answers, or says what went wrong", async (place, aft
   const called = (number: number, body: string) =>
     new Writer().u8(1 | m.LAST | m.RESPONDER | m.FIRST).varint(number).varint(0).raw(new TextEncoder().encode(body));
   await peer.says(m.EXCHANGE, called(7, "4"));
-  const { input } = await peer.hears("SPEAK");
+  const { input } = await peer.hears("SEND");
   equal([input.varint(), input.u8(), new TextDecoder().decode(input.rest())], [7, 1 | m.LAST | m.RESPONDER, "8"]);
   await peer.says(m.EXCHANGE, called(8, "40"));
   const hung = (await peer.hears("CANCEL")).input;
@@ -180,8 +180,8 @@ test("services", "a conversation goes both ways, in order, until both have said 
   await peer.says(m.EXCHANGE, exchange(m.LAST, 1, '"c"'));
   conversation.send("more");
   conversation.end("enough");
-  equal((await peer.hears("SPEAK")).input.block.length, 8);
-  const last = (await peer.hears("SPEAK")).input;
+  equal((await peer.hears("SEND")).input.block.length, 8);
+  const last = (await peer.hears("SEND")).input;
   equal([last.varint(), last.u8()], [1, 1 | m.LAST]);
   const heard: string[] = [];
   for await (const value of conversation) heard.push(value);
@@ -207,10 +207,10 @@ test("services", "a service can converse, and hears when the other side is gone"
   await peer.ok(1);
   const first = new Writer().u8(1 | m.RESPONDER | m.FIRST).varint(4).varint(0).raw(new TextEncoder().encode("0"));
   await peer.says(m.EXCHANGE, first);
-  await peer.hears("SPEAK");
-  await peer.hears("SPEAK");
+  await peer.hears("SEND");
+  await peer.hears("SEND");
   await peer.says(m.EXCHANGE, exchange(m.RESPONDER, 4, "9"));
-  const { input } = await peer.hears("SPEAK");
+  const { input } = await peer.hears("SEND");
   equal([input.varint(), input.u8(), new TextDecoder().decode(input.rest())], [4, 1 | m.RESPONDER, "9"]);
   await peer.error(m.ENDED, new Writer().u8(1).varint(4), 101, "peer-gone");
   equal(await ended.next(), "peer-gone");

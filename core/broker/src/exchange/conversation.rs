@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Call, Destination, ExchangeKey, Kind, Priority, Reply, Run, SharedRun, Side, Speak,
+    Call, Destination, ExchangeKey, ExchangeSend, Kind, Priority, Reply, Run, SharedRun, Side,
     SubscriptionKey,
 };
 
@@ -73,15 +73,15 @@ impl SessionSide<'_> {
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
-    pub(crate) fn speak(
+    pub(crate) fn send_exchange(
         &mut self,
         now: Now,
         session: SessionId,
-        speak: Speak,
+        sent: ExchangeSend,
         effects: &mut Effects,
     ) {
         self.metrics.messages_received += 1;
-        let Some(key) = self.exchange_of(session, speak.exchange) else {
+        let Some(key) = self.exchange_of(session, sent.exchange) else {
             return;
         };
         let most = self.options.services.calls_bytes_max;
@@ -89,10 +89,10 @@ impl SessionSide<'_> {
         let Some(end) = self.exchanges.get_mut(key).filter(|end| !end.said_last) else {
             return;
         };
-        let run = message(&end.service, now, shard, end.said, &speak.properties, &speak.body);
+        let run = message(&end.service, now, shard, end.said, &sent.properties, &sent.body);
         end.said += 1;
-        end.said_last = speak.last;
-        let said = Said { run, last: speak.last, bare: speak.bare };
+        end.said_last = sent.last;
+        let said = Said { run, last: sent.last, bare: sent.bare };
         let to = match &mut end.other {
             Other::Responder(at) | Other::Caller { at, .. } => *at,
             Other::Forgone { .. } | Other::Over(_) => return,
@@ -121,10 +121,10 @@ impl SessionSide<'_> {
             // Nothing more is to come: from now on it is the caller who may not fall silent.
             self.exchanges.renew(key, now.time);
         }
-        if heard_last && speak.last {
+        if heard_last && sent.last {
             self.complete(key, effects);
         }
-        self.send(to.place, ToExchange::Spoken { to: to.key, said }, effects);
+        self.send(to.place, ToExchange::Sent { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
@@ -197,7 +197,7 @@ impl SessionSide<'_> {
                     open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
                 }
                 for said in kept {
-                    let message = ToExchange::Spoken { to: responder.key, said };
+                    let message = ToExchange::Sent { to: responder.key, said };
                     self.send(responder.place, message, effects);
                 }
                 if credit != 0 {
@@ -214,7 +214,7 @@ impl SessionSide<'_> {
             Some((Other::Forgone { kept, close }, ..)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
-                    let message = ToExchange::Spoken { to: responder.key, said };
+                    let message = ToExchange::Sent { to: responder.key, said };
                     self.send(responder.place, message, effects);
                 }
                 let message = ToExchange::Ended { to: responder.key, close };

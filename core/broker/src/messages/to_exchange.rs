@@ -19,7 +19,7 @@ pub enum ToExchange {
         responder: Key,
     },
     /// The other side has said something.
-    Spoken {
+    Sent {
         /// Its end.
         to: Key,
         /// One message.
@@ -46,7 +46,7 @@ impl ToExchange {
     pub(super) fn bytes(&self) -> usize {
         match self {
             ToExchange::Assigned(_, call) => call.run.bytes(),
-            ToExchange::Spoken { said, .. } => said.run.bytes(),
+            ToExchange::Sent { said, .. } => said.run.bytes(),
             _ => 0,
         }
     }

@@ -3,7 +3,7 @@
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Path;
-use tiderace_wire::{Call, Command, ExchangeKey, Speak};
+use tiderace_wire::{Call, Command, ExchangeKey, ExchangeSend};
 
 use super::{Wish, World};
 
@@ -45,17 +45,18 @@ impl World {
         self.command(client, Command::ExchangeCredit { exchange, messages });
     }
 
-    pub fn speak(&mut self, client: usize, exchange: ExchangeKey, body: &str, last: bool) {
+    pub fn send_exchange(&mut self, client: usize, exchange: ExchangeKey, body: &str, last: bool) {
         let body = body.as_bytes().to_vec();
-        let speak = Speak { exchange, properties: b"k:v\n".to_vec(), body, last, bare: false };
-        self.command(client, Command::Speak(Box::new(speak)));
+        let sent =
+            ExchangeSend { exchange, properties: b"k:v\n".to_vec(), body, last, bare: false };
+        self.command(client, Command::SendExchange(Box::new(sent)));
     }
 
     /// Says nothing more, and no last message.
     pub fn finish_saying(&mut self, client: usize, exchange: ExchangeKey) {
         let (properties, body) = (Vec::new(), Vec::new());
-        let speak = Speak { exchange, properties, body, last: true, bare: true };
-        self.command(client, Command::Speak(Box::new(speak)));
+        let sent = ExchangeSend { exchange, properties, body, last: true, bare: true };
+        self.command(client, Command::SendExchange(Box::new(sent)));
     }
 
     pub fn cancel(&mut self, client: usize, exchange: ExchangeKey) {

@@ -124,9 +124,9 @@ pub struct CallMessage<'a> {
     pub body: &'a [u8],
 }
 
-/// SPEAK.
+/// SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpeakMessage<'a> {
+pub struct SendMessage<'a> {
     /// The number of the exchange.
     pub number: u32,
     /// Content, LAST, RESPONDER, BARE.
@@ -159,7 +159,7 @@ pub enum ClientMessage<'a> {
     Publish(Publish<'a>),
     Settle(SettleMessage),
     Call(CallMessage<'a>),
-    Speak(SpeakMessage<'a>),
+    Send(SendMessage<'a>),
     Cancel {
         responder: bool,
         number: u32,
@@ -200,7 +200,7 @@ impl<'a> ClientMessage<'a> {
             kind::PUBLISH => ClientMessage::Publish(Publish::read(from)?),
             kind::SETTLE => ClientMessage::Settle(SettleMessage::read(from)?),
             kind::CALL => ClientMessage::Call(CallMessage::read(from)?),
-            kind::SPEAK => ClientMessage::Speak(SpeakMessage::read(from)?),
+            kind::SEND => ClientMessage::Send(SendMessage::read(from)?),
             kind::CANCEL => ClientMessage::Cancel {
                 responder: from.truth()?,
                 number: from.number()?,
@@ -240,7 +240,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Publish(publish) => publish.write(out),
             ClientMessage::Settle(settle) => settle.write(out),
             ClientMessage::Call(call) => call.write(out),
-            ClientMessage::Speak(speak) => speak.write(out),
+            ClientMessage::Send(sent) => sent.write(out),
             ClientMessage::Cancel { responder, number, code, sentence } => {
                 out.push(u8::from(*responder));
                 write_varint(out, u64::from(*number));
@@ -265,7 +265,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Publish(_) => kind::PUBLISH,
             ClientMessage::Settle(_) => kind::SETTLE,
             ClientMessage::Call(_) => kind::CALL,
-            ClientMessage::Speak(_) => kind::SPEAK,
+            ClientMessage::Send(_) => kind::SEND,
             ClientMessage::Cancel { .. } => kind::CANCEL,
             ClientMessage::Credit { .. } => kind::CREDIT,
             ClientMessage::Ping(_) => kind::PING,
@@ -476,12 +476,12 @@ impl<'a> CallMessage<'a> {
     }
 }
 
-impl<'a> SpeakMessage<'a> {
-    fn read(from: &mut Reader<'a>) -> Result<SpeakMessage<'a>, CodecError> {
+impl<'a> SendMessage<'a> {
+    fn read(from: &mut Reader<'a>) -> Result<SendMessage<'a>, CodecError> {
         let number = from.number()?;
         let known = flag::CONTENT | flag::PROPERTIES | flag::LAST | flag::RESPONDER | flag::BARE;
         let flags = from.flags(known)?;
-        Ok(SpeakMessage {
+        Ok(SendMessage {
             number,
             flags: flags & !flag::PROPERTIES,
             properties: read_properties(flags, from)?,

@@ -1,14 +1,14 @@
-//! CALL, SPEAK, CANCEL, and the messages of exchanges.
+//! CALL, SEND, CANCEL, and the messages of exchanges.
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_wire::{
-    Call, Command, Context, Delivery, Exchange, ExchangeKey, Kind, Output, Side, Speak,
+    Call, Command, Context, Delivery, Exchange, ExchangeKey, ExchangeSend, Kind, Output, Side,
 };
 
 use super::NativeSession;
 use super::subscriptions::Mark;
 use crate::codec::{
-    CallMessage, Content, ExchangeMessage, ServerMessage, SpeakMessage, flag, kind, split_content,
+    CallMessage, Content, ExchangeMessage, SendMessage, ServerMessage, flag, kind, split_content,
 };
 use tiderace_base::limits::{APART_BYTES_MIN, SENTENCE_BYTES_MAX};
 
@@ -58,9 +58,9 @@ impl NativeSession {
         Ok(())
     }
 
-    pub(super) fn speak(
+    pub(super) fn send_exchange(
         &mut self,
-        message: &SpeakMessage<'_>,
+        message: &SendMessage<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.check_size(message.body)?;
@@ -70,10 +70,10 @@ impl NativeSession {
         if bare && (!last || content || !message.properties.is_empty() || !message.body.is_empty())
         {
             let reason =
-                "a SPEAK that is BARE is the LAST one and has neither content, properties nor body";
+                "a SEND that is BARE is the LAST one and has neither content, properties nor body";
             return Err(Close::new(CloseCode::BadFrame, reason));
         }
-        context.commands.push(Command::Speak(Box::new(Speak {
+        context.commands.push(Command::SendExchange(Box::new(ExchangeSend {
             exchange: exchange_key(message.flags & flag::RESPONDER != 0, message.number),
             properties: if bare {
                 Vec::new()

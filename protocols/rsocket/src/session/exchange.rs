@@ -1,7 +1,7 @@
 //! Exchanges: calls and conversations that the client began, and those in which it serves.
 //!
 //! ```text
-//!   client ─ request-response, request-stream, request-channel ─▶ Call, Speak … ─▶ responder
+//!   client ─ request-response, request-stream, request-channel ─▶ Call, SendExchange … ─▶ responder
 //!   caller ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
 //! ```
 //! The exchange of a client's request has the number of its stream. The demand of a client that calls goes on to
@@ -12,7 +12,7 @@
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{
-    Call, Command, Context, Delivery, Exchange, ExchangeKey, Output, Side, Speak, properties,
+    Call, Command, Context, Delivery, Exchange, ExchangeKey, ExchangeSend, Output, Side, properties,
 };
 
 use super::begin::Begin;
@@ -111,7 +111,7 @@ impl RSocketSession {
         // The one answer of a request-response is the last, said or not.
         let last = item.complete || state.interaction == Interaction::Response;
         state.sent_last = last;
-        context.commands.push(Command::Speak(Box::new(Speak {
+        context.commands.push(Command::SendExchange(Box::new(ExchangeSend {
             exchange: state.key,
             properties: if bare { Vec::new() } else { properties },
             body: item.payload.data.to_vec(),

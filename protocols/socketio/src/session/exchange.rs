@@ -11,7 +11,8 @@
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Call, Command, Context, Delivery, ExchangeKey, Outcome, Output, Settle, Speak, properties,
+    Call, Command, Context, Delivery, ExchangeKey, ExchangeSend, Outcome, Output, Settle,
+    properties,
 };
 
 use super::event::Event;
@@ -88,7 +89,7 @@ impl SocketSession {
         let key = self.exchange_of(event)?;
         let value = event.value(1)?;
         let last = event.truth(event.options(2)?, "last", false)?;
-        self.speak(key, value, event.attachments, last, context);
+        self.send_exchange(key, value, event.attachments, last, context);
         self.succeed(event.namespace, event.ack, None, &mut context.output);
         Ok(())
     }
@@ -124,7 +125,7 @@ impl SocketSession {
         }
     }
 
-    fn speak(
+    fn send_exchange(
         &mut self,
         key: ExchangeKey,
         value: Json<'_>,
@@ -141,7 +142,7 @@ impl SocketSession {
         let (body, content_type) = body_of(value, attachments);
         let mut block = Vec::new();
         properties::append(&mut block, "content-type", content_type);
-        context.commands.push(Command::Speak(Box::new(Speak {
+        context.commands.push(Command::SendExchange(Box::new(ExchangeSend {
             exchange: key,
             properties: block,
             body: body.into_owned(),
@@ -172,7 +173,7 @@ impl SocketSession {
             Asked::Request(key) => {
                 let open = self.cold().exchanges.get(key).is_some_and(|state| !state.sent_last);
                 if open {
-                    self.speak(key, value, attachments, true, context);
+                    self.send_exchange(key, value, attachments, true, context);
                 }
             }
         }
