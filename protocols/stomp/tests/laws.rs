@@ -121,12 +121,12 @@ proptest! {
     #[test]
     fn what_is_sent_is_received(
         version in 1usize..3,
-        name in "[a-z]{2,8}",
+        // No name that means something to the server begins so.
+        name in "x[a-z]{1,7}",
         value in "[a-zA-Z:\\\\\n \u{e9}]{0,12}",
         body in proptest::collection::vec(any::<u8>(), 0..40),
         messages: bool,
     ) {
-        prop_assume!(!["id", "ack", "ttl", "code", "retain", "expires"].contains(&&*name));
         let framing = if messages { Framing::Messages(&MESSAGES) } else { Framing::Stream };
         let mut rig = Rig::with(StompOptions::default(), framing);
         rig.connect(VERSIONS[version]);
