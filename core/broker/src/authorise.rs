@@ -98,7 +98,7 @@ pub struct Principal {
     pub name: Arc<str>,
     /// The groups it belongs to.
     pub groups: Arc<[Arc<str>]>,
-    /// Whether nothing has proved the name.
+    /// Whether the name is not authenticated.
     pub anonymous: bool,
 }
 

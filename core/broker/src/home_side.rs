@@ -43,7 +43,7 @@ pub(crate) struct HomeSide<'a> {
 }
 
 impl HomeSide<'_> {
-    /// Where that is.
+    /// Where this side is.
     #[inline]
     pub(crate) fn here(&self) -> Place {
         Place::here(self.shard)

@@ -226,7 +226,7 @@ impl SessionSide<'_> {
             }
             let run = Rc::new(SharedRun::new(run));
             for mut pending in self.readable(now, request, &run, after) {
-                // Values come in the order of paths: none acknowledges the numbers below its own.
+                // Values come in the order of paths: none says that the numbers below its own have been given.
                 pending.reached = 0;
                 self.push_value(now, session, pending, spec.as_ref(), effects);
             }

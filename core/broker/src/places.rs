@@ -1,7 +1,7 @@
 //! Where rooms are, and sets of such places.
 //!
-//! Relies on nothing. Invariant: a set holds places of this node, of which there is one for each shard; sets of
-//! several nodes' places need another form than [`PlaceSet`]'s, and nothing but this file knows that one.
+//! Relies on nothing. Invariant: a set holds places of this node, of which there is one for each shard; places of
+//! several nodes need another form than [`PlaceSet`] has, and nothing but this file knows its form.
 
 use tiderace_base::limits::SHARDS_MAX;
 use tiderace_base::{Key, SessionId, ShardId};

@@ -203,7 +203,7 @@ impl Session {
     }
 
     /// Older messages of a home are about to be put into the backlog, but none up to a number. What
-    /// waits there acknowledges nothing above it any more; the session does, once all have come.
+    /// waits there no longer says that what is above it was given; the session does, once all have come.
     pub(crate) fn make_room(&mut self, home: ShardId, number: u64) {
         let Some(rare) = self.rare.as_mut().filter(|rare| rare.recovering > 0) else { return };
         if let Some(backlog) = &mut self.backlog {

@@ -45,7 +45,7 @@ pub(crate) struct SessionSide<'a> {
 }
 
 impl SessionSide<'_> {
-    /// Where that is.
+    /// Where this side is.
     #[inline]
     pub(crate) fn here(&self) -> Place {
         Place::here(self.shard)

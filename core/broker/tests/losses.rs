@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::support::asking::{answer, ask, create, path, tell, update};
 use crate::support::{Outgoing, Wish, World, destination, for_seeds, path_at};
 use crate::viewing::Node;
-use tiderace_base::{CloseCode, Span};
-use tiderace_broker::{BrokerOptions, Rules, SlowConsumer};
+use tiderace_base::{CloseCode, ShardId, Span};
+use tiderace_broker::{BrokerOptions, Effects, NodeId, Place, Rules, SlowConsumer};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
     Change, Command, ExchangeKey, Fetch, Flags, Operation, Outcome, SubscriptionKey, Update,
@@ -305,6 +305,23 @@ fn snapshots_go_on_without_a_lost_place_and_not_for_it() {
         assert_eq!(world.metrics().snapshots, 0);
         world.end();
     });
+}
+
+#[test]
+fn a_place_that_is_no_shard_of_this_node_takes_nothing_along() {
+    let mut world = World::new(1, options());
+    let (reader, writer) = (world.connect(0, "reader"), world.connect(0, "writer"));
+    let topic = format!("topic:{}", at("t", 0));
+    world.subscribe(reader, 0, Wish::to(&topic));
+    world.quiesce();
+    for place in [Place { node: NodeId(1), shard: ShardId(0) }, Place::here(ShardId(64))] {
+        world.brokers[0].peer_lost(world.now, place, &mut Effects::default());
+        world.quiesce();
+        world.publish(writer, &topic, "goes on");
+        world.quiesce();
+        assert_eq!(world.clients[reader].received.len(), 1, "{place}");
+        world.clients[reader].received.clear();
+    }
 }
 
 /// Something that a client does.

@@ -211,7 +211,8 @@ fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
 
 #[test]
 fn the_budget_of_all_queues_fills_each_and_is_given_back() {
-    for_seeds(0..SEEDS, |seed| {
+    // One shard hears in one order.
+    for_seeds(0..1, |seed| {
         let mut options = options(1);
         options.messages_bytes_max = 20_000;
         let mut world = World::new(seed, options);
@@ -248,7 +249,8 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
 
 #[test]
 fn messages_above_the_budget_make_every_backlog_count_as_long_sooner() {
-    for_seeds(0..SEEDS, |seed| {
+    // One shard hears in one order.
+    for_seeds(0..1, |seed| {
         let mut options = options_with_grace(1);
         options.backlog_bytes_high = 100_000;
         options.backlog_bytes_low = 1_000;
@@ -272,7 +274,8 @@ fn messages_above_the_budget_make_every_backlog_count_as_long_sooner() {
 
 #[test]
 fn a_selective_consumer_finds_a_message_behind_thousands_of_others() {
-    for_seeds(0..SEEDS, |seed| {
+    // One shard hears in one order.
+    for_seeds(0..1, |seed| {
         let mut world = World::new(seed, options(1));
         let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
         for _ in 0..10 {

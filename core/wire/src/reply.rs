@@ -16,7 +16,7 @@ pub enum Reply {
     LoggedIn {
         /// The identity's name.
         name: std::sync::Arc<str>,
-        /// Whether nothing has proved the name, so that `~/` stands for nothing.
+        /// Whether the name is not authenticated, so that `~/` stands for nothing.
         anonymous: bool,
     },
     /// These were done. Answers from different shards may come in another order than their

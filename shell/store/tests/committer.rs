@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
@@ -47,13 +48,20 @@ enum Heard {
     Trouble(String, bool),
 }
 
-/// A committer, and what it says. Its thread waits for `gate` before each answer, if there is one.
-fn start(store: Store<SimulatedDisk>, gate: Option<Receiver<()>>) -> (Committer, Receiver<Heard>) {
+/// Where the thread of a committer waits before each answer: it says that it is there, and is let go on.
+struct Gate {
+    reached: Sender<()>,
+    opened: Receiver<()>,
+}
+
+/// A committer, and what it says.
+fn start(store: Store<SimulatedDisk>, gate: Option<Gate>) -> (Committer, Receiver<Heard>) {
     let (heard, hearing) = channel();
     let committer = Committer::start(store, move |notice| match notice {
         Notice::Done(done) => {
             if let Some(gate) = &gate {
-                let _ = gate.recv();
+                let _ = gate.reached.send(());
+                let _ = gate.opened.recv();
             }
             done.iter().for_each(|done| heard.send(Heard::Done(*done)).unwrap());
         }
@@ -67,7 +75,7 @@ fn start(store: Store<SimulatedDisk>, gate: Option<Receiver<()>>) -> (Committer,
 
 #[test]
 fn tickets_of_each_shard_are_answered_in_their_order() {
-    for sync in [Sync::Always, Sync::Never, Sync::Interval(std::time::Duration::from_millis(1))] {
+    for sync in [Sync::Always, Sync::Never, Sync::Interval(Duration::from_millis(1))] {
         let disk = SimulatedDisk::new(1);
         let (committer, hearing) = start(store(&disk, sync), None);
         let submitters = [committer.submitter(0), committer.submitter(1)];
@@ -104,14 +112,15 @@ fn what_waits_is_bounded_and_a_large_batch_goes_alone() {
     // Declared first, so that the gate opens before the committer waits for its thread, whatever fails.
     let committer;
     let hearing;
-    let (open, gate): (SyncSender<()>, _) = sync_channel(1000);
+    let (open, opened) = channel();
+    let (reached, at_gate) = channel();
+    let gate = Gate { reached, opened };
     (committer, hearing) = start(store(&SimulatedDisk::new(1), Sync::Always), Some(gate));
     let submitter = committer.submitter(0);
     // A ticket's room is given back before its answer, at which the gate then holds the thread.
     let held = || {
-        while submitter.waiting_bytes() > 0 {
-            std::thread::yield_now();
-        }
+        at_gate.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(submitter.waiting_bytes(), 0);
     };
     submitter.try_submit(1, batch(1, 1)).unwrap();
     held();

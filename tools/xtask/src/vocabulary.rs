@@ -68,7 +68,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: "", word: "patience", now: "timeout" },
     Replaced { folder: "", word: "withhold", now: "defer" },
     Replaced { folder: "", word: "withheld", now: "deferred" },
-    Replaced { folder: "", word: "vouch", now: "acked_through" },
+    Replaced { folder: "", word: "vouch", now: "reached" },
     Replaced {
         folder: "",
         word: "whoever",

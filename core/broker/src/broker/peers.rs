@@ -7,14 +7,17 @@ use tiderace_base::Now;
 use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{Body, Envelope, ToExchange};
-use crate::places::Place;
+use crate::places::{Place, PlaceSet};
 
 impl Broker {
     /// A place is gone for good, with all that it kept and all of its sessions. What waits for it here is answered with
     /// [`CloseCode::PeerLost`](tiderace_base::CloseCode::PeerLost), and what its sessions had here is given back, as if
     /// each of them had lost its connection. Messages that it had sent are to be received before, and none after.
     pub fn peer_lost(&mut self, now: Now, place: Place, effects: &mut Effects) {
-        if !self.loopback.lose(place) {
+        // A set of places has no room for others: one would be taken for a shard of this node.
+        if !PlaceSet::all(self.options.shards).iter().any(|known| known == place)
+            || !self.loopback.lose(place)
+        {
             return;
         }
         self.home_side().peer_lost(now, place, effects);

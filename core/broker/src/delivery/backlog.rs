@@ -223,7 +223,7 @@ impl Backlog {
         }
         let bytes = self.count(&pending);
         if self.marks.is_none() {
-            self.limit_acked_through(&pending);
+            self.limit_reached(&pending);
         } else {
             self.mark(&pending, true);
         }
@@ -241,7 +241,7 @@ impl Backlog {
 
     /// The same messages for another subscription: they have not been given before both are.
     #[inline]
-    fn limit_acked_through(&mut self, pending: &Pending) {
+    fn limit_reached(&mut self, pending: &Pending) {
         let (home, first) = (pending.run.run().home(), pending.first());
         let reaches_behind = |waiting: &Pending| {
             waiting.reached >= first
@@ -255,7 +255,7 @@ impl Backlog {
         }
         let newest = entries.iter_mut().rev().take(REACH_WITHIN);
         let conflates = self.newest.is_some();
-        // They were put there just before, or one of the newest acknowledges them too.
+        // They were put there just before, or one of the newest reaches behind them too.
         let before = |waiting: &&mut Pending| conflates || waiting.reached >= first;
         for waiting in newest.take_while(before).filter(|waiting| reaches_behind(waiting)) {
             waiting.reached = first.saturating_sub(1);
@@ -474,7 +474,7 @@ impl Backlog {
     }
 
     /// Older messages of a home are about to be appended, but none up to a number; the highest number
-    /// that was acknowledged through until now.
+    /// that was reached until now.
     pub(crate) fn lower(&mut self, home: ShardId, number: u64) -> u64 {
         // With an account, they count from when they are there.
         if self.marks.is_some() {
@@ -543,7 +543,7 @@ fn slot(home: ShardId) -> usize {
     home.index() % HOMES
 }
 
-/// Lets the first of these entries that is of a home acknowledge through a number; whether there is one.
+/// Lets the first of these entries that is of a home reach to a number; whether there is one.
 fn raise<'a>(
     mut newest: impl Iterator<Item = &'a mut Pending>,
     home: ShardId,

@@ -2,7 +2,7 @@
 //! topics go before others, or because updates are deferred for a while.
 //!
 //! Relies on being told of every message that is to be given and of every one that was given or given
-//! up. Invariant: no number is acknowledged through as long as one up to it is still to be given.
+//! up. Invariant: no number is reached as long as one up to it is still to be given.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_acknowledged_that_still_waits_and_all_is_in_the_end(
+        fn nothing_is_reached_that_still_waits_and_all_is_in_the_end(
             order in proptest::collection::vec((0u16..2, any::<u16>()), 1..60),
         ) {
             let mut marks = Marks::default();

@@ -70,7 +70,7 @@ impl PatternInterest {
         self.generation
     }
 
-    /// Calls for each shard with a pattern that names a topic, perhaps more than once.
+    /// The places with a pattern that names a topic.
     pub(crate) fn places_of(&self, path: &Path) -> PlaceSet {
         let mut places = PlaceSet::EMPTY;
         self.places.matches(path, &mut |place| {

@@ -1,6 +1,6 @@
 //! The bytes in which a topic's description and messages lie in the store.
 //!
-//! All numbers are little-endian. The store proves the bytes by checksums; reading checks them
+//! All numbers are little-endian. The store verifies the bytes by checksums; reading checks them
 //! all the same. Invariants: what was written is read back; reading never panics and takes no more
 //! memory than the bytes given.
 

@@ -89,7 +89,7 @@ pub enum ToSubscriber {
 }
 
 impl ToSubscriber {
-    /// Bytes of the messages and names in it. Messages of queues are bounded by the windows of their consumers.
+    /// Bytes of the messages and names in it. Messages of queues are bounded by the prefetch of their consumers.
     pub(super) fn bytes(&self) -> usize {
         match self {
             ToSubscriber::Fanout { run, .. } => run.bytes(),

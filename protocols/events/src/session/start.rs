@@ -127,7 +127,7 @@ impl Start<'_> {
     }
 }
 
-/// An operation with the names of its caller.
+/// An operation in the names of the client that asks for it.
 fn operation(now: Now, who: Who<'_>, text: &[u8], body: Option<&[u8]>) -> Result<Operation, Fault> {
     let reading = Reading {
         body,

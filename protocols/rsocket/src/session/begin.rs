@@ -1,4 +1,4 @@
-//! A request as those see it who begin something for it.
+//! A request that may begin, as the duties are given it.
 
 use tiderace_base::Now;
 

@@ -26,9 +26,9 @@ pub(super) struct Watch {
 /// Whether a silent client is asked if it is there, before it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// It is not: it says so itself, as often as is wanted here.
+    /// It is not: the lifetime of its SETUP is within the maximum, so silence for that long is its end.
     Never,
-    /// It is, since it promised less than is wanted here.
+    /// It is, since its SETUP allows itself more silence than the maximum.
     Due,
     /// It was asked and has not answered.
     Sent,

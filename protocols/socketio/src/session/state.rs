@@ -64,7 +64,7 @@ pub(crate) struct SocketSession {
     pub(super) connects: u32,
     pub(super) version: Version,
     pub(super) login: Login,
-    /// Whether nothing has proved the principal's name.
+    /// Whether the principal's name is not authenticated.
     pub(super) anonymous: bool,
     /// Whether the session said itself that it is over.
     pub(super) over: bool,

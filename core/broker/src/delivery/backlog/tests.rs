@@ -1,4 +1,4 @@
-//! Backlogs: order, room, and which entry acknowledges through which number.
+//! Backlogs: order, room, and which entry reaches to which number.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -89,7 +89,7 @@ fn conflation_keeps_one_message_of_each_topic_in_its_place() {
 }
 
 #[test]
-fn a_message_in_an_older_place_does_not_acknowledge_what_waits_behind_it() {
+fn a_message_in_an_older_place_does_not_reach_behind_what_waits() {
     let mut backlog = Backlog::default();
     let topic = |slot| Key { slot, generation: 0 };
     backlog.conflate(topic(1), pending(10, 3, Source::Topic), false, Priority::Default);
