@@ -122,6 +122,10 @@ impl HomeSide<'_> {
         if let Some(condition) = &update.condition {
             self.check_condition(operator, path, value.as_deref(), condition)?;
         }
+        if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
+            // It would be made here of a few bytes: reading less would not hold it back.
+            return Err(CloseCode::MemoryFull.into());
+        }
         let run = {
             let present = value.as_ref().and_then(|run| run.message(0));
             let body = present.map(|message| message.body);
@@ -142,15 +146,18 @@ impl HomeSide<'_> {
             let flags = update.flags | Flags::RETAIN;
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let meta = Meta { flags, expires_ms: None };
-            Run::single(destination, now.time, properties, &body, meta)
+            match body {
+                Cow::Borrowed(body) => Run::single(destination, now.time, properties, body, meta),
+                Cow::Owned(body) => {
+                    Run::single_owned(destination, now.time, properties, body, meta)
+                }
+            }
         };
+        // A holder of the present value, when it is replaced, counts as a reader that keeps it.
+        drop(value);
         // What is known checks it when it is published to.
         if !there {
             check_values(&spec, &run, self.work)?;
-        }
-        if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
-            // It was made here of a few bytes: reading less would not hold it back.
-            return Err(CloseCode::MemoryFull.into());
         }
         let key = match created {
             Some(spec) => {

@@ -84,6 +84,29 @@ fn a_message_counts_once_however_many_wait_for_it() {
 }
 
 #[test]
+fn a_value_that_is_changed_again_and_again_counts_once() {
+    let mut world = world();
+    let ann = connect(&mut world, "ann");
+    let value = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
+    tell(&mut world, ann, create("t", r#"{"retain":true}"#, Some(&value))).unwrap();
+    let before = used(&world);
+    for changes in 0..30 {
+        let update = Update {
+            path: path("t"),
+            change: Change::Merge(format!(r#"{{"b":{changes}}}"#).into_bytes().into()),
+            properties: None,
+            flags: Flags::NONE,
+            condition: None,
+            spec: None,
+        };
+        tell(&mut world, ann, Operation::Update(Box::new(update))).unwrap();
+        let bytes = used(&world) - before;
+        assert!(bytes < 10_000, "{bytes} bytes more after {changes} changes");
+    }
+    world.end();
+}
+
+#[test]
 fn names_have_a_price() {
     for kind in ["topic", "queue"] {
         let mut world = world();

@@ -45,6 +45,11 @@ impl Flags {
         Flags(bits)
     }
 
+    /// The others: that a stamp precedes the properties, only the builder of a run may say.
+    fn without_stamp(self) -> Flags {
+        Flags(self.0 & !Flags::EXPIRES.0)
+    }
+
     /// Whether all marks of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
@@ -357,6 +362,24 @@ impl Run {
         builder.finish(body, meta);
         builder.build()
     }
+
+    /// The same of a body that is nobody else's: its buffer becomes the run's, so a large value that was
+    /// just made is not copied into a second buffer as large.
+    pub fn single_owned(
+        destination: Destination,
+        published: Time,
+        properties: &[u8],
+        body: Vec<u8>,
+        meta: Meta,
+    ) -> Run {
+        if !properties.is_empty() || meta.expires_ms.is_some() {
+            return Run::single(destination, published, properties, &body, meta);
+        }
+        let mut builder = RunBuilder::new(destination, published);
+        builder.data = body;
+        builder.end_with(0, 0, meta.flags.without_stamp());
+        builder.build()
+    }
 }
 
 impl Message<'_> {
@@ -426,8 +449,7 @@ impl RunBuilder {
     /// Ends the message begun.
     pub fn finish(&mut self, body: &[u8], meta: Meta) {
         let mut start = self.start;
-        // The mark says that a stamp precedes the properties, so only the builder may set it.
-        let mut flags = Flags(meta.flags.0 & !Flags::EXPIRES.0);
+        let mut flags = meta.flags.without_stamp();
         if let Some(expires) = meta.expires_ms {
             // Rare, so it pays by moving its own properties instead of every message paying a field.
             let properties = self.data.split_off(start);
@@ -436,12 +458,18 @@ impl RunBuilder {
             start += STAMP_BYTES as usize;
             flags = flags | Flags::EXPIRES;
         }
-        let properties = (self.data.len() - start) as u32;
+        let properties = self.data.len() - start;
         self.data.extend_from_slice(body);
+        self.end_with(start, properties, flags);
+    }
+
+    /// Ends a message whose bytes are all in the buffer, the properties first.
+    fn end_with(&mut self, start: usize, properties: usize, flags: Flags) {
+        let body = self.data.len() - start - properties;
         self.entries.push(Entry {
             start: start as u32,
-            properties,
-            body: body.len() as u32,
+            properties: properties as u32,
+            body: body as u32,
             flags,
         });
         self.start = self.data.len();
@@ -475,6 +503,25 @@ mod tests {
     use super::*;
     use crate::Kind;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_body_that_is_taken_over_gives_the_same_run() {
+        let destination = || Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() };
+        let all = Flags(u16::MAX);
+        for (properties, expires_ms) in [("", None), ("k=v", None), ("", Some(7)), ("k=v", Some(7))]
+        {
+            let meta = Meta { flags: all, expires_ms };
+            let body = b"of the body".to_vec();
+            let buffer = body.as_ptr();
+            let properties = properties.as_bytes();
+            let copied = Run::single(destination(), Time::ZERO, properties, &body, meta);
+            let taken = Run::single_owned(destination(), Time::ZERO, properties, body, meta);
+            assert_eq!(format!("{taken:?}"), format!("{copied:?}"));
+            if properties.is_empty() && expires_ms.is_none() {
+                assert_eq!(taken.message(0).unwrap().body.as_ptr(), buffer, "nothing is copied");
+            }
+        }
+    }
 
     proptest! {
         #[test]
