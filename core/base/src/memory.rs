@@ -38,7 +38,7 @@ pub enum MemoryUse {
     /// Wills.
     Wills,
     /// Large messages on their way to other shards.
-    Mail,
+    BetweenShards,
     /// What logged-in clients have begun and not finished: bodies, messages, fragments, transactions; and
     /// their operations that wait for their turn.
     Input,
@@ -63,7 +63,7 @@ impl MemoryUse {
         MemoryUse::Names,
         MemoryUse::Calls,
         MemoryUse::Wills,
-        MemoryUse::Mail,
+        MemoryUse::BetweenShards,
         MemoryUse::Input,
         MemoryUse::EarlyInput,
     ];
@@ -251,11 +251,11 @@ mod tests {
         memory.change(MemoryUse::Values, 5, 5 + 1000 - all);
         assert!(!memory.is_full() && !memory.has_room(MemoryUse::Backlogs, 1));
         assert!(memory.has_room(MemoryUse::Names, 125) && !memory.has_room(MemoryUse::Names, 126));
-        memory.set(MemoryUse::Mail, 126);
+        memory.set(MemoryUse::BetweenShards, 126);
         assert!(memory.is_full() && !memory.is_exhausted(), "backlogs have little of it");
         memory.charge(MemoryUse::Backlogs, 126);
         assert!(memory.is_exhausted());
-        memory.set(MemoryUse::Mail, 0);
+        memory.set(MemoryUse::BetweenShards, 0);
         memory.change(MemoryUse::Backlogs, 126, 0);
         assert!(!memory.is_full());
     }

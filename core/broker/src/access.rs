@@ -19,11 +19,11 @@ use tiderace_wire::{Kind, Target, TopicSpec, is_temporary};
 use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
-use crate::operator::Operator;
+use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
 use crate::{Action, BrokerOptions, Principal};
 
-impl Operator {
+impl Requester {
     /// The same, as the one who asks.
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller { session: self.session, principal: &self.principal }

@@ -18,9 +18,9 @@ use crate::Action;
 use crate::authorise::denied;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::operator::Operator;
 use crate::places::Place;
 use crate::price::{LISTED, TOPIC};
+use crate::requester::Requester;
 use crate::session_side::SessionSide;
 
 /// Places that are looked at for one page, and names of services for which the rules are asked, but for those that
@@ -35,7 +35,7 @@ impl SessionSide<'_> {
     /// On the session's shard: sends for the page where it is.
     pub(crate) fn send_for_page(
         &mut self,
-        operator: Operator,
+        requester: Requester,
         browse: Browse,
         effects: &mut Effects,
     ) {
@@ -44,20 +44,20 @@ impl SessionSide<'_> {
             let reason = format!("`after` names the shard {shard}, which is not there");
             Err(Close::new(CloseCode::BadOperation, reason))
         } else {
-            self.may_browse(&operator, browse.what)
+            self.may_browse(&requester, browse.what)
         };
         match result {
             Ok(()) => {
                 let operation = Operation::Browse(browse);
-                self.send_operation(Place::here(browse.from.shard), operator, operation, effects);
+                self.send_operation(Place::here(browse.from.shard), requester, operation, effects);
             }
-            Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
+            Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
     }
 
     /// Whether somebody may browse any such thing at all.
-    fn may_browse(&self, operator: &Operator, what: Browsable) -> Result<(), Close> {
-        let (rules, principal) = (&self.options.rules, &operator.principal);
+    fn may_browse(&self, requester: &Requester, what: Browsable) -> Result<(), Close> {
+        let (rules, principal) = (&self.options.rules, &requester.principal);
         let kind = match what {
             Browsable::Sessions => return self.may_watch(principal, Action::Browse),
             Browsable::Queues => Kind::Queue,
@@ -85,11 +85,11 @@ impl HomeSide<'_> {
     pub(crate) fn browse(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         browse: &Browse,
     ) -> OperationResult {
         let asked = Cell::new(0);
-        let entry = |slot| self.entry_at(operator, browse.what, slot, &asked);
+        let entry = |slot| self.entry_at(requester, browse.what, slot, &asked);
         let goes_on = || asked.get() < LOOKED_AT_MAX;
         let slots = self.places_of(browse.what);
         let listing = page(browse, slots, self.options.shards, entry, goes_on);
@@ -116,13 +116,13 @@ impl HomeSide<'_> {
     /// What is at a place, if there is anything that may be shown; counts the names for which the rules were asked.
     fn entry_at(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         what: Browsable,
         slot: u32,
         asked: &Cell<u32>,
     ) -> Option<ListingEntry> {
         let may =
-            |kind, path: &Path| self.options.may(operator.caller(), Action::Browse, kind, path);
+            |kind, path: &Path| self.options.may(requester.caller(), Action::Browse, kind, path);
         Some(match what {
             Browsable::Sessions => return None,
             Browsable::Queues => {
@@ -146,7 +146,7 @@ impl HomeSide<'_> {
                         // Every home has it, and one of them lists it.
                         Target::Pattern(..) if session.shard != self.shard => false,
                         Target::Pattern(_, pattern) => {
-                            let (rules, principal) = (&self.options.rules, &operator.principal);
+                            let (rules, principal) = (&self.options.rules, &requester.principal);
                             rules.authorise_all(principal, Action::Browse, Kind::Service, pattern)
                         }
                     }

@@ -14,8 +14,8 @@ use tiderace_value::{Json, Pointer, equal, is_binary_content, resolve_all, scala
 use tiderace_wire::{Comparison, Condition, Flags, Message, Run, TopicSpec, ValueType, properties};
 
 use crate::home_side::HomeSide;
-use crate::operator::Operator;
 use crate::price;
+use crate::requester::Requester;
 use crate::work::{PRICE_MAX, Work};
 
 const NESTING_MAX: usize = 16;
@@ -31,14 +31,14 @@ impl HomeSide<'_> {
     /// Whether what an update depends on holds.
     pub(crate) fn check_condition(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         value: Option<&Run>,
         condition: &Condition,
     ) -> Result<(), Close> {
         let body = value.and_then(|run| run.message(0)).map(|message| message.body);
         let places = places_of(path, body, condition)?;
-        let subject = Subject { operator, path, value, body, places: &places };
+        let subject = Subject { requester, path, value, body, places: &places };
         if self.holds(&subject, condition, 0)? {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl HomeSide<'_> {
         if depth > NESTING_MAX {
             return Err(CloseCode::TooMuchWork.into());
         }
-        let &Subject { operator, path, value, body, places } = subject;
+        let &Subject { requester, path, value, body, places } = subject;
         Ok(match condition {
             Condition::Absent => value.is_none(),
             Condition::Present => value.is_some(),
@@ -68,7 +68,7 @@ impl HomeSide<'_> {
             Condition::Place { pointer, comparison, value } => {
                 compares(places.get(&**pointer).copied().flatten(), *comparison, value)?
             }
-            Condition::Locked(name) => self.fence_holds(path, name, operator.fence),
+            Condition::Locked(name) => self.fence_holds(path, name, requester.fence),
             Condition::All(all) => {
                 for condition in all {
                     if !self.holds(subject, condition, depth + 1)? {
@@ -91,7 +91,7 @@ impl HomeSide<'_> {
 
 /// What a condition is about.
 struct Subject<'a> {
-    operator: &'a Operator,
+    requester: &'a Requester,
     path: &'a Path,
     value: Option<&'a Run>,
     body: Option<&'a [u8]>,

@@ -107,8 +107,8 @@ impl HomeSide<'_> {
     ) -> Option<Deferred> {
         match what {
             Deferred::Operation(asked) => {
-                let (operator, operation) = *asked;
-                self.do_operation(now, operator, operation, effects);
+                let (requester, operation) = *asked;
+                self.do_operation(now, requester, operation, effects);
                 None
             }
             Deferred::Publication(publication) => {

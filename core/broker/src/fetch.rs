@@ -13,7 +13,7 @@ use tiderace_wire::{Fetch, Kind, Page, TopicEntry};
 use crate::Action;
 use crate::access::is_owned_by;
 use crate::home_side::HomeSide;
-use crate::operator::Operator;
+use crate::requester::Requester;
 use crate::topic::Topic;
 
 /// Topics of one page.
@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = 64;
 
 impl HomeSide<'_> {
     /// At a home: a page of its topics.
-    pub(crate) fn page(&self, now: Now, operator: &Operator, fetch: &Fetch) -> Page {
+    pub(crate) fn page(&self, now: Now, requester: &Requester, fetch: &Fetch) -> Page {
         let limit = page_size(fetch.limit as usize);
         let mut page = Page::default();
         let mut bytes = 0;
@@ -46,7 +46,7 @@ impl HomeSide<'_> {
                 }
                 looked_at += 1;
                 next = Some(topic.path.clone());
-                if !topic.is_named(&fetch.selector) || !self.may_see(operator, topic) {
+                if !topic.is_named(&fetch.selector) || !self.may_see(requester, topic) {
                     continue;
                 }
                 let entry = match branch(&topic.path, fetch.depth) {
@@ -73,9 +73,9 @@ impl HomeSide<'_> {
         self.directory.topics().len().min(LOOKED_AT_MAX)
     }
 
-    fn may_see(&self, operator: &Operator, topic: &Topic) -> bool {
-        let (path, caller) = (&topic.path, operator.caller());
-        is_owned_by(&topic.spec, &operator.principal, path)
+    fn may_see(&self, requester: &Requester, topic: &Topic) -> bool {
+        let (path, caller) = (&topic.path, requester.caller());
+        is_owned_by(&topic.spec, &requester.principal, path)
             || self.options.may(caller, Action::Subscribe, Kind::Topic, path)
     }
 }

@@ -33,8 +33,8 @@ impl HomeSide<'_> {
                 let publication = Publication { run: *run, origin, author, confirm, blame };
                 self.publish_as_owner(now, from, publication, effects);
             }
-            ToHome::Operate { operator, operation } => {
-                self.operate_at_home(now, *operator, *operation, effects);
+            ToHome::Operate { requester, operation } => {
+                self.operate_at_home(now, *requester, *operation, effects);
             }
             ToHome::Interest { path, interest } => {
                 self.interest(now, from, path, interest, effects);

@@ -49,7 +49,6 @@ mod missing_patterns;
 mod missing_topics;
 mod notices;
 mod operate;
-mod operator;
 mod options;
 mod owner_requests;
 mod owners;
@@ -71,6 +70,7 @@ mod queueing;
 mod recently_told;
 mod recover;
 mod remove;
+mod requester;
 mod retire;
 mod room;
 mod runs;
@@ -118,8 +118,8 @@ pub use messages::{
     ToExchange, ToHome, ToPublisher, ToSubscriber, ToViews, Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
-pub use operator::{Operated, Operator};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use places::{NodeId, Place};
+pub use requester::{Operated, Requester};
 pub use tiderace_journal::StoreRecord;
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

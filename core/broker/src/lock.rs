@@ -15,9 +15,9 @@ use crate::effects::Effects;
 use crate::holdings::Held;
 use crate::home::locks::LockAnswer;
 use crate::home_side::HomeSide;
-use crate::operator::Operated;
-use crate::operator::Operator;
 use crate::places::{Place, key_of};
+use crate::requester::Operated;
+use crate::requester::Requester;
 use crate::session_side::SessionSide;
 
 /// Locks and claims of one session.
@@ -28,15 +28,15 @@ impl HomeSide<'_> {
     pub(crate) fn lock(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         name: Path,
         timeout: Span,
         effects: &mut Effects,
     ) {
-        if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
-            return self.loopback.answer_operation(&operator, Err(close), effects);
+        if let Err(close) = self.may_operate(&requester, Action::Publish, &name) {
+            return self.loopback.answer_operation(&requester, Err(close), effects);
         }
-        for answer in self.home.lock(now, operator, (name, timeout), self.memory) {
+        for answer in self.home.lock(now, requester, (name, timeout), self.memory) {
             self.answer_lock(answer, effects);
         }
     }
@@ -53,14 +53,14 @@ impl HomeSide<'_> {
 
     /// A fence is told when the store knows that it may have been given.
     fn answer_lock(&mut self, answer: LockAnswer, effects: &mut Effects) {
-        let LockAnswer { operator, result } = answer;
+        let LockAnswer { requester, result } = answer;
         match result {
             Ok(fence) => {
                 let record = self.journal.reserve_fences(fence);
                 let result = Ok(OperationResult::Locked { fence });
-                self.answer_stored(record, &operator, result, effects);
+                self.answer_stored(record, &requester, result, effects);
             }
-            Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
+            Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
     }
 
@@ -68,11 +68,11 @@ impl HomeSide<'_> {
     pub(crate) fn unlock(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         name: &Path,
         effects: &mut Effects,
     ) -> Operated {
-        let (answers, released) = self.home.unlock(now, operator.session, name, self.memory);
+        let (answers, released) = self.home.unlock(now, requester.session, name, self.memory);
         for answer in answers {
             self.answer_lock(answer, effects);
         }
@@ -87,22 +87,22 @@ impl HomeSide<'_> {
     }
 
     /// At a topic's home: the session is the only one that publishes there from now on.
-    pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
-        self.may_operate(operator, Action::Publish, path)?;
+    pub(crate) fn claim(&mut self, now: Now, requester: &Requester, path: &Path) -> Operated {
+        self.may_operate(requester, Action::Publish, path)?;
         let key = self.directory.admit(now, path)?;
         let Some(topic) = self.directory.get_mut(key) else { return Ok(OperationResult::Done) };
         let floor = || self.home.new_topic(path);
         let guard = topic.home.get_or_insert_with(floor).guard_or_new();
-        guard.claim(path, operator.session)?;
+        guard.claim(path, requester.session)?;
         Ok(OperationResult::Done)
     }
 
     /// At a topic's home.
-    pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
+    pub(crate) fn release_claim(&mut self, requester: &Requester, path: &Path) -> Operated {
         let key = self.directory.find(path);
         let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
         let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
-        let released = home.guard_mut().is_some_and(|guard| guard.release(operator.session));
+        let released = home.guard_mut().is_some_and(|guard| guard.release(requester.session));
         if !released {
             return Err(CloseCode::LockNotHeld.into());
         }

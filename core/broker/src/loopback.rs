@@ -17,8 +17,8 @@ use tiderace_wire::Run;
 
 use crate::effects::Effects;
 use crate::messages::{Body, Envelope, LocalMessage, ToPublisher};
-use crate::operator::{Operated, Operator};
 use crate::places::{Place, PlaceSet};
+use crate::requester::{Operated, Requester};
 
 /// Messages of a shard to itself, in order.
 #[derive(Debug)]
@@ -124,11 +124,11 @@ impl Loopback {
     /// Says at a home, or where the session is, what came of an operation.
     pub(crate) fn answer_operation(
         &mut self,
-        operator: &Operator,
+        requester: &Requester,
         result: Operated,
         effects: &mut Effects,
     ) {
-        let (session, token) = (operator.session, operator.token);
+        let (session, token) = (requester.session, requester.token);
         let result = result.map(Box::new);
         self.send(Place::of(session), ToPublisher::Operated { session, token, result }, effects);
     }

@@ -13,9 +13,9 @@ use crate::effects::Effects;
 use crate::fetch::merge_pages;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToHome};
-use crate::operator::{Done, Operated, Operator};
 use crate::places::{Place, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
+use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
 use crate::session_stats::merge_sessions;
@@ -36,37 +36,37 @@ impl SessionSide<'_> {
             return;
         };
         let principal = Principal::clone(&principal);
-        let mut operator = Operator { session, token, principal, fence: 0 };
+        let mut requester = Requester { session, token, principal, fence: 0 };
         if !self.may_hold(session, &operation) {
             let result = Err(CloseCode::TooManyTopics.into());
-            return self.loopback.answer_operation(&operator, result, effects);
+            return self.loopback.answer_operation(&requester, result, effects);
         }
         match operation {
             Operation::Session => {
                 let state = self.state_of(session);
                 self.loopback.answer_operation(
-                    &operator,
+                    &requester,
                     Ok(OperationResult::Session(state)),
                     effects,
                 );
             }
-            Operation::Will(will) => self.give_will(operator, will, effects),
+            Operation::Will(will) => self.give_will(requester, will, effects),
             Operation::Fetch(_) | Operation::Remove { .. } => {
-                self.scatter(&operator, operation, effects);
+                self.scatter(&requester, operation, effects);
             }
             Operation::Sessions { .. } => {
-                match self.may_watch(&operator.principal, Action::Monitor) {
-                    Ok(()) => self.scatter(&operator, operation, effects),
-                    Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
+                match self.may_watch(&requester.principal, Action::Monitor) {
+                    Ok(()) => self.scatter(&requester, operation, effects),
+                    Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
                 }
             }
-            Operation::Browse(browse) => self.send_for_page(operator, browse, effects),
+            Operation::Browse(browse) => self.send_for_page(requester, browse, effects),
             Operation::View { .. } => {
-                self.send_operation(REGISTRAR, operator, operation, effects);
+                self.send_operation(REGISTRAR, requester, operation, effects);
             }
             Operation::Views => {
-                let operator = Box::new(operator);
-                self.loopback.hand_on(LocalMessage::ListViews { operator });
+                let requester = Box::new(requester);
+                self.loopback.hand_on(LocalMessage::ListViews { requester });
             }
             Operation::Create { ref path, .. }
             | Operation::Amend { ref path, .. }
@@ -77,21 +77,21 @@ impl SessionSide<'_> {
             | Operation::Unlock { name: ref path } => {
                 let home = self.options.home_of(path);
                 self.note_holding(session, token, &operation);
-                self.send_operation(home, operator, operation, effects);
+                self.send_operation(home, requester, operation, effects);
             }
             Operation::History(ref query) => {
                 let home = self.options.home_of(&query.path);
-                self.send_operation(home, operator, operation, effects);
+                self.send_operation(home, requester, operation, effects);
             }
             Operation::Update(ref update) => {
                 let home = self.options.home_of(&update.path);
                 match self.fence_for(session, update.condition.as_ref()) {
                     Ok(fence) => {
-                        operator.fence = fence;
+                        requester.fence = fence;
                         self.note_holding(session, token, &operation);
-                        self.send_operation(home, operator, operation, effects);
+                        self.send_operation(home, requester, operation, effects);
                     }
-                    Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
+                    Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
                 }
             }
         }
@@ -100,16 +100,16 @@ impl SessionSide<'_> {
     pub(crate) fn send_operation(
         &mut self,
         home: Place,
-        operator: Operator,
+        requester: Requester,
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let (operator, operation) = (Box::new(operator), Box::new(operation));
-        self.send(home, ToHome::Operate { operator, operation }, effects);
+        let (requester, operation) = (Box::new(requester), Box::new(operation));
+        self.send(home, ToHome::Operate { requester, operation }, effects);
     }
 
     /// Asks every home.
-    fn scatter(&mut self, operator: &Operator, operation: Operation, effects: &mut Effects) {
+    fn scatter(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
         let homes = self.homes();
         let (limit, depth) = match &operation {
             Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
@@ -125,11 +125,11 @@ impl SessionSide<'_> {
             sessions: None,
             refused: None,
         };
-        self.sessions.begin_gather(operator.session, operator.token, gather);
+        self.sessions.begin_gather(requester.session, requester.token, gather);
         for home in homes.iter() {
-            let (operator, operation) = (Box::new(operator.clone()), Box::new(operation.clone()));
+            let (requester, operation) = (Box::new(requester.clone()), Box::new(operation.clone()));
             // Which homes have yet to answer is known without a pending request for each.
-            self.loopback.send(home, ToHome::Operate { operator, operation }, effects);
+            self.loopback.send(home, ToHome::Operate { requester, operation }, effects);
         }
     }
 
@@ -205,23 +205,23 @@ impl HomeSide<'_> {
     pub(crate) fn operate_at_home(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let (session, price) = (operator.session, self.price_of_operation(&operation));
+        let (session, price) = (requester.session, self.price_of_operation(&operation));
         if self.must_catch_up(&operation) || !self.may_run(now, session, price) {
-            let what = Deferred::Operation(Box::new((operator, operation)));
+            let what = Deferred::Operation(Box::new((requester, operation)));
             return self.defer(session, what, effects);
         }
-        self.do_operation(now, operator, operation, effects);
+        self.do_operation(now, requester, operation, effects);
     }
 
     /// At a home: does it, and answers unless that takes longer.
     pub(crate) fn do_operation(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         operation: Operation,
         effects: &mut Effects,
     ) {
@@ -229,41 +229,41 @@ impl HomeSide<'_> {
         let compiled = compiled_bytes();
         let result = match operation {
             Operation::Create { path, spec, value } => {
-                self.create_topic(now, &operator, &path, &spec, value, effects)
+                self.create_topic(now, &requester, &path, &spec, value, effects)
             }
-            Operation::Update(update) => self.update_topic(now, &operator, &update, effects),
+            Operation::Update(update) => self.update_topic(now, &requester, &update, effects),
             Operation::Amend { path, version, value } => {
-                self.amend(now, &operator, &path, version, &value, effects)
+                self.amend(now, &requester, &path, version, &value, effects)
             }
             Operation::Remove { selector } => {
-                return self.begin_removal(now, operator, selector, effects);
+                return self.begin_removal(now, requester, selector, effects);
             }
             Operation::Lock { name, timeout } => {
-                return self.lock(now, operator, name, timeout, effects);
+                return self.lock(now, requester, name, timeout, effects);
             }
             // Neither the sessions nor the views of the shard are the home's.
             Operation::Sessions { limit } => {
-                let operator = Box::new(operator);
-                return self.loopback.hand_on(LocalMessage::ListSessions { operator, limit });
+                let requester = Box::new(requester);
+                return self.loopback.hand_on(LocalMessage::ListSessions { requester, limit });
             }
             Operation::Browse(browse) if browse.what == Browsable::Sessions => {
-                let operator = Box::new(operator);
-                return self.loopback.hand_on(LocalMessage::BrowseSessions { operator, browse });
+                let requester = Box::new(requester);
+                return self.loopback.hand_on(LocalMessage::BrowseSessions { requester, browse });
             }
             Operation::View { name, text } => {
-                let operator = Box::new(operator);
-                return self.loopback.hand_on(LocalMessage::ChangeView { operator, name, text });
+                let requester = Box::new(requester);
+                return self.loopback.hand_on(LocalMessage::ChangeView { requester, name, text });
             }
-            other => self.do_other(now, &operator, other, effects).map(Done::from),
+            other => self.do_other(now, &requester, other, effects).map(Done::from),
         };
         // What the schemas of a specification or the expressions of a view have taken.
         self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
         let appended = self.journal.appended_since(before);
         match result {
             Ok(Done { result, record }) => {
-                self.answer_stored(appended.max(record), &operator, Ok(result), effects);
+                self.answer_stored(appended.max(record), &requester, Ok(result), effects);
             }
-            Err(close) => self.answer_stored(appended, &operator, Err(close), effects),
+            Err(close) => self.answer_stored(appended, &requester, Err(close), effects),
         }
     }
 
@@ -271,26 +271,26 @@ impl HomeSide<'_> {
     fn do_other(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         operation: Operation,
         effects: &mut Effects,
     ) -> Operated {
         match operation {
             Operation::Fetch(fetch) => {
-                let page = self.page(now, operator, &fetch);
+                let page = self.page(now, requester, &fetch);
                 self.work.charge_at(now, LISTED * page.topics.len() as u64);
                 Ok(OperationResult::Page(Box::new(page)))
             }
-            Operation::Browse(browse) => Ok(self.browse(now, operator, &browse)),
-            Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
+            Operation::Browse(browse) => Ok(self.browse(now, requester, &browse)),
+            Operation::Unlock { name } => self.unlock(now, requester, &name, effects),
             Operation::Abandon { path } => {
-                self.abandon(&path, operator.session);
+                self.abandon(&path, requester.session);
                 Ok(OperationResult::Done)
             }
-            Operation::Claim { path } => self.claim(now, operator, &path),
-            Operation::Release { path } => self.release_claim(operator, &path),
-            Operation::History(query) => self.read_history(now, operator, &query),
-            Operation::Will(will) => self.check_will(operator, will.as_deref()),
+            Operation::Claim { path } => self.claim(now, requester, &path),
+            Operation::Release { path } => self.release_claim(requester, &path),
+            Operation::History(query) => self.read_history(now, requester, &query),
+            Operation::Will(will) => self.check_will(requester, will.as_deref()),
             _ => Err(CloseCode::BadRequest.into()),
         }
     }

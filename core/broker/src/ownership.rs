@@ -9,7 +9,7 @@ use tiderace_wire::{Kind, TopicSpec, is_temporary};
 use crate::access::is_owned_by;
 use crate::authorise::{denied, is_reserved};
 use crate::home_side::HomeSide;
-use crate::operator::Operator;
+use crate::requester::Requester;
 use crate::temporary::only_passes_on;
 use crate::{Action, Principal};
 
@@ -21,23 +21,23 @@ impl HomeSide<'_> {
     /// Says what is not allowed.
     pub(crate) fn may_operate(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         action: Action,
         path: &Path,
     ) -> Result<(), Close> {
-        self.may_operate_on(operator, action, path, None)
+        self.may_operate_on(requester, action, path, None)
     }
 
     /// The same where the topic is about to be made with a specification, which the rules have allowed
     /// already: its owner counts as if the topic were there.
     pub(crate) fn may_operate_on(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         action: Action,
         path: &Path,
         made: Option<&TopicSpec>,
     ) -> Result<(), Close> {
-        let principal = &operator.principal;
+        let principal = &requester.principal;
         let reserved = is_reserved(path) && action != Action::Subscribe;
         if reserved && !principal.is_server() {
             let reason = format!("{path} is the server's own; nobody else writes below $sys");
@@ -50,7 +50,7 @@ impl HomeSide<'_> {
             Some(spec) => is_owned_by(spec, principal, path),
             None => self.is_owner(principal, action, path),
         };
-        if own || self.options.may(operator.caller(), action, Kind::Topic, path) {
+        if own || self.options.may(requester.caller(), action, Kind::Topic, path) {
             return Ok(());
         }
         Err(denied(&principal.name, action, Kind::Topic, path.as_str()))

@@ -391,7 +391,7 @@ impl HomeSide<'_> {
     ) {
         let others = places.without(self.here());
         if !others.is_empty() && run.bytes() >= LARGE_BYTES {
-            self.memory.charge(MemoryUse::Mail, run.bytes() * others.len());
+            self.memory.charge(MemoryUse::BetweenShards, run.bytes() * others.len());
         }
         for place in others.iter() {
             self.send(

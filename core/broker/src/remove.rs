@@ -13,21 +13,21 @@ use crate::effects::Effects;
 use crate::home::removals::Removal;
 use crate::home_side::HomeSide;
 use crate::messages::LocalMessage;
-use crate::operator::Operator;
 use crate::price;
 use crate::publisher::Publisher;
 use crate::publisher::Values;
+use crate::requester::Requester;
 
 impl HomeSide<'_> {
     /// At a home.
     pub(crate) fn begin_removal(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         selector: Vec<Pattern>,
         effects: &mut Effects,
     ) {
-        let mut removal = Removal::new(operator, selector);
+        let mut removal = Removal::new(requester, selector);
         if self.go_on_removing(now, &mut removal, effects) {
             self.home.defer_removal(removal);
         }
@@ -54,7 +54,7 @@ impl HomeSide<'_> {
             };
             let path = topic.path.clone();
             let read_only = topic.is_read_only();
-            match self.may_operate(removal.operator(), Action::Create, &path) {
+            match self.may_operate(removal.requester(), Action::Create, &path) {
                 Ok(()) if !read_only => {
                     removed += 1;
                     self.remove_topic(now, key, effects);
@@ -69,7 +69,7 @@ impl HomeSide<'_> {
             return true;
         }
         let (record, result) = removal.result();
-        self.answer_stored(record, removal.operator(), result, effects);
+        self.answer_stored(record, removal.requester(), result, effects);
         false
     }
 

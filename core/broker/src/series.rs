@@ -12,9 +12,9 @@ use crate::Action;
 use crate::effects::Effects;
 use crate::home::series::Kept;
 use crate::home_side::HomeSide;
-use crate::operator::{Done, Operated, Operator};
 use crate::publisher::Published;
 use crate::publisher::Publisher;
+use crate::requester::{Done, Operated, Requester};
 use crate::runs::{holds_messages, keeps};
 
 /// The property of an event that replaces another: the version of that.
@@ -79,7 +79,7 @@ impl HomeSide<'_> {
     pub(crate) fn read_history(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         query: &HistoryQuery,
     ) -> Operated {
         let path = &query.path;
@@ -93,7 +93,7 @@ impl HomeSide<'_> {
         let key = self.directory.find(path);
         let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
-        self.may_operate(operator, Action::Subscribe, path)?;
+        self.may_operate(requester, Action::Subscribe, path)?;
         let topic = topic.filter(|topic| keeps(&topic.spec)).ok_or_else(unknown)?;
         if let Some(key) = key.filter(|_| !spec.history.age.is_zero()) {
             let _ = topic;
@@ -109,7 +109,7 @@ impl HomeSide<'_> {
     pub(crate) fn amend(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         path: &tiderace_topics::Path,
         version: u64,
         value: &NewValue,
@@ -119,8 +119,8 @@ impl HomeSide<'_> {
         let key = self.directory.find(path);
         let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
-        self.may_operate(operator, Action::Publish, path)?;
-        self.may_depend_on(operator, path, None)?;
+        self.may_operate(requester, Action::Publish, path)?;
+        self.may_depend_on(requester, path, None)?;
         let known = topic.and_then(|topic| topic.home.as_ref()?.series()?.event(version));
         let (Some(key), Some(event), true) = (key, known, spec.series) else {
             let reason = format!("{path} is no time series, or has no event {version} any more");
@@ -132,7 +132,7 @@ impl HomeSide<'_> {
         let run = self.run_of(now, path, &block, &value.body);
         crate::condition::check_values(&spec, &run, self.work)?;
         let Published { version, record } =
-            self.publish_here(now, operator, key, run, Some(original), effects)?;
+            self.publish_here(now, requester, key, run, Some(original), effects)?;
         Ok(Done { result: OperationResult::Updated { version }, record })
     }
 }

@@ -11,8 +11,8 @@ use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::messages::ToPublisher;
-use crate::operator::{Operated, Operator};
 use crate::places::Place;
+use crate::requester::{Operated, Requester};
 
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
 const STORE: &str = "$sys/store";
@@ -36,23 +36,23 @@ impl HomeSide<'_> {
     pub(crate) fn answer_stored(
         &mut self,
         record: u64,
-        operator: &Operator,
+        requester: &Requester,
         result: Operated,
         effects: &mut Effects,
     ) {
         if !self.journal.waits_for(record) {
-            return self.loopback.answer_operation(operator, result, effects);
+            return self.loopback.answer_operation(requester, result, effects);
         }
-        self.hold_for_store(operator.session, effects);
+        self.hold_for_store(requester.session, effects);
         let result = match result {
             Ok(result) => result,
-            Err(close) => return self.loopback.answer_operation(operator, Err(close), effects),
+            Err(close) => return self.loopback.answer_operation(requester, Err(close), effects),
         };
         let kind = match result {
             OperationResult::Removed { .. } => AnswerKind::Removal,
             _ => AnswerKind::Write,
         };
-        let answer = Answer::Operated(Box::new(operator.clone()), Box::new(result));
+        let answer = Answer::Operated(Box::new(requester.clone()), Box::new(result));
         if let Some(answer) = self.journal.hold(record, kind, answer) {
             self.give_answer(answer, Ok(()), effects);
         }
@@ -73,8 +73,8 @@ impl HomeSide<'_> {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
-            (Answer::Operated(operator, done), result) => {
-                self.loopback.answer_operation(&operator, result.map(|()| *done), effects);
+            (Answer::Operated(requester, done), result) => {
+                self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }
         }
     }

@@ -20,13 +20,13 @@ use crate::condition::{JSON_DEPTH_MAX, check_values, may_look_into};
 use crate::effects::Effects;
 use crate::home::topic::HomeTopic;
 use crate::home_side::HomeSide;
-use crate::operator::Done;
-use crate::operator::Operator;
 use crate::price;
 use crate::publish::may_change;
 use crate::publisher::Published;
 use crate::publisher::Publisher;
 use crate::publisher::Values;
+use crate::requester::Done;
+use crate::requester::Requester;
 use crate::room::check_room;
 use crate::runs::keeps;
 use crate::topic::Topic;
@@ -36,17 +36,17 @@ impl HomeSide<'_> {
     pub(crate) fn create_topic(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         spec: &[u8],
         value: Option<NewValue>,
         effects: &mut Effects,
     ) -> Result<Done, Close> {
-        let spec = self.spec_from(operator, path, spec)?;
+        let spec = self.spec_from(requester, path, spec)?;
         let known = self.directory.find(path).and_then(|key| self.directory.get(key));
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
-            self.may_operate(operator, Action::Create, path)?;
+            self.may_operate(requester, Action::Create, path)?;
             if topic.spec != spec {
                 let reason = format!(
                     "the topic {path} is there with another specification; remove it first, or create it with the same"
@@ -59,9 +59,9 @@ impl HomeSide<'_> {
             self.directory.check_room(path)?;
         }
         if !existed {
-            self.may_operate(operator, Action::Create, path)?;
+            self.may_operate(requester, Action::Create, path)?;
             if value.is_some() {
-                self.may_operate_on(operator, Action::Publish, path, Some(&spec))?;
+                self.may_operate_on(requester, Action::Publish, path, Some(&spec))?;
             }
             self.journal.check_persistence(&spec)?;
         } else {
@@ -74,15 +74,15 @@ impl HomeSide<'_> {
             check_values(&spec, run, self.work)?;
         }
         if let Some(run) = run.as_ref().filter(|_| !existed) {
-            self.check_first(operator, path, &spec, run)?;
+            self.check_first(requester, path, &spec, run)?;
         }
         let retires = spec.removal.is_some();
         let key = self.make_known(now, path, spec, effects);
         if retires && !existed {
-            self.begin_retirement(now, key, operator.session);
+            self.begin_retirement(now, key, requester.session);
         }
         if let Some(run) = run.filter(|_| !existed) {
-            record = self.publish_here(now, operator, key, run, None, effects)?.record;
+            record = self.publish_here(now, requester, key, run, None, effects)?.record;
         }
         Ok(Done { result: OperationResult::Created { existed }, record })
     }
@@ -90,7 +90,7 @@ impl HomeSide<'_> {
     pub(crate) fn update_topic(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         update: &Update,
         effects: &mut Effects,
     ) -> Result<Done, Close> {
@@ -101,7 +101,7 @@ impl HomeSide<'_> {
             .and_then(|key| self.directory.get(key))
             .is_some_and(Topic::is_known);
         let created = match (there, &update.spec) {
-            (false, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
+            (false, Some(spec)) => Some(self.spec_from(requester, path, spec)?),
             _ => None,
         };
         let known = self.directory.find(path).and_then(|key| self.directory.get(key));
@@ -109,18 +109,18 @@ impl HomeSide<'_> {
             self.directory.check_room(path)?;
         }
         if let Some(spec) = &created {
-            self.may_operate(operator, Action::Create, path)?;
+            self.may_operate(requester, Action::Create, path)?;
             self.journal.check_persistence(spec)?;
         }
-        self.may_operate_on(operator, Action::Publish, path, created.as_deref())?;
+        self.may_operate_on(requester, Action::Publish, path, created.as_deref())?;
         if depends_on_value(update) {
-            self.may_depend_on(operator, path, created.as_deref())?;
+            self.may_depend_on(requester, path, created.as_deref())?;
         }
         let policy = self.options.topic(path);
         let spec = created.as_ref().or(known.map(|topic| &topic.spec)).unwrap_or(policy).clone();
         let value = known.and_then(|topic| topic.value(now));
         if let Some(condition) = &update.condition {
-            self.check_condition(operator, path, value.as_deref(), condition)?;
+            self.check_condition(requester, path, value.as_deref(), condition)?;
         }
         if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
             // It would be made here of a few bytes: reading less would not hold it back.
@@ -161,25 +161,25 @@ impl HomeSide<'_> {
         }
         let key = match created {
             Some(spec) => {
-                self.check_first(operator, path, &spec, &run)?;
+                self.check_first(requester, path, &spec, &run)?;
                 let retires = spec.removal.is_some();
                 let key = self.make_known(now, path, spec, effects);
                 if retires {
-                    self.begin_retirement(now, key, operator.session);
+                    self.begin_retirement(now, key, requester.session);
                 }
                 key
             }
             None => self.directory.admit(now, path)?,
         };
         let Published { version, record } =
-            self.publish_here(now, operator, key, run, None, effects)?;
-        self.note_fence(path, update.condition.as_ref(), operator.fence);
+            self.publish_here(now, requester, key, run, None, effects)?;
+        self.note_fence(path, update.condition.as_ref(), requester.fence);
         Ok(Done { result: OperationResult::Updated { version }, record })
     }
 
     fn spec_from(
         &mut self,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         text: &[u8],
     ) -> Result<Arc<TopicSpec>, Close> {
@@ -193,7 +193,7 @@ impl HomeSide<'_> {
         let base = &base.clone();
         let spec = self.directory.specs().read(text, base)?;
         if spec.owner != base.owner {
-            self.may_name_owner(operator, path, &spec)?;
+            self.may_name_owner(requester, path, &spec)?;
         }
         if Arc::ptr_eq(&spec, base) {
             return Ok(spec);
@@ -212,11 +212,11 @@ impl HomeSide<'_> {
     /// learns something of the value, and any value can be found out with some such questions.
     pub(crate) fn may_depend_on(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         made: Option<&TopicSpec>,
     ) -> Result<(), Close> {
-        self.may_operate_on(operator, Action::Subscribe, path, made).map_err(|refused| {
+        self.may_operate_on(requester, Action::Subscribe, path, made).map_err(|refused| {
             let reason = format!(
                 "a condition, a patch, a merge, a delta or an amendment depends on what is there, which takes the right to subscribe: {}",
                 refused.reason
@@ -229,15 +229,15 @@ impl HomeSide<'_> {
     /// administer; on a private path nobody but those it is private to.
     fn may_name_owner(
         &self,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         spec: &TopicSpec,
     ) -> Result<(), Close> {
         let Some(owner) = &spec.owner else { return Ok(()) };
-        let principal = &operator.principal;
+        let principal = &requester.principal;
         let is_self = !principal.anonymous && **owner == *principal.name;
         if !is_self {
-            self.may_operate(operator, Action::Admin, path)?;
+            self.may_operate(requester, Action::Admin, path)?;
         }
         let is_private = match path.levels().next() {
             Some("user") => path.levels().nth(1).is_some_and(|name| *name != **owner),
@@ -286,13 +286,13 @@ impl HomeSide<'_> {
     /// Whether a topic that is about to be made can be given its first value.
     fn check_first(
         &mut self,
-        operator: &Operator,
+        requester: &Requester,
         path: &Path,
         spec: &TopicSpec,
         run: &Run,
     ) -> Result<(), Close> {
         if let Some(topic) = self.directory.find(path).and_then(|key| self.directory.get(key)) {
-            may_change(topic, Some(operator.session))?;
+            may_change(topic, Some(requester.session))?;
             check_values(spec, run, self.work)?;
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
@@ -307,15 +307,15 @@ impl HomeSide<'_> {
     pub(crate) fn publish_here(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         key: Key,
         run: Run,
         amends: Option<u64>,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
         self.metrics.messages_received += run.len() as u64;
-        let session = operator.session;
-        let name = Some(&operator.principal.name);
+        let session = requester.session;
+        let name = Some(&requester.principal.name);
         let publisher = Publisher { session: Some(session), name, amends };
         self.distribute(now, key, run, &publisher, Values::Unchecked, effects)
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_base::{SessionId, Time};
 
-use crate::operator::Operator;
+use crate::requester::Requester;
 
 /// Who waits for one thing.
 #[derive(Debug, Default)]
@@ -19,15 +19,15 @@ pub(crate) struct Waiters {
 
 #[derive(Debug)]
 struct Waiter {
-    operator: Operator,
+    requester: Requester,
     until: Time,
 }
 
 impl Waiters {
     /// Puts somebody behind all others; `order` rises with every call.
-    pub(crate) fn push(&mut self, order: u64, operator: Operator, until: Time) {
-        self.by_session.insert((operator.session, order));
-        self.waiting.insert(order, Waiter { operator, until });
+    pub(crate) fn push(&mut self, order: u64, requester: Requester, until: Time) {
+        self.by_session.insert((requester.session, order));
+        self.waiting.insert(order, Waiter { requester, until });
     }
 
     /// The sessions that wait, each once.
@@ -40,20 +40,20 @@ impl Waiters {
     }
 
     /// Takes the first out, with its place.
-    pub(crate) fn pop(&mut self) -> Option<((Time, u64), Operator)> {
+    pub(crate) fn pop(&mut self) -> Option<((Time, u64), Requester)> {
         let order = *self.waiting.first_key_value()?.0;
         self.take(order)
     }
 
     /// Takes out the one with that place.
-    pub(crate) fn take(&mut self, order: u64) -> Option<((Time, u64), Operator)> {
-        let Waiter { operator, until } = self.waiting.remove(&order)?;
-        self.by_session.remove(&(operator.session, order));
-        Some(((until, order), operator))
+    pub(crate) fn take(&mut self, order: u64) -> Option<((Time, u64), Requester)> {
+        let Waiter { requester, until } = self.waiting.remove(&order)?;
+        self.by_session.remove(&(requester.session, order));
+        Some(((until, order), requester))
     }
 
     /// Takes the first of one session out.
-    pub(crate) fn pop_of(&mut self, session: SessionId) -> Option<((Time, u64), Operator)> {
+    pub(crate) fn pop_of(&mut self, session: SessionId) -> Option<((Time, u64), Requester)> {
         let own = (session, 0)..=(session, u64::MAX);
         let order = self.by_session.range(own).next()?.1;
         self.take(order)
@@ -71,9 +71,9 @@ mod tests {
         SessionId { shard: ShardId(0), slot, generation: 0 }
     }
 
-    fn operator(slot: u32) -> Operator {
+    fn requester(slot: u32) -> Requester {
         let principal = Principal { name: "ann".into(), groups: [].into(), anonymous: false };
-        Operator { session: session(slot), token: 0, principal, fence: 0 }
+        Requester { session: session(slot), token: 0, principal, fence: 0 }
     }
 
     proptest! {
@@ -85,7 +85,7 @@ mod tests {
                 let until = Time::ZERO + Span::from_secs(order);
                 let (taken, place) = match what {
                     0 | 1 => {
-                        waiters.push(order, operator(slot), until);
+                        waiters.push(order, requester(slot), until);
                         model.push((order, slot));
                         continue;
                     }
@@ -96,7 +96,7 @@ mod tests {
                     ),
                 };
                 let wanted = place.map(|place| model.remove(place));
-                let taken = taken.map(|((_, order), operator)| (order, operator.session.slot));
+                let taken = taken.map(|((_, order), requester)| (order, requester.session.slot));
                 prop_assert_eq!(taken, wanted);
                 prop_assert_eq!(waiters.by_session.len(), model.len());
             }

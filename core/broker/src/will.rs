@@ -10,9 +10,9 @@ use tiderace_wire::{Operation, OperationResult, Run, Token};
 use crate::Action;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::operator::Operated;
-use crate::operator::Operator;
 use crate::places::key_of;
+use crate::requester::Operated;
+use crate::requester::Requester;
 use crate::room::check_room;
 use crate::session::AskedWill;
 use crate::session_side::SessionSide;
@@ -22,11 +22,11 @@ impl SessionSide<'_> {
     /// On its session's shard: a will is given, or taken back.
     pub(crate) fn give_will(
         &mut self,
-        operator: Operator,
+        requester: Requester,
         will: Option<Box<Run>>,
         effects: &mut Effects,
     ) {
-        let (session, token) = (operator.session, operator.token);
+        let (session, token) = (requester.session, requester.token);
         let may = will.as_ref().map_or(Ok(()), |run| {
             check_temporary(run).and_then(|()| self.may_publish(session, run.destination()))
         });
@@ -34,7 +34,7 @@ impl SessionSide<'_> {
             .as_ref()
             .map_or(Ok(()), |run| check_room(self.memory, MemoryUse::Wills, run.bytes()));
         if let Err(close) = room {
-            return self.loopback.answer_operation(&operator, Err(close), effects);
+            return self.loopback.answer_operation(&requester, Err(close), effects);
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let rare = record.rare.get_or_insert_default();
@@ -43,7 +43,7 @@ impl SessionSide<'_> {
         match (may, will) {
             (Ok(()), will) => {
                 rare.set_will(will, self.memory);
-                self.loopback.answer_operation(&operator, Ok(OperationResult::Done), effects);
+                self.loopback.answer_operation(&requester, Ok(OperationResult::Done), effects);
             }
             (Err(_), Some(run)) if self.may_own(session, run.destination()) => {
                 let home = self.options.home_of(&run.destination().path);
@@ -52,9 +52,9 @@ impl SessionSide<'_> {
                     let asked = AskedWill { token, run };
                     record.rare.get_or_insert_default().asked_will = Some(Box::new(asked));
                 }
-                self.send_operation(home, operator, operation, effects);
+                self.send_operation(home, requester, operation, effects);
             }
-            (Err(close), _) => self.loopback.answer_operation(&operator, Err(close), effects),
+            (Err(close), _) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
     }
 
@@ -84,9 +84,9 @@ impl SessionSide<'_> {
 
 impl HomeSide<'_> {
     /// At a topic's home: whether a session may leave a will there as the topic's owner.
-    pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
+    pub(crate) fn check_will(&self, requester: &Requester, will: Option<&Run>) -> Operated {
         let Some(run) = will else { return Ok(OperationResult::Done) };
-        self.may_operate(operator, Action::Publish, &run.destination().path)?;
+        self.may_operate(requester, Action::Publish, &run.destination().path)?;
         Ok(OperationResult::Done)
     }
 }

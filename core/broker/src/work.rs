@@ -28,8 +28,8 @@ use tiderace_base::{Now, SessionId, Time};
 use tiderace_wire::{Confirm, Operation, Run, TopicSpec};
 
 use crate::collections::Map;
-use crate::operator::Operator;
 use crate::places::Place;
+use crate::requester::Requester;
 
 /// Units that one turn may spend: about six milliseconds. One unit is one byte of JSON that is parsed,
 /// about three nanoseconds.
@@ -53,7 +53,7 @@ const _: () = assert!(PRICE_MAX <= 4 * TURN_WORK, "a turn with one dear operatio
 #[derive(Debug)]
 pub(crate) enum Deferred {
     /// An operation.
-    Operation(Box<(Operator, Operation)>),
+    Operation(Box<(Requester, Operation)>),
     /// A publication that came after a deferred operation of its session, or whose values have to be
     /// checked against a schema.
     Publication(Box<Publication>),
@@ -83,7 +83,7 @@ impl Deferred {
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Deferred>()
             + match self {
-                Deferred::Operation(asked) => size_of::<(Operator, Operation)>() + asked.1.bytes(),
+                Deferred::Operation(asked) => size_of::<(Requester, Operation)>() + asked.1.bytes(),
                 Deferred::Publication(publication) => {
                     size_of::<Publication>() + publication.run.bytes()
                 }

@@ -1,4 +1,4 @@
-//! Queues under random consumers, settlements, ends and mail order: a message is with one consumer
+//! Queues under random consumers, settlements, ends and message order: a message is with one consumer
 //! at a time and in the end accepted once or dead once; publishers never wait for ever. What was not
 //! taken by a client comes back as new, whichever shards its home and its consumer are on.
 
@@ -241,7 +241,7 @@ impl Run {
             10 => self.world.advance(Span::from_millis(250)),
             11..=14 => self.settle(client),
             15..=19 => {
-                self.world.deliver_mail();
+                self.world.deliver_message();
             }
             _ => {
                 self.world.pull(client);
@@ -257,7 +257,7 @@ impl Run {
                 self.leave(*client, key);
             }
         }
-        self.world.settle_mail();
+        self.world.settle_messages();
         let last = self.connect();
         for (key, target) in [(0, "queue:jobs/*"), (1, "queue:dlq/**")] {
             self.world.subscribe(last, key, Wish::to(target));

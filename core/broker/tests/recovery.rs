@@ -102,7 +102,7 @@ impl Run {
         let witness = world.connect(0, "witness");
         world.subscribe(witness, 0, Wish { deltas: true, ..Wish::to("topic:**") });
         let writer = world.connect(0, "writer");
-        world.settle_mail();
+        world.settle_messages();
         Run {
             world,
             case,
@@ -264,7 +264,7 @@ impl Run {
                 self.world.advance(Span::from_secs(5));
             }
             12..=16 => {
-                self.world.deliver_mail();
+                self.world.deliver_message();
             }
             _ => {
                 if let Some(client) = self.people[who].client {
@@ -363,7 +363,7 @@ fn scenario(seed: u64, case: Case) -> u64 {
         }
     }
     // Not all at once, so that the witness is never slow.
-    while run.world.deliver_mail() {
+    while run.world.deliver_message() {
         run.world.drain(run.witness);
     }
     run.world.quiesce();

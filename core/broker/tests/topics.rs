@@ -1,4 +1,4 @@
-//! Topics under random subscriptions, publications, mail order and reading: nothing is missed,
+//! Topics under random subscriptions, publications, message order and reading: nothing is missed,
 //! repeated or reordered while no slow-consumer policy applies.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
@@ -189,7 +189,7 @@ impl Run {
             }
             12 => self.world.advance(Span::from_millis(50)),
             13..=16 => {
-                self.world.deliver_mail();
+                self.world.deliver_message();
             }
             _ => {
                 self.world.pull(client);
@@ -279,7 +279,7 @@ fn scenario(seed: u64) {
     let exact = run.connect();
     let targets = TOPICS.iter().map(|path| format!("topic:{path}")).collect();
     run.subscribe(exact, 0, Wish { targets, ..Wish::default() });
-    run.world.settle_mail();
+    run.world.settle_messages();
     run.step += 1;
     run.look();
     let mut clients: Vec<usize> = (0..4).map(|_| run.connect()).collect();

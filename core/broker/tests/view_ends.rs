@@ -1,6 +1,6 @@
 //! Outputs of views that end, and what they are if they begin again at once.
 //!
-//! Every test runs on one shard and on three, with mail in an order drawn from a seed.
+//! Every test runs on one shard and on three, with messages between shards in an order drawn from a seed.
 #![allow(clippy::unwrap_used)]
 
 use crate::viewing::on_nodes;

@@ -20,7 +20,7 @@ pub use commands::CommandCheck;
 pub use connection::Connection;
 pub use neighbours::Neighbours;
 
-/// Rounds of mail and work until the shards of a world are at rest: a world that needs more goes on for ever.
+/// Rounds of messages and work until the shards of a world are at rest: a world that needs more goes on for ever.
 const ROUNDS: usize = 1_000_000;
 
 /// Decides whether credentials are those of somebody.

@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// What shards tell each other of client session ids.
-pub(crate) enum ClientSessionIdMail {
+pub(crate) enum ClientSessionIdMessage {
     /// To the home: a session wants it.
     Ask { client_session_id: ClientSessionId, ticket: Ticket, principal: Arc<str> },
     /// To the session's shard: whether it has it.
@@ -55,16 +55,16 @@ pub(crate) enum ClientSessionIdMail {
     Release { client_session_id: ClientSessionId, ticket: Ticket },
 }
 
-impl ClientSessionIdMail {
+impl ClientSessionIdMessage {
     /// What it counts for, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            ClientSessionIdMail::Ask { client_session_id, .. }
-            | ClientSessionIdMail::Find { client_session_id, .. }
-            | ClientSessionIdMail::Release { client_session_id, .. } => {
+            ClientSessionIdMessage::Ask { client_session_id, .. }
+            | ClientSessionIdMessage::Find { client_session_id, .. }
+            | ClientSessionIdMessage::Release { client_session_id, .. } => {
                 client_session_id.bytes.len()
             }
-            ClientSessionIdMail::Answer { .. } | ClientSessionIdMail::Found { .. } => 0,
+            ClientSessionIdMessage::Answer { .. } | ClientSessionIdMessage::Found { .. } => 0,
         }
     }
 }

@@ -6,7 +6,7 @@
 //!                   │    ▲                                  └─▶ Live, `unknown`
 //!                   └────┘ a client session id: its home knows the ticket
 //! ```
-//! Relies on mail to carry connections between shards. Invariants: the socket is always in exactly one
+//! Relies on messages between shards to carry connections. Invariants: the socket is always in exactly one
 //! record, and what was read and not taken in, of the transport and of the protocol, goes with it; a
 //! session that is not found, or does not admit the bytes, is not touched; the session gets the bytes
 //! before anything is written to the connection.

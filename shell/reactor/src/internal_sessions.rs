@@ -5,7 +5,7 @@
 //! few and they are part of the server: their deadlines are looked at every turn, not by the wheel's
 //! coarse ticks. One whose deadline is the beginning of time is called whenever everything has been
 //! written, so that it fills connections as fast as they are emptied. While the broker holds it back, or
-//! some shard is behind with its mail, its deadline does not come.
+//! some shard is behind with its messages, its deadline does not come.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

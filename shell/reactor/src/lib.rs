@@ -1,7 +1,7 @@
 //! The event loop: one per shard; owns sockets, timers and buffers.
 //!
 //! ```text
-//!   poll ─▶ read all, handle all ─▶ mail ─▶ timers ─▶ write all ─▶ send mail ─▶ poll
+//!   poll ─▶ read all, handle all ─▶ take messages ─▶ timers ─▶ write all ─▶ send messages ─▶ poll
 //! ```
 //! A node is a set of shards, each one thread with its own connections, its own broker and nothing
 //! shared that changes but counters. [`spawn`] starts a node on the operating system; [`simulate`]

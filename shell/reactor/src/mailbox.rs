@@ -1,8 +1,8 @@
-//! Mail between shards: one single-producer ring per pair, whole batches per turn.
+//! Messages between shards: one single-producer ring per pair, whole batches per turn.
 //!
 //! Nothing here blocks or drops: what is under way to each shard is counted in bytes, and while any
-//! shard is behind nobody reads connections. Mail itself always moves on, so that shards which are
-//! behind with each other's mail cannot wait for each other. A shard is woken at most once per
+//! shard is behind nobody reads connections. Messages themselves always move on, so that shards which are
+//! behind with each other's messages cannot wait for each other. A shard is woken at most once per
 //! sleep ([`crate::waker`]).
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tiderace_base::ShardId;
 use tiderace_broker::Envelope;
 
-use crate::client_session_ids::ClientSessionIdMail;
+use crate::client_session_ids::ClientSessionIdMessage;
 use crate::connection::Connection;
 use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
 use crate::tls_sessions::Secured;
@@ -28,7 +28,7 @@ pub(crate) enum ShardMessage<S> {
     /// A connection moves in, with its TLS session if it has one.
     Connection(Box<Connection<S>>, Option<Box<Secured>>),
     /// About the tokens by which clients name their sessions.
-    ClientSessionId(Box<ClientSessionIdMail>),
+    ClientSessionId(Box<ClientSessionIdMessage>),
 }
 
 impl<S> ShardMessage<S> {
@@ -46,7 +46,7 @@ impl<S> ShardMessage<S> {
             ShardMessage::Broker(message) => message.body.bytes(),
             ShardMessage::RemoteStream(message) => message.bytes(),
             ShardMessage::Connection(..) | ShardMessage::RemoteRecord(..) => 0,
-            ShardMessage::ClientSessionId(mail) => mail.bytes(),
+            ShardMessage::ClientSessionId(message) => message.bytes(),
         };
         bytes + MESSAGE_BYTES
     }
@@ -150,11 +150,11 @@ impl<S> Post<S> {
             if ring.is_abandoned() {
                 // The shard is gone for good, and its connections with it.
                 batch.clear();
-                waker.forget_mail();
+                waker.forget_messages();
                 continue;
             }
             // Before the push, or the receiver could take away what was not counted yet.
-            waker.count_mail(weight);
+            waker.add_bytes(weight);
             if let Err(PushError::Full(kept)) = ring.push(std::mem::take(batch)) {
                 *batch = kept;
                 self.pending = true;
@@ -164,7 +164,7 @@ impl<S> Post<S> {
         !self.pending
     }
 
-    /// Whether some shard has so much mail to handle that none should read.
+    /// Whether some shard has so many bytes to handle that none should read.
     pub(crate) fn is_behind(&self) -> bool {
         self.wakers.iter().any(|waker| waker.under_way() > UNDER_WAY_BYTES_MAX)
     }
@@ -200,7 +200,7 @@ impl<S> Post<S> {
         let Some(waker) = self.waker().filter(|_| weight > 0) else {
             return;
         };
-        let before = waker.uncount_mail(weight);
+        let before = waker.remove_bytes(weight);
         if before > UNDER_WAY_BYTES_LOW && before - weight <= UNDER_WAY_BYTES_LOW {
             for other in self.wakers.iter() {
                 other.wake();
@@ -215,11 +215,11 @@ impl<S> Post<S> {
             return true;
         };
         waker.park();
-        !self.has_mail() && (!reads_wait || self.is_behind())
+        !self.has_messages() && (!reads_wait || self.is_behind())
     }
 
-    /// Whether mail or notices wait.
-    pub(crate) fn has_mail(&self) -> bool {
+    /// Whether messages or notices wait.
+    pub(crate) fn has_messages(&self) -> bool {
         self.waker().is_some_and(|waker| waker.has_notices())
             || self.incoming.iter().flatten().any(|ring| !ring.is_empty())
     }
@@ -234,11 +234,11 @@ impl<S> Post<S> {
 
 /// Batches a ring holds; bytes run out long before, unless they are tiny.
 const RING_BATCHES: usize = 256;
-/// Mail on its way to one shard, in bytes, beyond which nobody reads. A subscriber's backlog may grow
+/// Messages on their way to one shard, in bytes, beyond which nobody reads. A subscriber's backlog may grow
 /// by twice that and two turns' worth of reading before its publishers hear that they are to wait:
 /// far less than the broker lets it grow before it drops messages.
 const UNDER_WAY_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Mail on its way to one shard below which those who sleep until they may read are woken: early
+/// Messages on their way to one shard below which those who sleep until they may read are woken: early
 /// enough that the shard does not run out of work meanwhile, late enough to be worth their while.
 const UNDER_WAY_BYTES_LOW: usize = UNDER_WAY_BYTES_MAX / 2;
 /// What a message counts for beyond its messages.
@@ -324,7 +324,7 @@ mod tests {
         posts[0].send(ShardId(2), message(1));
         posts[0].flush();
         assert_eq!(rung(), 0, "it is awake");
-        assert!(!posts[2].park(false), "there is mail");
+        assert!(!posts[2].park(false), "there is a message");
         posts[2].unpark();
         assert_eq!(numbers(&mut posts[2]), [(0, 1)]);
         assert!(posts[2].park(false));

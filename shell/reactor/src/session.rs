@@ -214,7 +214,7 @@ impl<D: Driver> Shard<D> {
             self.commands.drain();
             return;
         };
-        self.broker.memory().set(MemoryUse::Mail, self.post.bytes());
+        self.broker.memory().set(MemoryUse::BetweenShards, self.post.bytes());
         self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
         live.verifying |= !self.effects.verify.is_empty();
         for (session, credentials) in self.effects.verify.drain(..) {

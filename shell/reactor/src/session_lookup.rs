@@ -1,6 +1,6 @@
 //! Sessions ask for client session ids, and connections look for the sessions that have them.
 //!
-//! Questions and answers are mail between shards, in order, so a release never overtakes the question before
+//! Questions and answers are messages between shards, in order, so a release never overtakes the question before
 //! it. Relies on the session's principal being known when it asks.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, ShardId};
 use tiderace_wire::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Ticket};
 
-use crate::client_session_ids::{ClientSessionId, ClientSessionIdMail};
+use crate::client_session_ids::{ClientSessionId, ClientSessionIdMessage};
 use crate::driver::Driver;
 use crate::mailbox::ShardMessage;
 use crate::shard::Shard;
@@ -35,7 +35,7 @@ impl<D: Driver> Shard<D> {
         let home = client_session_id.home(self.shared.wakers.len());
         self.post_client_session_id(
             home,
-            ClientSessionIdMail::Ask { client_session_id, ticket, principal },
+            ClientSessionIdMessage::Ask { client_session_id, ticket, principal },
         );
     }
 
@@ -45,7 +45,7 @@ impl<D: Driver> Shard<D> {
             let home = client_session_id.home(self.shared.wakers.len());
             self.post_client_session_id(
                 home,
-                ClientSessionIdMail::Release { client_session_id, ticket },
+                ClientSessionIdMessage::Release { client_session_id, ticket },
             );
         }
     }
@@ -58,39 +58,42 @@ impl<D: Driver> Shard<D> {
         principal: Option<Arc<str>>,
     ) {
         let home = client_session_id.home(self.shared.wakers.len());
-        let mail =
-            ClientSessionIdMail::Find { client_session_id, principal, shard: self.id, seeker };
-        self.post_client_session_id(home, mail);
+        let message =
+            ClientSessionIdMessage::Find { client_session_id, principal, shard: self.id, seeker };
+        self.post_client_session_id(home, message);
     }
 
-    fn post_client_session_id(&mut self, to: ShardId, mail: ClientSessionIdMail) {
+    fn post_client_session_id(&mut self, to: ShardId, message: ClientSessionIdMessage) {
         match to == self.id {
-            true => self.receive_client_session_ids(mail),
-            false => self.post.send(to, ShardMessage::ClientSessionId(Box::new(mail))),
+            true => self.receive_client_session_ids(message),
+            false => self.post.send(to, ShardMessage::ClientSessionId(Box::new(message))),
         }
     }
 
-    /// Takes mail about client session ids; answers to sessions here wait for [`Shard::answer_client_session_ids`].
-    pub(crate) fn receive_client_session_ids(&mut self, mail: ClientSessionIdMail) {
-        match mail {
-            ClientSessionIdMail::Ask { client_session_id, ticket, principal } => {
+    /// Takes a message about client session ids; answers to sessions here wait for [`Shard::answer_client_session_ids`].
+    pub(crate) fn receive_client_session_ids(&mut self, message: ClientSessionIdMessage) {
+        match message {
+            ClientSessionIdMessage::Ask { client_session_id, ticket, principal } => {
                 let most = self.shared.options.connections_max;
                 let outcome =
                     self.client_session_ids.give(client_session_id, ticket, principal, most);
-                let answer = ClientSessionIdMail::Answer { session: ticket.key, outcome };
+                let answer = ClientSessionIdMessage::Answer { session: ticket.key, outcome };
                 self.post_client_session_id(ticket.shard, answer);
             }
-            ClientSessionIdMail::Answer { session, outcome } => {
+            ClientSessionIdMessage::Answer { session, outcome } => {
                 self.client_session_ids.answer(session, outcome)
             }
-            ClientSessionIdMail::Find { client_session_id, principal, shard, seeker } => {
+            ClientSessionIdMessage::Find { client_session_id, principal, shard, seeker } => {
                 let ticket = self.client_session_ids.find(&client_session_id, principal.as_deref());
-                self.post_client_session_id(shard, ClientSessionIdMail::Found { seeker, ticket });
+                self.post_client_session_id(
+                    shard,
+                    ClientSessionIdMessage::Found { seeker, ticket },
+                );
             }
-            ClientSessionIdMail::Found { seeker, ticket } => {
+            ClientSessionIdMessage::Found { seeker, ticket } => {
                 self.client_session_ids.note_found(seeker, ticket)
             }
-            ClientSessionIdMail::Release { client_session_id, ticket } => {
+            ClientSessionIdMessage::Release { client_session_id, ticket } => {
                 self.client_session_ids.release(&client_session_id, ticket)
             }
         }

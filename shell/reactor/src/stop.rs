@@ -1,7 +1,7 @@
 //! The end of a node: every client hears it, not all at the same moment.
 //!
 //! Goodbyes are paced so that clients do not all come to the next server at once. Shards go on with
-//! mail until the last has no connections, because answers may still come from another one.
+//! messages until the last has no connections, because answers may still come from another one.
 
 use std::sync::atomic::Ordering;
 

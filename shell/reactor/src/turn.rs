@@ -1,8 +1,8 @@
-//! One turn of an event loop: poll, read all, handle all, mail, timers, write all, send mail.
+//! One turn of an event loop: poll, read all, handle all, take messages, timers, write all, send messages.
 //!
 //! Batching comes from the structure of the turn: all that arrived is handled before anything is written,
 //! and each connection gets at most one write per turn. Invariants: effects are drained before the next
-//! input; the shard sleeps only when every list is empty and no mail waits.
+//! input; the shard sleeps only when every list is empty and no message waits.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl<D: Driver> Shard<D> {
         if self.post.flush() && !self.post.is_behind() {
             self.read_all();
         }
-        self.take_mail();
+        self.take_messages();
         let has_unread = self.lists.has_reads() || self.accepting.has_work(self.now.time);
         let judges = self.clock.pause.may_judge(self.now.time, has_unread);
         if judges {
@@ -162,7 +162,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn take_mail(&mut self) {
+    fn take_messages(&mut self) {
         // The post is moved out for the time of the call: handling a message writes messages.
         let mut messages = Vec::new();
         self.post.receive(|from, message| messages.push((from, message)));
@@ -186,8 +186,8 @@ impl<D: Driver> Shard<D> {
                 }
                 ShardMessage::RemoteStream(message) => self.receive_remote_stream(from, message),
                 ShardMessage::Connection(connection, secured) => self.arrive(*connection, secured),
-                ShardMessage::ClientSessionId(mail) => {
-                    self.receive_client_session_ids(*mail);
+                ShardMessage::ClientSessionId(message) => {
+                    self.receive_client_session_ids(*message);
                     self.drain_effects();
                 }
             }
@@ -228,7 +228,7 @@ impl<D: Driver> Shard<D> {
 
     /// Operations that did not fit into the turns in which they came, within the budget of this one:
     /// after everything was written, so that nobody waits for them who can be given something. Like
-    /// reading, they make mail, and wait while there is too much of that.
+    /// reading, they make messages, and wait while there are too many of those.
     fn run_deferred(&mut self) {
         if self.has_deferred() && !self.post.is_behind() {
             self.broker.run_deferred(self.now, &mut self.effects);
@@ -256,7 +256,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes of mail after which its senders hear that it has been handled.
+/// Bytes of messages after which their senders hear that they have been handled.
 const HANDLED_BYTES: usize = 128 * 1024;
 /// How long to wait for a full ring: its reader is busy, not gone.
 const FULL_RING_PAUSE: Span = Span::from_micros(200);

@@ -30,7 +30,7 @@ pub(crate) struct Waker {
     sleeping: AtomicBool,
     has_notices: AtomicBool,
     notices: Mutex<Vec<Notice>>,
-    /// Bytes of mail sent to the shard and not handled by it.
+    /// Bytes of messages sent to the shard and not handled by it.
     under_way: AtomicUsize,
     wake: Arc<dyn Wake>,
 }
@@ -70,37 +70,37 @@ impl Waker {
         self.has_notices.load(Ordering::SeqCst)
     }
 
-    /// Bytes of mail sent to the shard and not handled by it.
+    /// Bytes of messages sent to the shard and not handled by it.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Mail of so many bytes is about to be sent to the shard.
-    pub(crate) fn count_mail(&self, bytes: usize) {
+    /// Messages of so many bytes are about to be sent to the shard.
+    pub(crate) fn add_bytes(&self, bytes: usize) {
         self.under_way.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The shard has handled mail of so many bytes; says how many were under way before.
-    pub(crate) fn uncount_mail(&self, bytes: usize) -> usize {
+    /// The shard has handled messages of so many bytes; says how many were under way before.
+    pub(crate) fn remove_bytes(&self, bytes: usize) -> usize {
         self.under_way.fetch_sub(bytes, Ordering::Relaxed)
     }
 
-    /// The shard is gone for good, and its mail with it.
-    pub(crate) fn forget_mail(&self) {
+    /// The shard is gone for good, and its messages with it.
+    pub(crate) fn forget_messages(&self) {
         self.under_way.store(0, Ordering::Relaxed);
     }
 
-    /// Wakes the shard if it sleeps. To be called after the mail is where the shard finds it.
+    /// Wakes the shard if it sleeps. To be called after the message is where the shard finds it.
     pub(crate) fn wake(&self) {
-        // Orders the mail before the look at the flag, as `park` orders the flag before its look at
-        // the mail: one of the two sees the other.
+        // Orders the message before the look at the flag, as `park` orders the flag before its look at
+        // the message: one of the two sees the other.
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
             self.wake.wake();
         }
     }
 
-    /// The shard is about to sleep: mail sent after this call wakes it, mail sent before has to be
+    /// The shard is about to sleep: a message sent after this call wakes it, one sent before has to be
     /// looked for now.
     pub(crate) fn park(&self) {
         self.sleeping.store(true, Ordering::Relaxed);

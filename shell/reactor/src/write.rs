@@ -64,7 +64,7 @@ impl<D: Driver> Shard<D> {
         for (slot, key) in next.iter_mut().zip(keys) {
             *slot = live(key).map(|live| live.id);
         }
-        let next = next.map(|session| self.broker.glance(session?));
+        let next = next.map(|session| self.broker.peek(session?));
         // What a session does wrong here it does again when it is written, and ends by it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             for (key, subscription) in keys.iter().zip(next) {
@@ -325,7 +325,7 @@ fn write_slices<D: Driver, const SLICES: usize>(
     }
 }
 
-/// What a shard writes per turn, about four milliseconds' worth: then it looks at its mail, its
+/// What a shard writes per turn, about four milliseconds' worth: then it looks at its messages, its
 /// timers and its readers before it writes on.
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
 /// What a session that is carried by HTTP/2 encodes at once: its connection has many.

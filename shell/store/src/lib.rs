@@ -5,14 +5,14 @@
 //! once for all of them; shards never wait for a disk.
 //!
 //! ```text
-//! shard ──Batch, ticket──▶ Submitter ──▶ committer: append, sync ──Notice::Done──▶ mail to the shard
+//! shard ──Batch, ticket──▶ Submitter ──▶ committer: append, sync ──Notice::Done──▶ message to the shard
 //!                                             └─ between commits: clean (give room back)
 //! ```
 //! How it is meant to be used:
 //!
 //! 1. Before the port opens, [`Store::open`] gives the store and what is in it ([`Recovered`]): each stream goes
 //!    to the home of its path, which remembers its [`StreamId`] and goes on behind its [`Mark`].
-//! 2. [`Committer::start`] gets a closure that turns [`Notice::Done`] into mail for the shards, and each shard
+//! 2. [`Committer::start`] gets a closure that turns [`Notice::Done`] into messages for the shards, and each shard
 //!    gets its [`Submitter`].
 //! 3. Once a turn, a shard hands over one [`Batch`] with all that its broker wants kept, under a ticket that
 //!    rises. Confirmations of those messages wait for the ticket; fan-out does not. If

@@ -69,6 +69,10 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: "", word: "withhold", now: "defer" },
     Replaced { folder: "", word: "withheld", now: "deferred" },
     Replaced { folder: "", word: "vouch", now: "reached" },
+    Replaced { folder: "", word: "glance", now: "peek" },
+    Replaced { folder: BROKER, word: "mail", now: "messages between shards" },
+    Replaced { folder: REACTOR, word: "mail", now: "messages between shards" },
+    Replaced { folder: BROKER, word: "operator", now: "Requester" },
     Replaced {
         folder: "",
         word: "whoever",

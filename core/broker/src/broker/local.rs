@@ -12,10 +12,10 @@ use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
 use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{LocalMessage, ToHome};
-use crate::operator::Operator;
 use crate::places::Place;
 use crate::price::COMPILED;
 use crate::publish::Admitted;
+use crate::requester::Requester;
 use crate::temporary::TemporaryOwner;
 
 impl Broker {
@@ -111,33 +111,33 @@ impl Broker {
             LocalMessage::TopicChanged { topic, run: None } => {
                 self.view_side().note_source(topic, None);
             }
-            LocalMessage::ChangeView { operator, name, text } => {
+            LocalMessage::ChangeView { requester, name, text } => {
                 let (before, compiled) = (self.journal.last_record(), compiled_bytes());
                 let mut side = self.view_side();
-                let result = side.change_view(now, &operator, &name, text.as_deref(), effects);
+                let result = side.change_view(now, &requester, &name, text.as_deref(), effects);
                 let home = &mut side.home;
                 home.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
                 let record = home.journal.appended_since(before);
-                home.answer_stored(record, &operator, result, effects);
+                home.answer_stored(record, &requester, result, effects);
             }
-            LocalMessage::ListViews { operator } => {
-                let result = self.view_side().list_views(&operator);
-                self.loopback.answer_operation(&operator, result, effects);
+            LocalMessage::ListViews { requester } => {
+                let result = self.view_side().list_views(&requester);
+                self.loopback.answer_operation(&requester, result, effects);
             }
-            LocalMessage::BrowseSessions { operator, browse } => {
+            LocalMessage::BrowseSessions { requester, browse } => {
                 let page = self.session_side().browse_sessions(now, &browse);
-                self.loopback.answer_operation(&operator, Ok(page), effects);
+                self.loopback.answer_operation(&requester, Ok(page), effects);
             }
-            LocalMessage::ListSessions { operator, limit } => {
-                self.list_sessions(&operator, limit, effects);
+            LocalMessage::ListSessions { requester, limit } => {
+                self.list_sessions(&requester, limit, effects);
             }
         }
     }
 
-    fn list_sessions(&mut self, operator: &Operator, limit: u32, effects: &mut Effects) {
+    fn list_sessions(&mut self, requester: &Requester, limit: u32, effects: &mut Effects) {
         let sessions = self.session_side().busiest_sessions(limit as usize);
         let result = Ok(OperationResult::Sessions(sessions));
-        self.loopback.answer_operation(operator, result, effects);
+        self.loopback.answer_operation(requester, result, effects);
     }
 
     /// A session publishes.

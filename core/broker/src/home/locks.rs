@@ -9,8 +9,8 @@ use tiderace_base::{Close, CloseCode, Memory, MemoryUse, Now, SessionId, Span, T
 use tiderace_topics::Path;
 
 use crate::collections::Map;
-use crate::operator::Operator;
 use crate::places::Place;
+use crate::requester::Requester;
 use crate::waiters::Waiters;
 
 /// Locks whose home is one shard, and sessions that wait for one of them, at most.
@@ -42,7 +42,7 @@ struct Lock {
 /// What somebody is told who has asked for a lock: its fence, or why it is not given.
 #[derive(Debug)]
 pub(crate) struct LockAnswer {
-    pub(crate) operator: Operator,
+    pub(crate) requester: Requester,
     pub(crate) result: Result<u64, Close>,
 }
 
@@ -51,7 +51,7 @@ impl Locks {
     pub(crate) fn request(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         name: Path,
         timeout: Span,
         memory: &Memory,
@@ -62,22 +62,22 @@ impl Locks {
             _ => Err(CloseCode::TooManyTopics.into()),
         };
         match (self.by_name.get_mut(&name), room) {
-            (None, Err(close)) => vec![LockAnswer { operator, result: Err(close) }],
-            (None, Ok(())) => self.grant(now, name, operator, Waiters::default(), memory),
-            (Some(lock), _) if lock.holder == operator.session => {
-                vec![LockAnswer { operator, result: Ok(lock.fence) }]
+            (None, Err(close)) => vec![LockAnswer { requester, result: Err(close) }],
+            (None, Ok(())) => self.grant(now, name, requester, Waiters::default(), memory),
+            (Some(lock), _) if lock.holder == requester.session => {
+                vec![LockAnswer { requester, result: Ok(lock.fence) }]
             }
             (Some(lock), _) if !timeout.is_zero() && self.ends.len() < WAITING_MAX => {
                 let until = now.time + timeout;
                 self.next_order += 1;
-                lock.waiters.push(self.next_order, operator, until);
+                lock.waiters.push(self.next_order, requester, until);
                 self.ends.insert((until, self.next_order), name);
                 Vec::new()
             }
             (Some(_), _) => {
                 let reason =
                     format!("another session holds the lock {name}; ask with a timeout, or later");
-                vec![LockAnswer { operator, result: Err(Close::new(CloseCode::LockHeld, reason)) }]
+                vec![LockAnswer { requester, result: Err(Close::new(CloseCode::LockHeld, reason)) }]
             }
         }
     }
@@ -86,17 +86,17 @@ impl Locks {
         &mut self,
         now: Now,
         name: Path,
-        operator: Operator,
+        requester: Requester,
         mut waiters: Waiters,
         memory: &Memory,
     ) -> Vec<LockAnswer> {
         let fence = self.next_fence(now);
-        let holder = operator.session;
-        let mut answers = vec![LockAnswer { operator, result: Ok(fence) }];
+        let holder = requester.session;
+        let mut answers = vec![LockAnswer { requester, result: Ok(fence) }];
         // Whatever else the session has asked for it is answered too, as if it came now.
-        while let Some((end, operator)) = waiters.pop_of(holder) {
+        while let Some((end, requester)) = waiters.pop_of(holder) {
             self.ends.remove(&end);
-            answers.push(LockAnswer { operator, result: Ok(fence) });
+            answers.push(LockAnswer { requester, result: Ok(fence) });
         }
         memory.charge(MemoryUse::Names, price_of_lock(&name));
         self.by_name.insert(name, Lock { holder, fence, waiters });
@@ -135,13 +135,13 @@ impl Locks {
         let Some(lock) = self.by_name.get_mut(name) else { return (Vec::new(), not_held()) };
         if lock.holder != session {
             let mut answers = Vec::new();
-            while let Some((end, operator)) = lock.waiters.pop_of(session) {
+            while let Some((end, requester)) = lock.waiters.pop_of(session) {
                 self.ends.remove(&end);
                 let reason = format!(
                     "this session has given up its place among those who wait for the lock {name}"
                 );
                 let result = Err(Close::new(CloseCode::LockNotHeld, reason));
-                answers.push(LockAnswer { operator, result });
+                answers.push(LockAnswer { requester, result });
             }
             return (answers, not_held());
         }
@@ -183,12 +183,12 @@ impl Locks {
             }
             let name = first.remove();
             let lock = self.by_name.get_mut(&name);
-            let Some((_, operator)) = lock.and_then(|lock| lock.waiters.take(order)) else {
+            let Some((_, requester)) = lock.and_then(|lock| lock.waiters.take(order)) else {
                 continue;
             };
             let reason = format!("another session holds the lock {name}, and the timeout is over");
             return Some(LockAnswer {
-                operator,
+                requester,
                 result: Err(Close::new(CloseCode::LockHeld, reason)),
             });
         }

@@ -37,8 +37,8 @@ use tiderace_wire::Run;
 
 use crate::BrokerOptions;
 use crate::messages::{SnapshotPage, SubscribeRequestId};
-use crate::operator::Operator;
 use crate::places::Place;
+use crate::requester::Requester;
 use crate::topic::Topic;
 
 use displaced::Displaced;
@@ -335,11 +335,11 @@ impl Home {
     pub(crate) fn lock(
         &mut self,
         now: Now,
-        operator: Operator,
+        requester: Requester,
         (name, timeout): (Path, Span),
         memory: &Memory,
     ) -> Vec<LockAnswer> {
-        self.locks.request(now, operator, name, timeout, memory)
+        self.locks.request(now, requester, name, timeout, memory)
     }
 
     /// Somebody gives a lock back: what others are told, and whether it had the lock.

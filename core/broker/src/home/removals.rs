@@ -7,14 +7,14 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::OperationResult;
 
 use crate::directory::Directory;
-use crate::operator::{Operated, Operator};
 use crate::price::REMOVAL_SLICE;
+use crate::requester::{Operated, Requester};
 use crate::topic::Topic;
 
 /// A removal under way.
 #[derive(Debug)]
 pub(crate) struct Removal {
-    operator: Operator,
+    requester: Requester,
     selector: Vec<Pattern>,
     /// The last path that was looked at.
     after: Option<Path>,
@@ -25,13 +25,13 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
-    pub(crate) fn new(operator: Operator, selector: Vec<Pattern>) -> Removal {
-        Removal { operator, selector, after: None, removed: 0, refused: None, record: 0 }
+    pub(crate) fn new(requester: Requester, selector: Vec<Pattern>) -> Removal {
+        Removal { requester, selector, after: None, removed: 0, refused: None, record: 0 }
     }
 
     /// Who asked for it.
-    pub(crate) fn operator(&self) -> &Operator {
-        &self.operator
+    pub(crate) fn requester(&self) -> &Requester {
+        &self.requester
     }
 
     /// Whether it is for a topic.

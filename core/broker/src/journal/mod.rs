@@ -32,8 +32,8 @@ pub use restore::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub(crate) use restore::{RestoredRun, read_messages};
 pub(crate) use views::{KeptView, read_views};
 
-use crate::operator::Operator;
 use crate::places::{Place, PlaceSet};
+use crate::requester::Requester;
 
 use reservation::Reservation;
 
@@ -69,7 +69,7 @@ pub(crate) enum Answer {
     /// A publication is confirmed.
     Confirm(SessionId, Confirm),
     /// An operation is answered.
-    Operated(Box<Operator>, Box<OperationResult>),
+    Operated(Box<Requester>, Box<OperationResult>),
 }
 
 impl OpenJournal {

@@ -12,7 +12,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Browse, Confirm, Run, SubscriptionKey, Token, TopicSpec};
 
 use crate::directory::SpecChange;
-use crate::operator::Operator;
+use crate::requester::Requester;
 
 const _: () = assert!(
     size_of::<LocalMessage>() <= 48,
@@ -76,7 +76,7 @@ pub(crate) enum LocalMessage {
     /// For the registrar: a view is to begin, to change or, without a text, to end.
     ChangeView {
         /// Who asks.
-        operator: Box<Operator>,
+        requester: Box<Requester>,
         /// Which view.
         name: Path,
         /// What it is.
@@ -85,19 +85,19 @@ pub(crate) enum LocalMessage {
     /// The views are to be listed.
     ListViews {
         /// Who asks.
-        operator: Box<Operator>,
+        requester: Box<Requester>,
     },
     /// A page of the shard's sessions is to be made.
     BrowseSessions {
         /// Who asks.
-        operator: Box<Operator>,
+        requester: Box<Requester>,
         /// Which page.
         browse: Browse,
     },
     /// The sessions of the shard for which most waits are to be listed.
     ListSessions {
         /// Who asks.
-        operator: Box<Operator>,
+        requester: Box<Requester>,
         /// How many.
         limit: u32,
     },

@@ -9,8 +9,8 @@ use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
 
 use super::{Interest, SubscribeRequestId};
 use crate::home::services::{Address, Calling};
-use crate::operator::Operator;
 use crate::pending_requests::{Awaits, PendingRequest};
+use crate::requester::Requester;
 
 /// A message to the home of destinations.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub enum ToHome {
     /// An operation to be done here.
     Operate {
         /// Who asks.
-        operator: Box<Operator>,
+        requester: Box<Requester>,
         /// What.
         operation: Box<Operation>,
     },
@@ -185,8 +185,8 @@ impl ToHome {
             }
             ToHome::Settle { session, confirm, .. } => (*session, (*confirm)?, Awaits::Receipt),
             ToHome::Leave { session, confirm, .. } => (*session, (*confirm)?, Awaits::End),
-            ToHome::Operate { operator, .. } => {
-                (operator.session, Confirm::one(operator.token), Awaits::Operation)
+            ToHome::Operate { requester, .. } => {
+                (requester.session, Confirm::one(requester.token), Awaits::Operation)
             }
             _ => return None,
         };

@@ -32,9 +32,9 @@ impl SessionSide<'_> {
                     self.refuse_run(session, confirm, Some(from), &lost(place), effects);
                 }
             }
-            ToHome::Operate { operator, .. } => {
+            ToHome::Operate { requester, .. } => {
                 let close = lost(place);
-                self.operated(place, operator.session, operator.token, Err(close), effects);
+                self.operated(place, requester.session, requester.token, Err(close), effects);
             }
             ToHome::Settle { session, confirm, .. } => {
                 if let Some(Confirm { to, .. }) = confirm {

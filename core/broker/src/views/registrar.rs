@@ -18,9 +18,9 @@ use crate::Action;
 use crate::authorise::is_reserved;
 use crate::effects::Effects;
 use crate::messages::{ToHome, ToViews};
-use crate::operator::Operated;
-use crate::operator::Operator;
 use crate::places::{PlaceSet, REGISTRAR};
+use crate::requester::Operated;
+use crate::requester::Requester;
 use crate::view_side::ViewSide;
 
 /// Below it stands a topic for each view.
@@ -31,12 +31,12 @@ impl ViewSide<'_> {
     pub(crate) fn change_view(
         &mut self,
         now: Now,
-        operator: &Operator,
+        requester: &Requester,
         name: &Path,
         text: Option<&str>,
         effects: &mut Effects,
     ) -> Operated {
-        self.may_change_view(operator, name)?;
+        self.may_change_view(requester, name)?;
         let known = self.views.known.iter().find(|(_, entry)| entry.name == *name);
         let (known, kept) = known.map(|(rank, entry)| (*rank, entry.kept)).unzip();
         let kept = kept.flatten();
@@ -88,10 +88,10 @@ impl ViewSide<'_> {
     }
 
     /// All views, in the order of their names.
-    pub(crate) fn list_views(&self, operator: &Operator) -> Operated {
+    pub(crate) fn list_views(&self, requester: &Requester) -> Operated {
         let mut entries: Vec<ViewEntry> = Vec::new();
         for entry in self.views.known.values() {
-            if self.may_list_view(operator, &entry.name) {
+            if self.may_list_view(requester, &entry.name) {
                 let (name, text) = (entry.name.clone(), entry.view.text().into());
                 entries.push(ViewEntry { name, text });
             }
@@ -100,8 +100,8 @@ impl ViewSide<'_> {
         Ok(OperationResult::Views(entries))
     }
 
-    fn may_change_view(&self, operator: &Operator, name: &Path) -> Result<(), Close> {
-        let principal = &operator.principal;
+    fn may_change_view(&self, requester: &Requester, name: &Path) -> Result<(), Close> {
+        let principal = &requester.principal;
         let shown = shown_at(name)?;
         if self.home.options.rules.authorise(principal, Action::Admin, Kind::Topic, &shown) {
             return Ok(());
@@ -110,10 +110,10 @@ impl ViewSide<'_> {
         Err(crate::authorise::denied(&principal.name, admin, Kind::Topic, shown.as_str()))
     }
 
-    fn may_list_view(&self, operator: &Operator, name: &Path) -> bool {
+    fn may_list_view(&self, requester: &Requester, name: &Path) -> bool {
         let Ok(shown) = shown_at(name) else { return false };
         [Action::Admin, Action::Monitor].into_iter().any(|action| {
-            self.home.options.rules.authorise(&operator.principal, action, Kind::Topic, &shown)
+            self.home.options.rules.authorise(&requester.principal, action, Kind::Topic, &shown)
         })
     }
 

@@ -31,28 +31,28 @@ impl Losses {
     }
 
     /// Which shards may hear now that which others have ended: all that these had sent has come.
-    pub fn next(&self, mail: &[Vec<VecDeque<Envelope>>]) -> Vec<(usize, usize)> {
-        let next = self.unaware.iter().filter(|(gone, to)| mail[*gone][*to].is_empty());
+    pub fn next(&self, messages: &[Vec<VecDeque<Envelope>>]) -> Vec<(usize, usize)> {
+        let next = self.unaware.iter().filter(|(gone, to)| messages[*gone][*to].is_empty());
         next.copied().collect()
     }
 }
 
 impl World {
     /// A shard ends: what it had sent by then comes up to some message, and what is sent to it comes nowhere. Others
-    /// hear of it one by one, whenever their mail is delivered.
+    /// hear of it one by one, whenever their messages are delivered.
     pub fn lose(&mut self, gone: usize) {
         self.losses.gone.insert(gone);
         self.losses.unaware.retain(|(_, to)| *to != gone);
         // What is not left of a broker is an empty one that nobody hears of.
         self.brokers[gone] = Broker::new(ShardId(gone as u16), self.losses.options.clone());
         for other in 0..self.brokers.len() {
-            self.mail[other][gone].clear();
+            self.messages[other][gone].clear();
             if self.losses.is_gone(other) {
                 continue;
             }
-            let sent = self.mail[gone][other].len();
+            let sent = self.messages[gone][other].len();
             let kept = self.random.below(sent + 1);
-            self.mail[gone][other].truncate(kept);
+            self.messages[gone][other].truncate(kept);
             self.losses.unaware.push((gone, other));
         }
         for client in self.clients.iter_mut().filter(|client| client.shard == gone) {

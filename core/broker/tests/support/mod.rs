@@ -1,6 +1,6 @@
-//! A node without threads or sockets: brokers, the mail between them, and clients.
+//! A node without threads or sockets: brokers, the messages between them, and clients.
 //!
-//! Mail between two shards keeps its order; which pair's mail comes next is drawn from the seed.
+//! Messages between two shards keep their order; which pair's come next is drawn from the seed.
 //! Clients take deliveries only after they were told that there are some, as the event loop does,
 //! so a lost wake-up shows as a message that never comes.
 
@@ -58,7 +58,7 @@ pub struct Client {
     pub notices: Vec<Notice>,
 }
 
-/// Brokers, mail and clients under one clock.
+/// Brokers, the messages between them and clients under one clock.
 pub struct World {
     pub random: Random,
     pub brokers: Vec<Broker>,
@@ -66,7 +66,7 @@ pub struct World {
     pub now: Now,
     pub epoch: u64,
     pub verify: Vec<(SessionId, Credentials)>,
-    mail: Vec<Vec<VecDeque<Envelope>>>,
+    messages: Vec<Vec<VecDeque<Envelope>>>,
     effects: Effects,
     losses: losing::Losses,
 }
@@ -85,7 +85,7 @@ impl World {
             now: Now::default(),
             epoch: options.epoch,
             verify: Vec::new(),
-            mail: (0..shards).map(|_| mailboxes()).collect(),
+            messages: (0..shards).map(|_| mailboxes()).collect(),
             effects: Effects::default(),
             losses: losing::Losses::new(options),
         }
@@ -318,15 +318,15 @@ impl World {
         while self.pull(client) > 0 {}
     }
 
-    /// Delivers the next mail of a pair of shards drawn by lot; whether there was any.
-    pub fn deliver_mail(&mut self) -> bool {
+    /// Delivers the next message of a pair of shards drawn by lot; whether there was any.
+    pub fn deliver_message(&mut self) -> bool {
         let shards = self.brokers.len();
         let pairs: Vec<(usize, usize)> = (0..shards)
             .flat_map(|from| (0..shards).map(move |to| (from, to)))
-            .filter(|(from, to)| !self.mail[*from][*to].is_empty())
+            .filter(|(from, to)| !self.messages[*from][*to].is_empty())
             .collect();
         let busy: Vec<usize> = (0..shards).filter(|it| self.is_busy(*it)).collect();
-        let losses = self.losses.next(&self.mail);
+        let losses = self.losses.next(&self.messages);
         if pairs.is_empty() && busy.is_empty() && losses.is_empty() {
             return false;
         }
@@ -338,7 +338,7 @@ impl World {
             },
             None => {
                 let (from, to) = *self.random.pick(&pairs);
-                self.deliver_mail_between(from, to);
+                self.deliver_message_between(from, to);
             }
         }
         true
@@ -356,8 +356,8 @@ impl World {
         self.absorb(shard);
     }
 
-    pub fn deliver_mail_between(&mut self, from: usize, to: usize) -> bool {
-        let Some(message) = self.mail[from][to].pop_front() else {
+    pub fn deliver_message_between(&mut self, from: usize, to: usize) -> bool {
+        let Some(message) = self.messages[from][to].pop_front() else {
             return false;
         };
         self.brokers[to].receive(self.now, message, &mut self.effects);
@@ -365,17 +365,17 @@ impl World {
         true
     }
 
-    /// Delivers mail until there is none.
-    pub fn settle_mail(&mut self) {
-        while self.deliver_mail() {}
+    /// Delivers messages between shards until there are none.
+    pub fn settle_messages(&mut self) {
+        while self.deliver_message() {}
     }
 
-    /// Delivers all mail and lets every client take everything.
+    /// Delivers all messages between shards and lets every client take everything.
     pub fn quiesce(&mut self) {
         loop {
-            self.settle_mail();
+            self.settle_messages();
             let taken: usize = (0..self.clients.len()).map(|client| self.pull(client)).sum();
-            if taken == 0 && !self.has_mail() {
+            if taken == 0 && !self.has_messages() {
                 break;
             }
         }
@@ -385,8 +385,8 @@ impl World {
         }
     }
 
-    pub fn has_mail(&self) -> bool {
-        let waits = self.mail.iter().flatten().any(|box_| !box_.is_empty());
+    pub fn has_messages(&self) -> bool {
+        let waits = self.messages.iter().flatten().any(|box_| !box_.is_empty());
         let waits = waits || self.losses.has_unaware();
         waits || (0..self.brokers.len()).any(|shard| self.is_busy(shard))
     }
@@ -413,7 +413,7 @@ impl World {
         for client in 0..self.clients.len() {
             self.close(client);
         }
-        self.settle_mail();
+        self.settle_messages();
         let metrics = self.metrics();
         assert_eq!(metrics.sessions, 0);
         assert_eq!(metrics.subscriptions, 0);
@@ -430,7 +430,7 @@ impl World {
             assert_eq!(from, shard, "a shard writes for itself alone");
             assert_ne!(to, shard, "no shard writes to itself");
             if !self.losses.is_gone(to) {
-                self.mail[shard][to].push_back(message);
+                self.messages[shard][to].push_back(message);
             }
         }
         self.verify.extend(effects.verify);

@@ -31,7 +31,7 @@ impl Node {
 
     pub(crate) fn operate(&mut self, operation: Operation) -> Token {
         let token = ask(&mut self.world, self.client, operation);
-        self.world.settle_mail();
+        self.world.settle_messages();
         token
     }
 
@@ -55,28 +55,28 @@ impl Node {
     pub(crate) fn set(&mut self, path: &str, value: &str) {
         let message = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(value) };
         self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_mail();
+        self.world.settle_messages();
     }
 
     pub(crate) fn clear(&mut self, path: &str) {
         let message = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
         self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_mail();
+        self.world.settle_messages();
     }
 
     /// Until everything has been done that does not wait for its time.
     pub(crate) fn rest(&mut self) {
         for _ in 0..40 {
-            self.world.settle_mail();
+            self.world.settle_messages();
             self.world.advance(Span::from_millis(1));
         }
-        self.world.settle_mail();
+        self.world.settle_messages();
     }
 
     pub(crate) fn advance(&mut self, millis: u64) {
-        self.world.settle_mail();
+        self.world.settle_messages();
         self.world.advance(Span::from_millis(millis));
-        self.world.settle_mail();
+        self.world.settle_messages();
     }
 
     pub(crate) fn fetch(&mut self, selector: &str) -> Vec<TopicEntry> {
@@ -126,7 +126,7 @@ impl Node {
     }
 }
 
-/// On one shard and on three, with mail in several orders.
+/// On one shard and on three, with messages between shards in several orders.
 pub(crate) fn on_nodes(test: impl Fn(Node)) {
     for_seeds(0..4, |seed| {
         test(Node::new(seed, 1));

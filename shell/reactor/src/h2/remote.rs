@@ -1,7 +1,7 @@
 //! Remote streams: the record lives on another shard, where the session is that its request is for.
 //!
 //! A socket can move; a stream of HTTP/2 cannot leave its connection. So its record moves alone, and its
-//! bytes go by mail: the stream keeps a [`crate::h2::streams::RemoteRecord`] instead, and the record is
+//! bytes go in messages: the stream keeps a [`crate::h2::streams::RemoteRecord`] instead, and the record is
 //! carried by a [`RemoteStream`].
 //! ```text
 //!   stream ──Came──▶ remote stream: for its inbox       stream ◀─Taken── remote stream: what was read of it

@@ -9,7 +9,7 @@ use crate::authorise::Principal;
 
 /// Who asks for an operation.
 #[derive(Clone, Debug)]
-pub struct Operator {
+pub struct Requester {
     /// Whom to answer.
     pub session: SessionId,
     /// Under which token.
