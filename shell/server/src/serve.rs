@@ -114,9 +114,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let secured = tls::read(config)?;
     let expiry = secured.as_ref().map(|read| read.not_after);
     let settings = secured.map(|read| read.settings);
-    let node = spawn(compose::reactor(config, files_max, settings)?, services)
-        .context("the server cannot start; `tiderace doctor` may tell more")?;
+    let options = compose::reactor(config, files_max, settings)?;
+    // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
+    let node = spawn(options, services)
+        .context("the server cannot start; `tiderace doctor` may tell more")?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
     if let Some(expiry) = expiry {

@@ -4,7 +4,7 @@
 //! a process unless somebody listens, though they mean nothing to a server, are taken and said in the log:
 //! nobody who runs `systemctl reload`, rotates logs or closes a terminal wants all connections to end. SIGPIPE
 //! is ignored by Rust's runtime already. SIGQUIT, SIGXCPU, real-time signals and those of defects keep their
-//! meaning. Invariant: before the server serves, SIGINT and SIGTERM end it at once, as nothing is lost then.
+//! meaning. Invariant: before the server takes connections, SIGINT and SIGTERM end it at once, as nothing is lost then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

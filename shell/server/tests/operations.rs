@@ -101,6 +101,39 @@ fn signals_that_ask_for_no_end_end_nothing() {
 }
 
 #[test]
+fn a_server_that_takes_connections_ends_in_order() {
+    let directory = Directory::new("early-end");
+    // Many threads to start, so that the first client is there before the last of them.
+    let id = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 77, id[2], id[3]], 7_800));
+    let file = directory.0.join("tiderace.toml");
+    let text = format!("[server]\nlisten = [\"stomp://{address}\"]\nshards = 64\n");
+    std::fs::write(&file, text).unwrap();
+    for _ in 0..5 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tiderace"))
+            .arg("serve")
+            .arg("--config")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let client = loop {
+            if let Ok(client) = TcpStream::connect(address) {
+                break client;
+            }
+            assert!(child.try_wait().unwrap().is_none(), "the server did not start");
+        };
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+        // It does not have to be waited for.
+        drop(client);
+        let ended = child.wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+}
+
+#[test]
 fn a_log_that_nobody_reads_stops_nothing_and_what_it_misses_is_told() {
     let directory = Directory::new("unread");
     // The event loop's own lines: a few requests fill the pipe, some thousands the queue.
