@@ -2,7 +2,8 @@
 //!
 //! This file and those in `broker/` are the wiring, which alone sees all rooms. It takes the broker apart, for each call,
 //! into what the one side of the shard may touch, [`HomeSide`](crate::home_side::HomeSide) or
-//! [`SessionSide`](crate::session_side::SessionSide), and hands on what the one has for the other.
+//! [`SessionSide`](crate::session_side::SessionSide), or what stands upon it, and hands on what the one has for the
+//! other.
 
 mod closing;
 mod local;
@@ -160,7 +161,7 @@ impl Broker {
         let mut sessions = self.session_side();
         sessions.end_graces(now, effects);
         sessions.end_throttles(now, effects);
-        sessions.end_overdue(now, effects);
+        self.exchange_side().end_overdue(now, effects);
         self.home_side().expire_locks(now, effects);
         self.hand_on(now, effects);
         if self.view_side().begin_tick(now, effects) {
@@ -239,20 +240,20 @@ impl Broker {
                 self.publish(now, session, run, (confirm, blame), effects);
             }
             Command::Settle(settle) => self.session_side().settle(session, settle, effects),
-            Command::Call(call) => self.session_side().call(now, session, *call, effects),
+            Command::Call(call) => self.exchange_side().call(now, session, *call, effects),
             Command::SendExchange(sent) => {
-                self.session_side().send_exchange(now, session, *sent, effects)
+                self.exchange_side().send_exchange(now, session, *sent, effects)
             }
             Command::Cancel { exchange, close } => {
                 let end = For::Exchange(exchange);
                 let ending = &mut together.ending;
-                let mut side = self.session_side();
+                let mut side = self.exchange_side();
                 side.begin_ending(session, end, rest, ending);
                 side.cancel_exchange(now, session, exchange, close, ending, effects);
                 note_ended(ending, end);
             }
             Command::ExchangeCredit { exchange, messages } => {
-                self.session_side().want_messages(now, session, exchange, messages, effects);
+                self.exchange_side().want_messages(now, session, exchange, messages, effects);
             }
             Command::Operate { token, operation } => {
                 self.session_side().operate(session, token, *operation, effects);
@@ -266,7 +267,7 @@ impl Broker {
             Command::Unsubscribe { key, confirm } => {
                 let end = For::Subscription(key);
                 let ending = &mut together.ending;
-                let mut side = self.session_side();
+                let mut side = self.exchange_side();
                 side.begin_ending(session, end, rest, ending);
                 let how = (Ending::Orderly, confirm);
                 side.unsubscribe(now, session, key, how, ending, effects);

@@ -14,7 +14,6 @@ use tiderace_wire::{Command, Run, SubscriptionKey};
 use crate::collections::Map;
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::effects::Effects;
-use crate::exchange::Open;
 use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
 use crate::session_side::SessionSide;
@@ -23,8 +22,6 @@ use crate::together::{EndingTogether, FEW};
 /// What a session that ends takes along.
 #[derive(Debug)]
 pub(crate) struct Closing {
-    /// Its open exchanges.
-    pub(crate) exchanges: Option<Box<Open>>,
     /// What is published now.
     pub(crate) will: Option<Box<Run>>,
     pub(crate) ending: Ending,
@@ -37,7 +34,6 @@ impl SessionSide<'_> {
     /// A session is about to end: what it takes along, or nothing if it has gone.
     pub(crate) fn begin_close(&mut self, session: SessionId) -> Option<Closing> {
         let record = self.sessions.get_mut(key_of(session))?;
-        let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
         let memory = self.memory;
         let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
         let leaving = record.rare.as_ref().is_some_and(|rare| rare.leaving);
@@ -47,7 +43,7 @@ impl SessionSide<'_> {
         self.close_throttles(key_of(session), None);
         self.take_back(session, |pending| pending.source == Source::Topic);
         let together = self.begin_ending_all(session, &keys);
-        Some(Closing { exchanges, will, ending, keys, together })
+        Some(Closing { will, ending, keys, together })
     }
 
     /// A session has ended, with all its subscriptions and exchanges.
@@ -64,22 +60,20 @@ impl SessionSide<'_> {
         }
     }
 
-    /// A command ends something of a session, and so may others behind it.
-    #[cold]
+    /// A command ends something of a session, and so may others behind it: all of that, if much waits.
     pub(crate) fn begin_ending(
         &self,
         session: SessionId,
         first: For,
         rest: &[Command],
-        together: &mut Option<Box<EndingTogether>>,
-    ) {
-        if together.is_none() && self.waits_much(session) {
+    ) -> Option<Box<EndingTogether>> {
+        self.waits_much(session).then(|| {
             let mut ends: Map<For, u32> = Map::default();
             for what in std::iter::once(first).chain(rest.iter().filter_map(For::ended_by)) {
                 *ends.entry(what).or_default() += 1;
             }
-            *together = Some(self.end_together(session, ends));
-        }
+            end_together(session, ends)
+        })
     }
 
     /// All subscriptions of a session end.
@@ -90,22 +84,8 @@ impl SessionSide<'_> {
     ) -> Option<Box<EndingTogether>> {
         self.waits_much(session).then(|| {
             let ends = keys.iter().map(|key| (For::Subscription(*key), 1)).collect();
-            self.end_together(session, ends)
+            end_together(session, ends)
         })
-    }
-
-    /// What ends in a call, with the exchanges of the services among them.
-    fn end_together(&self, session: SessionId, mut ends: Map<For, u32>) -> Box<EndingTogether> {
-        let record = self.session(session);
-        let open = record.and_then(|record| record.rare.as_ref()?.exchanges.as_ref());
-        if let Some(open) = open {
-            let ended = |key| ends.contains_key(&For::Subscription(key));
-            for exchange in self.exchanges.served_by(open, ended) {
-                ends.insert(For::Exchange(exchange), 1);
-            }
-        }
-        let session = key_of(session);
-        Box::new(EndingTogether { session, ends, taken: Map::default() })
     }
 
     fn waits_much(&self, session: SessionId) -> bool {
@@ -182,4 +162,9 @@ impl SessionSide<'_> {
         self.work.charge(BACKLOG_LOOK * looked as u64);
         (taken, after)
     }
+}
+
+/// What ends in a call, of which nothing has been taken out yet.
+fn end_together(session: SessionId, ends: Map<For, u32>) -> Box<EndingTogether> {
+    Box::new(EndingTogether { session: key_of(session), ends, taken: Map::default() })
 }

@@ -30,6 +30,7 @@ mod directory;
 mod effects;
 mod ending;
 mod exchange;
+mod exchange_side;
 mod fanout;
 mod fetch;
 mod going_live;

@@ -7,8 +7,7 @@ use tiderace_base::Now;
 use tiderace_wire::Reply;
 
 use crate::effects::Effects;
-use crate::home::services::Address;
-use crate::messages::{ToExchange, ToPublisher, ToSubscriber};
+use crate::messages::{ToPublisher, ToSubscriber};
 use crate::places::Place;
 use crate::session_side::SessionSide;
 
@@ -85,27 +84,6 @@ impl SessionSide<'_> {
                 self.sessions.pending_mut().note_deferring(session, from, on);
                 self.pause_for_work(session, on, effects);
             }
-        }
-    }
-
-    /// A message for an end of a call.
-    #[inline]
-    pub(crate) fn on_exchange_message(
-        &mut self,
-        now: Now,
-        from: Place,
-        message: ToExchange,
-        effects: &mut Effects,
-    ) {
-        match message {
-            ToExchange::Assigned(to, call) => self.assigned(now, from, to, call, effects),
-            ToExchange::Accepted { caller, responder } => {
-                let responder = Address { place: from, key: responder };
-                self.met(caller, responder, effects);
-            }
-            ToExchange::Sent { to, said } => self.heard(now, to, said, effects),
-            ToExchange::Credit { to, messages } => self.wanted_messages(to, messages, effects),
-            ToExchange::Ended { to, close } => self.told_of_end(now, to, close, effects),
         }
     }
 }

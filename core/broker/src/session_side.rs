@@ -1,6 +1,6 @@
 //! What a shard may touch for the sessions of its connections.
 //!
-//! The methods stand in the files of what they do (`subscribe.rs`, `delivery/`, `exchange/` and so on) as methods of
+//! The methods stand in the files of what they do (`subscribe.rs`, `delivery/` and so on) as methods of
 //! [`SessionSide`]. Its fields are all that they may know; the wiring in `broker.rs` alone makes one, of disjoint
 //! parts of the broker, for one call. Sessions know no numbers, values, queues or locks: these are the home's, which
 //! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what concerns the
@@ -14,7 +14,6 @@ use tiderace_base::{Key, Memory, SessionId, ShardId};
 use crate::delivery::Deliveries;
 use crate::directory::Directory;
 use crate::effects::Effects;
-use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::loopback::Loopback;
 use crate::messages::Body;
@@ -34,8 +33,6 @@ pub(crate) struct SessionSide<'a> {
     pub(crate) delivery: &'a mut Deliveries,
     /// Who subscribes by patterns.
     pub(crate) fanout: &'a mut Fanout,
-    /// The ends of exchanges that they hold.
-    pub(crate) exchanges: &'a mut Exchanges,
     /// The topics, with the subscribers of each.
     pub(crate) directory: &'a mut Directory,
     pub(crate) work: &'a mut Work,
@@ -74,6 +71,18 @@ impl SessionSide<'_> {
     #[inline]
     pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {
         self.sessions.get(key_of(session))
+    }
+
+    /// The same by its key.
+    #[inline]
+    pub(crate) fn record(&self, key: Key) -> Option<&Session> {
+        self.sessions.get(key)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn record_mut(&mut self, key: Key) -> Option<&mut Session> {
+        self.sessions.get_mut(key)
     }
 
     /// The identity of a session of this shard.

@@ -28,6 +28,15 @@ use crate::subscription::Targets;
 use crate::subscriptions::Entry;
 use crate::together::{EndingTogether, RecoveriesTogether};
 
+/// A subscription that has ended, but for the exchanges that it serves.
+#[derive(Debug)]
+#[must_use = "its session is to go on behind it"]
+pub(crate) struct Ended {
+    session: SessionId,
+    /// Whether there may be such exchanges.
+    pub(crate) serves: bool,
+}
+
 impl SessionSide<'_> {
     /// Gives a subscription back if it may be; otherwise it is refused, or a home is asked for the owner.
     pub(crate) fn admit_subscription(
@@ -143,8 +152,9 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Ends a subscription; messages under way to it go back to their queues.
-    pub(crate) fn unsubscribe(
+    /// Ends a subscription, but for the exchanges that it serves; messages under way to it go back to their queues.
+    /// Nothing is left to do if there is none.
+    pub(crate) fn end_subscription(
         &mut self,
         now: Now,
         session: SessionId,
@@ -152,13 +162,12 @@ impl SessionSide<'_> {
         (ending, confirm): (Ending, Option<Token>),
         together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
-    ) {
+    ) -> Option<Ended> {
         self.forget_asked(session, key, effects);
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return;
-        };
+        let record = self.sessions.get_mut(key_of(session))?;
         let Some(mut subscription) = record.subscriptions.remove(key) else {
-            return self.confirm(session, confirm, effects);
+            self.confirm(session, confirm, effects);
+            return None;
         };
         self.memory.refund(MemoryUse::Names, subscription.bytes());
         self.close_throttles_of(key_of(session), key, &subscription);
@@ -222,9 +231,12 @@ impl SessionSide<'_> {
                 false
             }
         };
-        if serves {
-            self.end_served(session, key, together, effects);
-        }
+        Some(Ended { session, serves })
+    }
+
+    /// A subscription has ended, with its exchanges: what waited behind it goes on.
+    pub(crate) fn go_on_without(&mut self, ended: Ended, effects: &mut Effects) {
+        let session = ended.session;
         self.ask_for_pages(session, effects);
         let after = self.session(session).map_or(0, |record| record.backlog_bytes());
         if after == 0 || after < self.options.backlog_bytes_low {

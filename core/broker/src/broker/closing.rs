@@ -9,15 +9,17 @@ use crate::ending::Closing;
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
     pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let Some(closing) = self.session_side().begin_close(session) else { return };
-        let Closing { exchanges, will, ending, keys, mut together } = closing;
+        let mut side = self.exchange_side();
+        let exchanges = side.take_open(session);
+        let Some(closing) = side.sessions.begin_close(session) else { return };
+        let Closing { will, ending, keys, mut together } = closing;
         for key in keys {
             let how = (ending, None);
-            self.session_side().unsubscribe(now, session, key, how, &mut together, effects);
+            self.exchange_side().unsubscribe(now, session, key, how, &mut together, effects);
             self.take_loopback(now, effects);
         }
-        let mut side = self.session_side();
-        side.finish_ending(together);
+        let mut side = self.exchange_side();
+        side.sessions.finish_ending(together);
         if let Some(exchanges) = exchanges {
             side.end_exchanges(now, &exchanges, effects);
         }

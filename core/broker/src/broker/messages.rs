@@ -36,7 +36,7 @@ impl Broker {
                 self.session_side().on_publisher_message(now, from, message, effects);
             }
             Body::Exchange(message) => {
-                self.session_side().on_exchange_message(now, from, message, effects);
+                self.exchange_side().on_message(now, from, message, effects);
             }
             Body::Undelivered(envelope) => self.take_undelivered(now, *envelope, effects),
             Body::Views(message) => {

@@ -22,7 +22,7 @@ impl Broker {
         }
         self.home_side().peer_lost(now, place, effects);
         self.hand_on(now, effects);
-        self.session_side().peer_lost(now, place, effects);
+        self.exchange_side().peer_lost(now, place, effects);
         self.take_loopback(now, effects);
         self.view_side().peer_lost(now, place, effects);
         self.end_view_slice(now, effects);
@@ -35,12 +35,12 @@ impl Broker {
         let place = message.to;
         match message.body {
             Body::Home(message) => {
-                self.session_side().home_lost(now, place, message, effects);
+                self.exchange_side().home_lost(now, place, message, effects);
             }
             Body::Exchange(message @ ToExchange::Assigned(..)) => {
                 self.home_side().responder_lost(message, effects);
             }
-            Body::Exchange(message) => self.session_side().exchange_lost(now, message, effects),
+            Body::Exchange(message) => self.exchange_side().exchange_lost(now, message, effects),
             Body::Views(message) => {
                 self.view_side().views_lost(message);
                 self.end_view_slice(now, effects);

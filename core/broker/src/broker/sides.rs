@@ -1,6 +1,7 @@
 //! The broker taken apart: what each side of a shard may touch, for one call.
 
 use super::Broker;
+use crate::exchange_side::ExchangeSide;
 use crate::home_side::HomeSide;
 use crate::session_side::SessionSide;
 use crate::view_side::ViewSide;
@@ -23,6 +24,24 @@ macro_rules! home_side {
     };
 }
 
+/// The parts of a broker that its sessions may touch.
+macro_rules! session_side {
+    ($broker:ident) => {
+        SessionSide {
+            shard: $broker.shard,
+            options: &$broker.options,
+            sessions: &mut $broker.sessions,
+            delivery: &mut $broker.delivery,
+            fanout: &mut $broker.fanout,
+            directory: &mut $broker.directory,
+            work: &mut $broker.work,
+            memory: &$broker.memory,
+            metrics: &mut $broker.metrics,
+            loopback: &mut $broker.loopback,
+        }
+    };
+}
+
 impl Broker {
     /// The shard as a home.
     #[inline]
@@ -38,18 +57,12 @@ impl Broker {
     /// The shard with its sessions.
     #[inline]
     pub(crate) fn session_side(&mut self) -> SessionSide<'_> {
-        SessionSide {
-            shard: self.shard,
-            options: &self.options,
-            sessions: &mut self.sessions,
-            delivery: &mut self.delivery,
-            fanout: &mut self.fanout,
-            exchanges: &mut self.exchanges,
-            directory: &mut self.directory,
-            work: &mut self.work,
-            memory: &self.memory,
-            metrics: &mut self.metrics,
-            loopback: &mut self.loopback,
-        }
+        session_side!(self)
+    }
+
+    /// The shard's exchanges, upon its sessions.
+    #[inline]
+    pub(crate) fn exchange_side(&mut self) -> ExchangeSide<'_> {
+        ExchangeSide { sessions: session_side!(self), exchanges: &mut self.exchanges }
     }
 }

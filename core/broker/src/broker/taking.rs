@@ -34,10 +34,9 @@ impl Broker {
         effects: &mut Effects,
     ) -> Option<Pending> {
         loop {
-            let mut side = self.session_side();
             match place.exchange_key() {
-                Some(exchange) => side.take_end(session, exchange, effects),
-                None => side.ask_behind_taken(now, session, effects),
+                Some(exchange) => self.exchange_side().take_end(session, exchange, effects),
+                None => self.session_side().ask_behind_taken(now, session, effects),
             }
             self.take_loopback(now, effects);
             let pending = self.take_next(now, session, effects)?;
@@ -76,6 +75,10 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.session_side().note_taken(now, session, pending, left, effects);
+        // Behind that, which takes what the delivery has said of positions where its credit is to stand.
+        if let Some(exchange) = pending.begun_exchange() {
+            self.exchange_side().begin_taken(session, exchange, pending);
+        }
     }
 
     #[inline(never)]

@@ -93,7 +93,7 @@ impl Broker {
         self.home_side().give_topics(now, effects);
         let mut sessions = self.session_side();
         sessions.sweep_notices(now);
-        sessions.end_withdrawn(now, effects);
+        self.exchange_side().end_withdrawn(now, effects);
         self.end_call(now, effects);
     }
 }

@@ -51,12 +51,6 @@ impl SessionSide<'_> {
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
             rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
         }
-        if let Some(exchange) = pending.begun_exchange() {
-            let open = record.rare.as_ref().and_then(|rare| rare.exchanges.as_ref());
-            let end = open.and_then(|open| open.get(exchange));
-            let credit = end.and_then(|end| self.exchanges.begin(end));
-            pending.set_credit(credit);
-        }
         let short = left == 0 || left < self.options.backlog_bytes_low;
         let relaxed = record.slow().is_some() && short;
         let pages = record.waits_for_pages();

@@ -15,18 +15,18 @@
 use std::rc::Rc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
+use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side};
 
-use super::{Open, Other, Said, Tell, message};
+use super::{Other, Said, Tell, message};
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
+use crate::exchange_side::ExchangeSide;
 use crate::messages::{ToExchange, ToHome};
 use crate::places::key_of;
-use crate::session_side::SessionSide;
 use crate::together::{EndingTogether, FEW};
 
-impl SessionSide<'_> {
+impl ExchangeSide<'_> {
     /// A session ends an exchange.
     pub(crate) fn cancel_exchange(
         &mut self,
@@ -67,42 +67,6 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Ends what a session has open because it ends; they have been taken from it before.
-    pub(crate) fn end_exchanges(&mut self, now: Now, open: &Open, effects: &mut Effects) {
-        for key in open.keys() {
-            let side = self.exchanges.get(key).map(|end| end.key.side);
-            let code = match side {
-                Some(Side::Caller) => CloseCode::CallerGone,
-                Some(Side::Responder) => CloseCode::ResponderGone,
-                None => continue,
-            };
-            self.end_exchange(now, key, code.into(), Tell::Other, effects);
-        }
-    }
-
-    /// Ends the exchanges of a subscription that no longer serves.
-    pub(crate) fn end_served(
-        &mut self,
-        session: SessionId,
-        key: SubscriptionKey,
-        together: &mut Option<Box<EndingTogether>>,
-        effects: &mut Effects,
-    ) {
-        let Some(open) = self.open_mut(session) else {
-            return;
-        };
-        for end in open.keys() {
-            let served = self.exchanges.get(end).is_some_and(|end| match end.other {
-                Other::Caller { subscription, .. } => subscription == key,
-                _ => false,
-            });
-            if served {
-                let close = CloseCode::ResponderGone.into();
-                self.end_at_once(end, close, together, effects);
-            }
-        }
-    }
-
     /// Ends the calls whose timeout is over.
     pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
         while let Some(key) = self.exchanges.overdue(now.time) {
@@ -136,7 +100,7 @@ impl SessionSide<'_> {
     }
 
     /// Ends an exchange, and tells both at once: the session wants no more, and what waits for it is dropped.
-    fn end_at_once(
+    pub(super) fn end_at_once(
         &mut self,
         key: Key,
         close: Close,
@@ -147,7 +111,7 @@ impl SessionSide<'_> {
             return;
         }
         let Some(end) = self.exchanges.get(key) else { return };
-        let (session, exchange) = (self.id_of(end.session), end.key);
+        let (session, exchange) = (self.sessions.id_of(end.session), end.key);
         // What has not begun need not end.
         if self.forget_messages(session, exchange, together, effects) {
             return self.forget_end(key);
@@ -174,7 +138,7 @@ impl SessionSide<'_> {
             }
             Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
                 let message = ToExchange::Ended { to: at.key, close: close.clone() };
-                self.send(at.place, message, effects);
+                self.sessions.send(at.place, message, effects);
             }
             Other::Over(_) | Other::Forgone { .. } => {
                 self.forget_end(key);
@@ -205,14 +169,14 @@ impl SessionSide<'_> {
             // Kept until the home or a responder has heard of it, to give them the reason.
             end.other = Other::Forgone { kept, close: close.clone() };
             let service = end.service.clone();
-            let home = self.options.home_of(&service);
-            self.send(home, ToHome::CancelCall { service, caller: key }, effects);
+            let home = self.sessions.options.home_of(&service);
+            self.sessions.send(home, ToHome::CancelCall { service, caller: key }, effects);
         }
         if unheard {
             self.count_end(close.code);
             if tell != Tell::Other {
-                let session = self.id_of(session);
-                self.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
+                let session = self.sessions.id_of(session);
+                self.sessions.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
             }
         }
     }
@@ -222,8 +186,8 @@ impl SessionSide<'_> {
         let Some(end) = self.exchanges.get(key) else { return };
         let Other::Over(close) = &end.other else { return };
         let (at, exchange, code) = (end.session, end.key, close.code);
-        let session = self.id_of(at);
-        let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
+        let session = self.sessions.id_of(at);
+        let backlog = self.sessions.record(at).and_then(|record| record.backlog.as_ref());
         let waits = backlog.is_some_and(|backlog| backlog.exchange_bytes() > 0);
         let may_withdraw = waits && exchange.side == Side::Responder && withdraws(code);
         if may_withdraw && backlog.is_some_and(|backlog| backlog.entries() > FEW) {
@@ -247,11 +211,11 @@ impl SessionSide<'_> {
     pub(super) fn end_behind_what_waits(&mut self, now: Now, key: Key, effects: &mut Effects) {
         let Some(end) = self.exchanges.get(key) else { return };
         let at = end.session;
-        let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
+        let backlog = self.sessions.record(at).and_then(|record| record.backlog.as_ref());
         if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
             return self.reply_end(key, effects);
         }
-        let run = message(&end.service, now, self.shard, end.said, b"", b"");
+        let run = message(&end.service, now, self.sessions.shard, end.said, b"", b"");
         let pending = Pending {
             key: NO_SUBSCRIPTION,
             run: Rc::new(SharedRun::new(run)),
@@ -262,7 +226,7 @@ impl SessionSide<'_> {
             is_past: false,
             source: Source::ExchangeEnd(end.key.side),
         };
-        self.push(at, pending, None, Priority::Default, effects);
+        self.sessions.push(at, pending, None, Priority::Default, effects);
     }
 
     /// A session takes the end of an exchange out of its backlog.
@@ -286,7 +250,7 @@ impl SessionSide<'_> {
             && !(end.said_last && end.heard_last)
         {
             let reply = Reply::ExchangeEnded { exchange: end.key, close };
-            self.reply(self.id_of(end.session), reply, effects);
+            self.sessions.reply(self.sessions.id_of(end.session), reply, effects);
         }
     }
 
@@ -303,13 +267,13 @@ impl SessionSide<'_> {
         together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) -> bool {
-        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        let backlog = self.sessions.session(session).and_then(|record| record.backlog.as_ref());
         if together.is_none() && backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
             return false;
         }
-        let (taken, left) = self.take_ended(session, For::Exchange(exchange), together);
-        if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
-            self.caught_up(key_of(session), effects);
+        let (taken, left) = self.sessions.take_ended(session, For::Exchange(exchange), together);
+        if !taken.is_empty() && (left == 0 || left < self.sessions.options.backlog_bytes_low) {
+            self.sessions.caught_up(key_of(session), effects);
         }
         taken.iter().filter_map(Pending::exchange).any(|known| known.first)
     }
@@ -325,17 +289,17 @@ impl SessionSide<'_> {
     /// A responder's place is free again.
     fn free_place(&mut self, other: &Other, effects: &mut Effects) {
         if let Other::Caller { at, home, responder, .. } = *other {
-            self.send(home, ToHome::Released { responder, caller: at }, effects);
+            self.sessions.send(home, ToHome::Released { responder, caller: at }, effects);
         }
     }
 
     /// Takes an end from its session's list, with the bytes that nobody has taken of it.
     pub(super) fn detach(&mut self, key: Key, untaken_bytes: usize) {
-        self.memory.refund(MemoryUse::Calls, untaken_bytes);
+        self.sessions.memory.refund(MemoryUse::Calls, untaken_bytes);
         let Some(end) = self.exchanges.get(key) else {
             return;
         };
-        let record = self.sessions.get_mut(end.session);
+        let record = self.sessions.record_mut(end.session);
         let Some(rare) = record.and_then(|record| record.rare.as_mut()) else {
             return;
         };

@@ -20,32 +20,36 @@ use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::offer::OVERSHOOT;
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
+use crate::exchange_side::ExchangeSide;
 use crate::home::services::{Address, Calling, Responding};
 use crate::messages::{ToExchange, ToHome};
 use crate::places::{Place, key_of};
-use crate::session_side::SessionSide;
 
-impl SessionSide<'_> {
+impl ExchangeSide<'_> {
     /// A session calls.
     pub(crate) fn call(&mut self, now: Now, session: SessionId, call: Call, effects: &mut Effects) {
         let key = ExchangeKey::caller(call.number);
         if self.exchange_of(session, key).is_some() {
             let reason = format!("call {} is still open; choose another number", call.number);
             let close = Close::new(CloseCode::DuplicateCall, reason);
-            return self.reply(session, Reply::Refused { token: None, close }, effects);
+            return self.sessions.reply(session, Reply::Refused { token: None, close }, effects);
         }
-        self.metrics.calls += 1;
-        self.metrics.messages_received += 1;
-        let options = self.options.clone();
+        self.sessions.metrics.calls += 1;
+        self.sessions.metrics.messages_received += 1;
+        let options = self.sessions.options.clone();
         let (timeout, last, service) = (call.timeout, call.last, call.service);
         let credit = call.credit.map(|credit| credit.max(1));
-        let run = message(&service, now, self.shard, 0, &call.properties, &call.body);
+        let run = message(&service, now, self.sessions.shard, 0, &call.properties, &call.body);
         let bytes = run.bytes();
         if let Err(close) = self.may_call(session, &service, bytes) {
             self.count_end(close.code);
-            return self.reply(session, Reply::ExchangeEnded { exchange: key, close }, effects);
+            return self.sessions.reply(
+                session,
+                Reply::ExchangeEnded { exchange: key, close },
+                effects,
+            );
         }
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+        let Some(record) = self.sessions.record_mut(key_of(session)) else {
             return;
         };
         let longest = options.services.timeout_max;
@@ -65,11 +69,11 @@ impl SessionSide<'_> {
         let open = record.rare.get_or_insert_default().exchanges.get_or_insert_default();
         open.insert(key, end);
         open.untaken_bytes += bytes;
-        self.memory.charge(MemoryUse::Calls, bytes);
+        self.sessions.memory.charge(MemoryUse::Calls, bytes);
         self.exchanges.renew(end, now.time);
-        let caller = Address { place: self.here(), key: end };
-        let home = self.options.home_of(&service);
-        self.send(home, ToHome::Call(Calling { caller, run, last, credit }), effects);
+        let caller = Address { place: self.sessions.here(), key: end };
+        let home = self.sessions.options.home_of(&service);
+        self.sessions.send(home, ToHome::Call(Calling { caller, run, last, credit }), effects);
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
@@ -80,12 +84,12 @@ impl SessionSide<'_> {
         sent: ExchangeSend,
         effects: &mut Effects,
     ) {
-        self.metrics.messages_received += 1;
+        self.sessions.metrics.messages_received += 1;
         let Some(key) = self.exchange_of(session, sent.exchange) else {
             return;
         };
-        let most = self.options.services.calls_bytes_max;
-        let shard = self.shard;
+        let most = self.sessions.options.services.calls_bytes_max;
+        let shard = self.sessions.shard;
         let Some(end) = self.exchanges.get_mut(key).filter(|end| !end.said_last) else {
             return;
         };
@@ -100,8 +104,8 @@ impl SessionSide<'_> {
                 let added = said.run.bytes();
                 *bytes += added;
                 kept.push(said);
-                let room = self.memory.has_room(MemoryUse::Calls, added);
-                self.memory.charge(MemoryUse::Calls, added);
+                let room = self.sessions.memory.has_room(MemoryUse::Calls, added);
+                self.sessions.memory.charge(MemoryUse::Calls, added);
                 let Some(open) = self.open_mut(session) else {
                     return;
                 };
@@ -124,7 +128,7 @@ impl SessionSide<'_> {
         if heard_last && sent.last {
             self.complete(key, effects);
         }
-        self.send(to.place, ToExchange::Sent { to: to.key, said }, effects);
+        self.sessions.send(to.place, ToExchange::Sent { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
@@ -136,23 +140,24 @@ impl SessionSide<'_> {
         call: Calling,
         effects: &mut Effects,
     ) {
-        let serves = self.session(to.session).and_then(|record| record.subscription(to.key));
+        let serves =
+            self.sessions.session(to.session).and_then(|record| record.subscription(to.key));
         if serves.is_none_or(|subscription| subscription.epoch != to.epoch) {
             // The home has heard that by now and finds somebody else: nobody has seen the call.
-            return self.send(home, ToHome::Call(call), effects);
+            return self.sessions.send(home, ToHome::Call(call), effects);
         }
         let number = self.exchanges.number();
         let key = ExchangeKey::responder(number);
         let session = key_of(to.session);
         if self.is_choked(session, call.run.bytes())
-            || !self.memory.has_room(MemoryUse::Calls, END_BYTES)
+            || !self.sessions.memory.has_room(MemoryUse::Calls, END_BYTES)
             || self.exchange_of(to.session, key).is_some()
         {
             let close = CloseCode::ServiceBusy.into();
             let message = ToExchange::Ended { to: call.caller.key, close };
-            self.send(call.caller.place, message, effects);
+            self.sessions.send(call.caller.place, message, effects);
             let message = ToHome::Released { responder: to.responder, caller: call.caller };
-            return self.send(home, message, effects);
+            return self.sessions.send(home, message, effects);
         }
         let end = self.exchanges.insert(End {
             session,
@@ -172,7 +177,7 @@ impl SessionSide<'_> {
             armed: None,
             credit: EndCredit::of(call.credit),
         });
-        if let Some(record) = self.sessions.get_mut(session) {
+        if let Some(record) = self.sessions.record_mut(session) {
             let rare = record.rare.get_or_insert_default();
             rare.exchanges.get_or_insert_default().insert(key, end);
         }
@@ -180,7 +185,7 @@ impl SessionSide<'_> {
             Source::Exchange { side: Side::Responder, first: true, last: call.last, bare: false };
         self.push_message(session, to.key, number, call.run, source, effects);
         let message = ToExchange::Accepted { caller: call.caller.key, responder: end };
-        self.send(call.caller.place, message, effects);
+        self.sessions.send(call.caller.place, message, effects);
     }
 
     /// On the caller's shard: somebody answers.
@@ -191,34 +196,34 @@ impl SessionSide<'_> {
         });
         match other {
             Some((Other::Unknown { kept, bytes, ended }, session, credit)) => {
-                let session = self.id_of(session);
-                self.memory.refund(MemoryUse::Calls, bytes);
+                let session = self.sessions.id_of(session);
+                self.sessions.memory.refund(MemoryUse::Calls, bytes);
                 if let Some(open) = self.open_mut(session) {
                     open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
                 }
                 for said in kept {
                     let message = ToExchange::Sent { to: responder.key, said };
-                    self.send(responder.place, message, effects);
+                    self.sessions.send(responder.place, message, effects);
                 }
                 if credit != 0 {
                     let message = ToExchange::Credit { to: responder.key, messages: credit };
-                    self.send(responder.place, message, effects);
+                    self.sessions.send(responder.place, message, effects);
                 }
                 if let Some(close) = ended {
                     self.detach(caller, 0);
                     self.exchanges.remove(caller);
                     let message = ToExchange::Ended { to: responder.key, close };
-                    self.send(responder.place, message, effects);
+                    self.sessions.send(responder.place, message, effects);
                 }
             }
             Some((Other::Forgone { kept, close }, ..)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
                     let message = ToExchange::Sent { to: responder.key, said };
-                    self.send(responder.place, message, effects);
+                    self.sessions.send(responder.place, message, effects);
                 }
                 let message = ToExchange::Ended { to: responder.key, close };
-                self.send(responder.place, message, effects);
+                self.sessions.send(responder.place, message, effects);
             }
             // Each call is met once.
             Some(_) | None => {}
@@ -264,7 +269,7 @@ impl SessionSide<'_> {
         source: Source,
         effects: &mut Effects,
     ) {
-        let run = Rc::new(SharedRun::new(run).counted(self.memory));
+        let run = Rc::new(SharedRun::new(run).counted(self.sessions.memory));
         let pending = Pending {
             key,
             run,
@@ -275,24 +280,26 @@ impl SessionSide<'_> {
             source,
             is_past: false,
         };
-        self.push(session, pending, None, Priority::Default, effects);
+        self.sessions.push(session, pending, None, Priority::Default, effects);
     }
 
     /// Whether a session has so much of exchanges waiting that no more can be taken for it.
     fn is_choked(&self, session: Key, bytes: usize) -> bool {
-        let record = self.sessions.get(session);
+        let record = self.sessions.record(session);
         let backlog = record.and_then(|record| record.backlog.as_ref());
         backlog.is_some_and(|backlog| {
             backlog.exchange_bytes() > 0
-                && backlog.exchange_bytes() + bytes > self.mark().saturating_mul(OVERSHOOT)
+                && backlog.exchange_bytes() + bytes > self.sessions.mark().saturating_mul(OVERSHOOT)
         })
     }
 
     fn may_call(&mut self, session: SessionId, service: &Path, bytes: usize) -> Result<(), Close> {
         let destination = Destination { kind: Kind::Service, path: service.clone() };
-        self.may_publish(session, &destination).inspect_err(|_| self.metrics.denied += 1)?;
-        crate::room::check_room(self.memory, MemoryUse::Calls, bytes + END_BYTES)?;
-        let options = &self.options.services;
+        self.sessions
+            .may_publish(session, &destination)
+            .inspect_err(|_| self.sessions.metrics.denied += 1)?;
+        crate::room::check_room(self.sessions.memory, MemoryUse::Calls, bytes + END_BYTES)?;
+        let options = &self.sessions.options.services;
         let (calls_max, bytes_max) = (options.calls_open_max, options.calls_bytes_max);
         let Some(open) = self.open_mut(session) else {
             return Ok(());
@@ -310,17 +317,17 @@ impl SessionSide<'_> {
     }
 
     pub(super) fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
-        self.session(session)?.rare.as_ref()?.exchanges.as_ref()?.get(key)
+        self.sessions.session(session)?.rare.as_ref()?.exchanges.as_ref()?.get(key)
     }
 
     pub(super) fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
-        let record = self.sessions.get_mut(key_of(session))?;
+        let record = self.sessions.record_mut(key_of(session))?;
         record.rare.as_mut()?.exchanges.as_deref_mut()
     }
 
     /// Counts a call that ends before both sides have said their last.
     pub(super) fn count_end(&mut self, code: CloseCode) {
-        let metrics = &mut self.metrics;
+        let metrics = &mut self.sessions.metrics;
         *match code {
             CloseCode::NoResponder => &mut metrics.calls_without_responder,
             CloseCode::ServiceBusy => &mut metrics.calls_busy,

@@ -14,11 +14,12 @@ use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Reply, Side};
 
 use super::Other;
+use crate::delivery::Pending;
 use crate::effects::Effects;
+use crate::exchange_side::ExchangeSide;
 use crate::messages::ToExchange;
-use crate::session_side::SessionSide;
 
-impl SessionSide<'_> {
+impl ExchangeSide<'_> {
     /// A caller wants more messages.
     pub(crate) fn want_messages(
         &mut self,
@@ -46,7 +47,19 @@ impl SessionSide<'_> {
         if wanted_none {
             self.exchanges.renew(key, now.time);
         }
-        self.send(to.place, ToExchange::Credit { to: to.key, messages }, effects);
+        self.sessions.send(to.place, ToExchange::Credit { to: to.key, messages }, effects);
+    }
+
+    /// On the responder's shard: its session takes a call, and hears with it how many messages are wanted by now.
+    #[inline(never)]
+    pub(crate) fn begin_taken(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeKey,
+        pending: &mut Pending,
+    ) {
+        let end = self.exchange_of(session, exchange);
+        pending.set_credit(end.and_then(|end| self.exchanges.begin(end)));
     }
 
     /// On the responder's shard: the caller wants more messages.
@@ -61,7 +74,7 @@ impl SessionSide<'_> {
         }
         let (session, exchange) = (end.session, end.key);
         let reply = Reply::ExchangeCredit { exchange, messages };
-        self.reply(self.id_of(session), reply, effects);
+        self.sessions.reply(self.sessions.id_of(session), reply, effects);
     }
 
     /// On the caller's shard: the responder has said something. Its next message is waited for if one is wanted,
@@ -81,6 +94,6 @@ impl SessionSide<'_> {
 
     /// A caller wants nothing, and may for as long as the longest timeout.
     pub(super) fn begin_pause(&mut self, now: Now, key: Key) {
-        self.exchanges.wait_until(key, now.time + self.options.services.timeout_max);
+        self.exchanges.wait_until(key, now.time + self.sessions.options.services.timeout_max);
     }
 }

@@ -1,8 +1,8 @@
 //! Exchanges: the ends that a shard's sessions hold, and when their timeout is over.
 //!
-//! What sessions do in them is in `conversation.rs`, how many messages callers want in `credit.rs`, how they end
-//! in `cancel.rs`. No other file sees what an end
-//! knows.
+//! What is done with them stands in methods of [`ExchangeSide`](crate::exchange_side::ExchangeSide): what sessions do in
+//! them in `conversation.rs`, how many messages callers want in `credit.rs`, how they end in `cancel.rs`, and what ends
+//! with a subscription or a session in `ending.rs`. No other file sees what an end knows.
 //!
 //! Invariants: an end has its deadline in the order exactly while it is a caller's that is open: that of its timeout
 //! while it wants messages or has heard the last and not said its own, and otherwise that of its pause; a
@@ -11,6 +11,8 @@
 mod cancel;
 mod conversation;
 mod credit;
+mod ending;
+mod messages;
 mod peer_lost;
 mod withdrawn;
 
@@ -229,7 +231,7 @@ impl Exchanges {
     }
 
     /// A responder's session takes a call: how many messages the caller wants by now.
-    pub(crate) fn begin(&mut self, key: Key) -> Option<u64> {
+    fn begin(&mut self, key: Key) -> Option<u64> {
         let credit = &mut self.get_mut(key)?.credit;
         credit.begun = true;
         credit.left
@@ -242,7 +244,7 @@ impl Exchanges {
     }
 
     /// Of a session's ends, those of calls to subscriptions of a kind.
-    pub(crate) fn served_by(
+    fn served_by(
         &self,
         open: &Open,
         is_meant: impl Fn(SubscriptionKey) -> bool,
@@ -267,7 +269,7 @@ impl Exchanges {
 }
 
 impl Open {
-    pub(crate) fn get(&self, key: ExchangeKey) -> Option<Key> {
+    fn get(&self, key: ExchangeKey) -> Option<Key> {
         self.ends.get(&key).copied()
     }
 

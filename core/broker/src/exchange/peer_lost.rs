@@ -7,10 +7,10 @@ use tiderace_base::{Close, CloseCode, Key, Now};
 
 use super::{End, Other};
 use crate::effects::Effects;
+use crate::exchange_side::ExchangeSide;
 use crate::places::Place;
-use crate::session_side::SessionSide;
 
-impl SessionSide<'_> {
+impl ExchangeSide<'_> {
     /// A place is lost: ends the exchanges with its sessions, and the calls that wait at its homes.
     pub(crate) fn lose_exchanges(
         &mut self,
@@ -19,7 +19,7 @@ impl SessionSide<'_> {
         unanswered: &Close,
         effects: &mut Effects,
     ) {
-        let options = self.options;
+        let options = self.sessions.options;
         let close = |end: &End| match &end.other {
             Other::Responder(at) if at.place == place => Some(CloseCode::ResponderGone.into()),
             Other::Caller { at, .. } if at.place == place => Some(CloseCode::CallerGone.into()),

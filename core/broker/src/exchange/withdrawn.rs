@@ -11,10 +11,10 @@ use tiderace_wire::ExchangeKey;
 use super::Other;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
+use crate::exchange_side::ExchangeSide;
 use crate::price::BACKLOG_LOOK;
-use crate::session_side::SessionSide;
 
-impl SessionSide<'_> {
+impl ExchangeSide<'_> {
     /// Ends the calls that were withdrawn since this was done last.
     pub(crate) fn end_withdrawn(&mut self, now: Now, effects: &mut Effects) {
         let mut by_session: Map<Key, Vec<Key>> = Map::default();
@@ -33,19 +33,20 @@ impl SessionSide<'_> {
     fn end_withdrawn_of(&mut self, now: Now, session: Key, ends: &[Key], effects: &mut Effects) {
         let exchanges = ends.iter().filter_map(|key| Some(self.exchanges.get(*key)?.key));
         let withdrawn: Set<ExchangeKey> = exchanges.collect();
-        let backlog = self.sessions.get(session).and_then(|record| record.backlog.as_ref());
+        let backlog = self.sessions.record(session).and_then(|record| record.backlog.as_ref());
         let waiting = backlog.into_iter().flat_map(|backlog| backlog.iter());
         let calls = waiting.filter_map(|pending| pending.exchange().filter(|known| known.first));
         let not_begun: Set<ExchangeKey> =
             calls.map(|known| known.key).filter(|key| withdrawn.contains(key)).collect();
         let entries = backlog.map_or(0, |backlog| backlog.entries());
-        self.work.charge(BACKLOG_LOOK * entries as u64);
+        self.sessions.work.charge(BACKLOG_LOOK * entries as u64);
         if !not_begun.is_empty() {
-            let id = self.id_of(session);
+            let id = self.sessions.id_of(session);
             let is_gone = |key: ExchangeKey| not_begun.contains(&key);
-            let (_, left) = self.take_back(id, |it| it.exchange_key().is_some_and(is_gone));
-            if left == 0 || left < self.options.backlog_bytes_low {
-                self.caught_up(session, effects);
+            let (_, left) =
+                self.sessions.take_back(id, |it| it.exchange_key().is_some_and(is_gone));
+            if left == 0 || left < self.sessions.options.backlog_bytes_low {
+                self.sessions.caught_up(session, effects);
             }
         }
         for key in ends {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Broker::peer_lost ─▶ the home:     what its sessions had here is given back: consumers, locks, claims, interest
-//!                     ─▶ the sessions: what they have asked of it is answered with `peer-lost`
+//!                     ─▶ the sessions: what they have asked of it is answered with `peer-lost`, and their exchanges end
 //!                     ─▶ the views:    what was made of its topics is taken back
 //!   from then on      ─▶ a message to it comes back to its sender, who is answered the same way
 //! ```
@@ -10,6 +10,7 @@
 //! are sessions, or topics, of which a slice is done in each turn. Relies on messages that it had sent being received
 //! before. Invariants: nothing waits for a place that is lost; nothing is kept here for its sessions.
 
+mod exchanges;
 mod home;
 mod sessions;
 mod undelivered;

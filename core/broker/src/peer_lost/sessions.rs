@@ -3,11 +3,9 @@
 //! Relies on what each of them does when the place answers. Invariant: afterwards no session waits for it.
 
 use tiderace_base::{Close, Now, SessionId};
-use tiderace_queues::Ending;
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Reply, SubscriptionKey, Target};
+use tiderace_wire::{Destination, Reply, SubscriptionKey, Target, Token};
 
-use super::lost;
 use crate::effects::Effects;
 use crate::messages::{Answer, SnapshotPage, SubscribeRequestId};
 use crate::pending_requests::{Awaits, PendingRequest};
@@ -16,21 +14,46 @@ use crate::session_side::SessionSide;
 use crate::stored_answers::store_destination;
 use crate::told_topics::TopicsAsk;
 
+/// What subscriptions wait for that a place does not send any more.
+#[derive(Debug)]
+pub(super) struct LostWaits {
+    /// Its answers.
+    pub(super) requests: Vec<SubscribeRequestId>,
+    /// Pages that it owes.
+    pub(super) pages: Vec<SubscribeRequestId>,
+}
+
+/// A subscription that is to be refused, with the answer its client waits for.
+#[derive(Debug)]
+#[must_use = "it is to end, and its client to hear of that"]
+pub(super) struct LostSubscription {
+    pub(super) session: SessionId,
+    pub(super) key: SubscriptionKey,
+    pub(super) token: Option<Token>,
+}
+
 impl SessionSide<'_> {
-    /// A place is lost.
-    pub(crate) fn peer_lost(&mut self, now: Now, place: Place, effects: &mut Effects) {
-        let close = lost(place);
+    /// A place is lost: answers what sessions have asked of it.
+    pub(super) fn lose_requests(&mut self, place: Place, close: &Close, effects: &mut Effects) {
         for request in self.sessions.pending_mut().take_lost(place) {
-            self.answer_lost(place, request, &close, effects);
+            self.answer_lost(place, request, close, effects);
         }
         for (session, token) in self.sessions.gathers_waiting_for(place) {
             self.operated(place, session, token, Err(close.clone()), effects);
         }
-        self.lose_subscriptions(now, place, effects);
+    }
+
+    /// Forgets what the place has told: topics, owners, and who is to wait.
+    pub(super) fn lose_told(
+        &mut self,
+        now: Now,
+        place: Place,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
         self.lose_topics(now, place, effects);
-        self.lose_owners(place, &close, effects);
+        self.lose_owners(place, close, effects);
         self.resume_publishers(now, place, effects);
-        self.lose_exchanges(now, place, &close, effects);
     }
 
     fn answer_lost(
@@ -54,8 +77,8 @@ impl SessionSide<'_> {
         }
     }
 
-    /// What subscriptions wait for, and pages that the place owes.
-    fn lose_subscriptions(&mut self, now: Now, place: Place, effects: &mut Effects) {
+    /// What subscriptions wait for.
+    pub(super) fn waits_for(&self, place: Place) -> LostWaits {
         let (mut requests, mut pages) = (Vec::new(), Vec::new());
         for (of, record) in self.sessions.iter() {
             let session = self.id_of(of);
@@ -72,9 +95,17 @@ impl SessionSide<'_> {
                 }
             }
         }
-        for request in requests {
-            self.request_lost(now, place, request, effects);
-        }
+        LostWaits { requests, pages }
+    }
+
+    /// Pages do not come.
+    pub(super) fn lose_pages(
+        &mut self,
+        now: Now,
+        place: Place,
+        pages: Vec<SubscribeRequestId>,
+        effects: &mut Effects,
+    ) {
         for request in pages {
             self.take_page(now, place, request, SnapshotPage::default(), effects);
         }
@@ -86,45 +117,30 @@ impl SessionSide<'_> {
         }
     }
 
-    /// A place that is lost does not answer a subscription. One to a destination there is refused; what a pattern
-    /// names is there no longer, and of what was missed there nobody knows.
+    /// A place that is lost does not answer a subscription. One to a destination there is given back, to be refused;
+    /// what a pattern names is there no longer, and of what was missed there nobody knows.
     pub(super) fn request_lost(
         &mut self,
         now: Now,
         place: Place,
         request: SubscribeRequestId,
         effects: &mut Effects,
-    ) {
-        let record = self.sessions.get_mut(key_of(request.session));
-        let known = record.and_then(|record| record.subscription_mut(request.key));
-        let Some(known) = known.filter(|known| known.epoch == request.epoch) else { return };
-        let target = known.targets.as_slice().get(usize::from(request.target));
-        let Some(target) = target.filter(|it| it.waiting.contains(place)) else { return };
+    ) -> Option<LostSubscription> {
+        let record = self.sessions.get_mut(key_of(request.session))?;
+        let known = record.subscription_mut(request.key)?;
+        let targets = known.targets.as_slice();
+        let target = targets.get(usize::from(request.target));
+        let target =
+            target.filter(|it| known.epoch == request.epoch && it.waiting.contains(place))?;
         if matches!(target.target, Target::Exact(_)) {
-            return self.refuse_lost(now, place, request.session, request.key, effects);
+            let SubscribeRequestId { session, key, .. } = request;
+            return Some(LostSubscription { session, key, token: known.confirm.take() });
         }
         if let Some(recovery) = &mut known.recovery {
             recovery.complete = false;
         }
         self.subscribe_acknowledged(now, place, request, Answer::default(), effects);
-    }
-
-    /// A subscription is refused that waits for a place that is lost.
-    fn refuse_lost(
-        &mut self,
-        now: Now,
-        place: Place,
-        session: SessionId,
-        key: SubscriptionKey,
-        effects: &mut Effects,
-    ) {
-        let record = self.sessions.get_mut(key_of(session));
-        let subscription = record.and_then(|record| record.subscription_mut(key));
-        let Some(subscription) = subscription else { return };
-        let token = subscription.confirm.take();
-        self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
-        self.forget_promises(session, place);
-        self.reply(session, Reply::Refused { token, close: lost(place) }, effects);
+        None
     }
 
     /// Topics of the place are there no longer, and it will not say which there are.

@@ -6,6 +6,7 @@ use tiderace_base::Now;
 use tiderace_wire::{Confirm, Reply};
 
 use super::lost;
+use super::sessions::LostSubscription;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{Ask, SnapshotPage, ToExchange, ToHome, ToViews};
@@ -14,14 +15,14 @@ use crate::session_side::SessionSide;
 use crate::view_side::ViewSide;
 
 impl SessionSide<'_> {
-    /// A message of sessions to a home has come back.
-    pub(crate) fn home_lost(
+    /// A message of sessions to a home has come back; a subscription that is to be refused for it.
+    pub(super) fn home_lost(
         &mut self,
         now: Now,
         place: Place,
         message: ToHome,
         effects: &mut Effects,
-    ) {
+    ) -> Option<LostSubscription> {
         if let Some(request) = message.pending() {
             self.sessions.pending_mut().answered(request.session, request.confirm.to);
         }
@@ -48,10 +49,12 @@ impl SessionSide<'_> {
             }
             ToHome::Interest { interest, .. } | ToHome::PatternInterest { interest, .. } => {
                 if let Some(Ask { request, .. }) = interest.ask {
-                    self.request_lost(now, place, request, effects);
+                    return self.request_lost(now, place, request, effects);
                 }
             }
-            ToHome::Consume { request, .. } => self.request_lost(now, place, request, effects),
+            ToHome::Consume { request, .. } => {
+                return self.request_lost(now, place, request, effects);
+            }
             ToHome::RequestPage { request, bytes } => {
                 let page = SnapshotPage { room: bytes, ..SnapshotPage::default() };
                 self.take_page(now, place, request, page, effects);
@@ -62,14 +65,7 @@ impl SessionSide<'_> {
             ToHome::IsOwner { request, .. } => {
                 self.refuse_asked(request.session, request.key, &lost(place), effects);
             }
-            ToHome::Call(call) => {
-                let (to, close) = (call.caller.key, lost(place));
-                self.send(call.caller.place, ToExchange::Ended { to, close }, effects);
-            }
-            ToHome::CancelCall { caller, .. } => {
-                self.told_of_end(now, caller, lost(place), effects);
-            }
-            // Nobody waits for an answer.
+            // Nobody waits for an answer; exchanges take those of theirs before.
             ToHome::Publish { .. }
             | ToHome::CancelSnapshot { .. }
             | ToHome::Credit { .. }
@@ -77,17 +73,11 @@ impl SessionSide<'_> {
             | ToHome::Pressure { .. }
             | ToHome::EndNotices { .. }
             | ToHome::AsOwner { .. }
+            | ToHome::Call(_)
+            | ToHome::CancelCall { .. }
             | ToHome::Released { .. } => {}
         }
-    }
-
-    /// A message to the other side of an exchange has come back.
-    pub(crate) fn exchange_lost(&mut self, now: Now, message: ToExchange, effects: &mut Effects) {
-        // The end of a call that was assigned here after its caller was lost; all others have ended.
-        if let ToExchange::Accepted { responder, .. } = message {
-            let close = tiderace_base::CloseCode::CallerGone.into();
-            self.told_of_end(now, responder, close, effects);
-        }
+        None
     }
 }
 
