@@ -123,7 +123,7 @@ impl HomeSide<'_> {
             self.check_condition(requester, path, value.as_deref(), condition)?;
         }
         if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
-            // It would be made here of a few bytes: reading less would not hold it back.
+            // The new value would be made here from a few bytes, so reading less would not hold it back.
             return Err(CloseCode::MemoryFull.into());
         }
         let run = {

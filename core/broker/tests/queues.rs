@@ -1,4 +1,4 @@
-//! Queues under random consumers, settlements, ends and message order: a message is with one consumer
+//! Queues under random consumers, settlements, ends and order of messages between shards: a message is with one consumer
 //! at a time and in the end accepted once or dead once; publishers never wait for ever. What was not
 //! taken by a client comes back as new, whichever shards its home and its consumer are on.
 

@@ -1,4 +1,4 @@
-//! Services under random callers, responders, cancellations, ends and message order: every exchange ends
+//! Services under random callers, responders, cancellations, ends and order of messages between shards: every exchange ends
 //! once for each side, what is said arrives in order, once and before the end, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]

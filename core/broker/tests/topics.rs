@@ -1,4 +1,4 @@
-//! Topics under random subscriptions, publications, message order and reading: nothing is missed,
+//! Topics under random subscriptions, publications, order of messages between shards and reading: nothing is missed,
 //! repeated or reordered while no slow-consumer policy applies.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]

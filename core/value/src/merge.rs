@@ -124,7 +124,10 @@ fn merged_within(
     limits: Limits,
     budget: &mut Budget,
 ) -> Result<Option<String>, MergeError> {
-    let mut merge = Merge { out: String::new(), bytes_max: limits.bytes_max, budget };
+    // What is made has hardly more bytes than both, so it need not grow.
+    let bytes = (older.text().len() + newer.text().len()).min(limits.bytes_max);
+    let out = String::with_capacity(bytes);
+    let mut merge = Merge { out, bytes_max: limits.bytes_max, budget };
     let result = match mode {
         Mode::Compose if newer.kind() == JsonKind::Object && older.kind() != JsonKind::Object => {
             Err(Stop::Inexpressible)

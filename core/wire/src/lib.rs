@@ -16,6 +16,7 @@ mod command;
 mod deltas;
 mod destination;
 mod exchange;
+mod flags;
 mod framing;
 pub mod hand_over;
 mod http;
@@ -42,6 +43,7 @@ pub use command::{
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, ExchangeSend, Side};
+pub use flags::{Flags, Meta};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn, append_refusal};
@@ -57,7 +59,7 @@ pub use operation::{
 pub use output::{OutQueue, Output};
 pub use position::Position;
 pub use reply::{Delivery, LeaveReason, Reply};
-pub use run::{Flags, Message, Meta, Run, RunBuilder};
+pub use run::{Message, Run, RunBuilder};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{

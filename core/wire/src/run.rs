@@ -3,74 +3,13 @@
 //! Costs that other servers pay per message (a reference count, a queue entry, a mailbox slot, an
 //! index lookup) are paid here once per run. A run of one message is the ordinary case at low rates.
 
-use std::ops::BitOr;
-
 use tiderace_base::limits::{RUN_BYTES_TARGET, RUN_MESSAGES_MAX};
 use tiderace_base::{ShardId, Time};
 use tiderace_filter::{Properties, Value};
 use tiderace_topics::Path;
 
+use crate::flags::{Flags, Meta};
 use crate::{Destination, properties};
-
-/// Marks on a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u16);
-
-impl Flags {
-    /// No marks.
-    pub const NONE: Flags = Flags(0);
-    /// Must survive a restart.
-    pub const PERSISTENT: Flags = Flags(1);
-    /// Becomes the topic's retained value.
-    pub const RETAIN: Flags = Flags(2);
-    /// Removes the topic's retained value.
-    pub const RETAIN_REMOVE: Flags = Flags(4);
-    /// Has an expiry date.
-    pub const EXPIRES: Flags = Flags(8);
-    /// The properties contain at least one escape.
-    pub const ESCAPED: Flags = Flags(16);
-    /// Has come back from a consumer at least once.
-    pub const DEAD_LETTER: Flags = Flags(32);
-    /// The properties hold no NUL and no name by which protocols of text say how a frame is to be
-    /// read: set by a protocol that has made sure of it.
-    pub const CHECKED: Flags = Flags(64);
-
-    /// As bits, for what is kept beyond this life of the server: they never change their meaning.
-    pub fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The marks of these bits.
-    pub fn from_bits(bits: u16) -> Flags {
-        Flags(bits)
-    }
-
-    /// The others: that a stamp precedes the properties, only the builder of a run may say.
-    fn without_stamp(self) -> Flags {
-        Flags(self.0 & !Flags::EXPIRES.0)
-    }
-
-    /// Whether all marks of `other` are set.
-    pub fn contains(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Flags;
-    fn bitor(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-}
-
-/// What a publisher says about a message besides properties and body.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Meta {
-    /// Marks; [`Flags::EXPIRES`] is set by the builder.
-    pub flags: Flags,
-    /// When it stops being worth delivering, in milliseconds since 1970.
-    pub expires_ms: Option<u64>,
-}
 
 /// Where one message lies in its run's buffer.
 #[derive(Clone, Copy, Debug)]
@@ -354,8 +293,7 @@ impl Run {
         meta: Meta,
     ) -> Run {
         let mut builder = RunBuilder::new(destination, published);
-        let escaped = if properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let meta = Meta { flags: meta.flags | escaped, ..meta };
+        let meta = meta.with_escapes(properties);
         let stamp = if meta.expires_ms.is_some() { STAMP_BYTES as usize } else { 0 };
         builder.data.reserve_exact(stamp + properties.len() + body.len());
         builder.properties().extend_from_slice(properties);
@@ -364,20 +302,25 @@ impl Run {
     }
 
     /// The same of a body that is nobody else's: its buffer becomes the run's, so a large value that was
-    /// just made is not copied into a second buffer as large.
+    /// just made is not copied into a second buffer as large. It is copied after all if it has an expiry
+    /// date, or if its buffer has much room to spare, which would be kept and counted nowhere.
     pub fn single_owned(
         destination: Destination,
         published: Time,
         properties: &[u8],
-        body: Vec<u8>,
+        mut body: Vec<u8>,
         meta: Meta,
     ) -> Run {
-        if !properties.is_empty() || meta.expires_ms.is_some() {
+        let spare = (body.capacity() - body.len()).saturating_sub(properties.len());
+        if meta.expires_ms.is_some() || spare > SPARE_BYTES_MAX.max(body.len() / SPARE_PART) {
             return Run::single(destination, published, properties, &body, meta);
         }
+        body.reserve_exact(properties.len());
+        body.extend_from_slice(properties);
+        body.rotate_right(properties.len());
         let mut builder = RunBuilder::new(destination, published);
         builder.data = body;
-        builder.end_with(0, 0, meta.flags.without_stamp());
+        builder.end_with(0, properties.len(), meta.with_escapes(properties).flags.without_stamp());
         builder.build()
     }
 }
@@ -496,6 +439,9 @@ impl RunBuilder {
 
 /// Bytes that a run of one message may leave unused.
 const SPARE_BYTES_MAX: usize = 64;
+/// The part of a large body, as a divisor, that its buffer may leave unused beside: no more than an allocator
+/// loses by rounding.
+const SPARE_PART: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -507,18 +453,32 @@ mod tests {
     #[test]
     fn a_body_that_is_taken_over_gives_the_same_run() {
         let destination = || Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() };
-        let all = Flags(u16::MAX);
-        for (properties, expires_ms) in [("", None), ("k=v", None), ("", Some(7)), ("k=v", Some(7))]
-        {
-            let meta = Meta { flags: all, expires_ms };
-            let body = b"of the body".to_vec();
-            let buffer = body.as_ptr();
-            let properties = properties.as_bytes();
-            let copied = Run::single(destination(), Time::ZERO, properties, &body, meta);
-            let taken = Run::single_owned(destination(), Time::ZERO, properties, body, meta);
-            assert_eq!(format!("{taken:?}"), format!("{copied:?}"));
-            if properties.is_empty() && expires_ms.is_none() {
-                assert_eq!(taken.message(0).unwrap().body.as_ptr(), buffer, "nothing is copied");
+        let long = "k:v\\n".repeat(200);
+        for properties in ["", "k:v\n", "k:\\c\n", &long] {
+            for (flags, expires_ms) in
+                [(Flags::RETAIN, None), (Flags::from_bits(u16::MAX), None), (Flags::NONE, Some(7))]
+            {
+                for (length, spare) in [(0, 0), (11, 0), (11, 2_000), (70, 58), (100_000, 10_000)] {
+                    let meta = Meta { flags, expires_ms };
+                    let mut body = Vec::with_capacity(length + spare);
+                    body.resize(length, b'x');
+                    let buffer = body.as_ptr();
+                    let properties = properties.as_bytes();
+                    let copied = Run::single(destination(), Time::ZERO, properties, &body, meta);
+                    let taken =
+                        Run::single_owned(destination(), Time::ZERO, properties, body, meta);
+                    assert_eq!(format!("{taken:?}"), format!("{copied:?}"));
+                    if length == 100_000 && expires_ms.is_none() {
+                        assert_eq!(taken.data.as_ptr(), buffer, "nothing is copied");
+                    }
+                    if spare == 2_000 {
+                        assert_ne!(
+                            taken.data.as_ptr(),
+                            buffer,
+                            "nothing is kept that is not counted"
+                        );
+                    }
+                }
             }
         }
     }
@@ -538,7 +498,7 @@ mod tests {
                     builder.properties().extend_from_slice(b"never finished");
                 }
                 properties::append(builder.properties(), "k", text);
-                builder.finish(body, Meta { flags: Flags::RETAIN | Flags(marks), expires_ms: *expires_ms });
+                builder.finish(body, Meta { flags: Flags::RETAIN | Flags::from_bits(marks), expires_ms: *expires_ms });
             }
             let mut run = builder.build();
             run.number(ShardId(3), 100);

@@ -164,7 +164,7 @@ impl<S> Post<S> {
         !self.pending
     }
 
-    /// Whether some shard has so many bytes to handle that none should read.
+    /// Whether some shard has so many bytes to handle that no shard should read.
     pub(crate) fn is_behind(&self) -> bool {
         self.wakers.iter().any(|waker| waker.under_way() > UNDER_WAY_BYTES_MAX)
     }

@@ -149,7 +149,8 @@ impl NodeHandle {
 /// Starts a node: one thread per shard.
 ///
 /// # Errors
-/// When an option cannot be fulfilled; nothing is left running then.
+/// When an option cannot be fulfilled, or a thread cannot be started; shards that had begun before it run on
+/// then, so the process has to end.
 pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnError> {
     if options.shards == 0 || options.shards > SHARDS_MAX {
         return Err(SpawnError::Shards);

@@ -524,15 +524,15 @@ impl Handled {
     }
 }
 
-/// What a shard reads and handles per turn before it writes and sends. All shards together read two
+/// What a shard reads and handles per turn before it writes and sends to other shards. All shards together read two
 /// mebibytes, because all of it may be for the subscribers of one.
 fn turn_read_bytes(shards: usize) -> usize {
     (2 * 1024 * 1024 / shards.max(1)).clamp(128 * 1024, 1024 * 1024)
 }
 
 /// Messages to other shards after which a shard reads nobody else in this turn. Requests of a few bytes
-/// make more bytes of messages than they are long: without this a turn's worth of them was more than may be under
-/// way, so that each shard in turn waited for the other to handle it.
+/// make messages of more bytes than they have themselves: without this a turn's worth of them was more than may be
+/// under way, so that each shard in turn waited for the other to handle it.
 const TURN_MESSAGES: usize = 1024;
 /// How long a shard reads on at most before it writes what that has brought.
 const READ_SPAN_MAX: Span = Span::from_millis(30);

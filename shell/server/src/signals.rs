@@ -102,7 +102,7 @@ impl Listener {
         }
     }
 
-    /// The second one ends the process at once; so does the first while nobody is served.
+    /// The second one ends the process at once; so does the first before the server takes connections.
     fn stop(&mut self, signal: i32) {
         let is_again = std::mem::replace(&mut self.is_stopping, true);
         if is_again {

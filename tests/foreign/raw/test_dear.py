@@ -26,8 +26,11 @@ def table():
 
 @pytest.fixture(scope="module", autouse=True)
 def used_memory():
-    """Has the machine's free memory been used once: a virtual machine pays its host for a page's first use, ten microseconds
-    in some places, which is 40 ms for a value of 15 MB and says nothing of the server."""
+    """Uses 512 MiB of the machine's memory once, which the servers of the cases most likely get afterwards.
+
+    A virtual machine pays its host for the first use of a page, ten microseconds in some places: 40 ms for a value of 15 MB,
+    which say nothing of the server.
+    """
     with mmap.mmap(-1, USED_MEMORY_BYTES) as memory:
         for page in range(0, USED_MEMORY_BYTES, mmap.PAGESIZE):
             memory[page] = 1
