@@ -3,8 +3,7 @@
 //! Relies on the same checks as the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, clippy::expect_used)]
 
-#[path = "../fuzz/checks.rs"]
-mod checks;
+use crate::checks;
 
 #[test]
 fn the_corpora_replay() {

@@ -1,10 +1,8 @@
 //! What an idle session holds in heap, counted by the allocator.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-mod peer;
-
-use peer::{Peer, settings};
-use tiderace_heap::bytes;
+use crate::peer::{Peer, settings};
+use tiderace_heap::own_bytes;
 use tiderace_tls::Session;
 
 #[test]
@@ -16,7 +14,7 @@ fn an_idle_session_holds_keys_and_little_else() {
         for index in 0..=COUNT {
             if index == 1 {
                 // The first has filled what is made once.
-                before = bytes();
+                before = own_bytes();
             }
             let mut peer = Peer::new(&settings, &[version]);
             peer.shake_hands();
@@ -24,7 +22,7 @@ fn an_idle_session_holds_keys_and_little_else() {
             peer.answer(&[b'y'; 512]);
             sessions.push(peer.session);
         }
-        let each = (bytes() - before) / COUNT;
+        let each = (own_bytes() - before) as usize / COUNT;
         println!(
             "{:?}: {each} bytes of heap and {} of the session itself",
             version.version,

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod peer;
-
-use peer::{Peer, choices, identity, sealed, settings};
+use crate::peer::{Peer, choices, identity, sealed, settings};
 use proptest::prelude::*;
 use rustls::{AlertDescription, Error};
 use tiderace_tls::{ClientCertificates, FailureKind, Session, Settings, Version, sealed_bytes};
