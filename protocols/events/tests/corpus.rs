@@ -3,8 +3,7 @@
 //! Relies on the same checks as the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
-#[path = "../fuzz/check.rs"]
-mod check;
+use crate::check;
 
 #[test]
 fn the_corpora_replay() {

@@ -1,12 +1,10 @@
 //! What becomes of an idempotency key when the broker takes too long, by one session alone.
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use support::Memory;
+use crate::support::Memory;
 use tiderace_base::{Now, Span};
 use tiderace_events::{EventsOptions, protocol};
 use tiderace_wire::{Commands, Context, Framing, Opening, OutQueue, Output, Reply, Request};

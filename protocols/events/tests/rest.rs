@@ -1,11 +1,9 @@
 //! REST, from request bytes to answer bytes, over the real event loop and broker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{ANN, World};
+use crate::support::{ANN, World};
 use tiderace_base::Span;
 use tiderace_events::ListBudget;
 

@@ -1,9 +1,7 @@
 //! Streams: sentences of the HTML standard's section "Server-sent events", and our own promises.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
-use support::{ANN, World};
+use crate::support::{ANN, World};
 use tiderace_base::Span;
 
 /// An event as a browser dispatches it: "The stream must then be parsed by reading everything line

@@ -2,11 +2,9 @@
 #![cfg(all(feature = "delta", feature = "vcdiff"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{Rig, run, topic};
+use crate::support::{self, Rig, run, topic};
 use tiderace_delta::Offer;
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{Messages, ServerMessage, flag, subscribe as flags};

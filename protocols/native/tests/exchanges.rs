@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{MESSAGES, Rig, run};
+use crate::support::{MESSAGES, Rig, run};
 use tiderace_base::CloseCode;
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{

@@ -1,9 +1,7 @@
 //! How much of a message is taken in before others have their turn.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
-use support::{Rig, subscribe};
+use crate::support::{Rig, subscribe};
 use tiderace_base::limits::{INTAKE_COMPILED_BYTES_MAX, INTAKE_MESSAGES_MAX};
 use tiderace_native::codec::{ClientMessage, Destination, Publish};
 use tiderace_topics::compiled_bytes;

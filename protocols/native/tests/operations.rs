@@ -1,11 +1,9 @@
 //! Operations on topics and what subscriptions ask for beside values, as `docs/protocol.md` has them.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{ARMOURED, MESSAGES, Rig, hello, run, subscribe};
+use crate::support::{ARMOURED, MESSAGES, Rig, hello, run, subscribe};
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{

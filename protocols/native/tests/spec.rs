@@ -1,11 +1,9 @@
 //! What `docs/protocol.md` says, sentence by sentence where a test can.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{Rig, hello, run, subscribe, topic};
+use crate::support::{self, Rig, hello, run, subscribe, topic};
 use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{

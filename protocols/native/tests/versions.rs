@@ -1,13 +1,11 @@
 //! Versions (section 6): whatever is left out on the way, a client computes those that the home gave.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::support::{self, Rig, run, topic};
 use proptest::prelude::*;
-use support::{Rig, run, topic};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{Messages, ServerMessage, Updates, Version, flag, subscribe as flags};
 use tiderace_wire::{Confirm, Framing, Kind, Reply, SharedRun};

@@ -2,14 +2,11 @@
 //! cut into pieces on the way.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::rig::{self, Rig, route, spell};
 use proptest::prelude::*;
-use rig::{Rig, route, spell};
 use tiderace_base::{Span, Time};
 use tiderace_rsocket::frame::{Body, Frame, NUMBER_MAX, Payload};
 use tiderace_rsocket::metadata::{Described, Mime, write_entry};

@@ -2,11 +2,8 @@
 //! more than it can answer, and forgets nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
+use crate::support::rig::{Rig, route, run};
 use proptest::prelude::*;
-use rig::{Rig, route, run};
 use tiderace_base::Span;
 use tiderace_rsocket::frame::{Body, Frame, Interaction, NUMBER_MAX, Payload};
 use tiderace_rsocket::{EchoOptions, RSocketOptions};

@@ -1,12 +1,9 @@
 //! The echo responder: whose turn it is when not all have room, and how much it writes at once.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
 use std::collections::BTreeMap;
 
-use rig::Rig;
+use crate::support::rig::Rig;
 use tiderace_base::Span;
 use tiderace_rsocket::frame::{Frame, Interaction, NUMBER_MAX};
 use tiderace_rsocket::{EchoOptions, RSocketOptions};

@@ -4,10 +4,7 @@
 //! What the event loop sees to (clients that do not read, idle connections) is tested there.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route, setup};
+use crate::support::rig::{Rig, route, setup};
 use tiderace_base::{CloseCode, Span};
 use tiderace_heap::own_peak;
 use tiderace_rsocket::frame::{

@@ -1,10 +1,7 @@
 //! What idle streams cost, counted by the allocator, and that messages cost no allocation.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route, run};
+use crate::support::rig::{self, Rig, route, run};
 use tiderace_base::Span;
 use tiderace_heap::{own_bytes, own_calls};
 use tiderace_rsocket::frame::{Frame, Interaction, NUMBER_MAX, Payload};

@@ -1,10 +1,7 @@
 //! How much input is taken in before others have their turn.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route};
+use crate::support::rig::{Rig, route};
 use tiderace_base::limits::INTAKE_COMPILED_BYTES_MAX;
 use tiderace_rsocket::frame::{Body, Frame, Interaction, Payload, Request};
 use tiderace_topics::compiled_bytes;

@@ -1,10 +1,8 @@
 //! What holds of all frames, fragments and positions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
+use crate::support::seeds;
 use proptest::prelude::*;
-use support::seeds;
 use tiderace_base::Time;
 use tiderace_rsocket::fragment::{
     Assemblies, FRAGMENT_BYTES_MIN, FragmentLimits, Fragments, Taken,

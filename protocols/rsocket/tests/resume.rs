@@ -2,10 +2,7 @@
 //! bytes of the new connection, and given them.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route, run, setup};
+use crate::support::rig::{Rig, route, run, setup};
 use tiderace_base::{CloseCode, Span};
 use tiderace_rsocket::RSocketOptions;
 use tiderace_rsocket::frame::{Body, Frame, Interaction, KeepAlive, NUMBER_MAX, Resume, Setup};

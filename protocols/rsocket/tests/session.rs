@@ -1,10 +1,7 @@
 //! The session, conversation by conversation.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route, route_with, run, setup};
+use crate::support::rig::{Rig, route, route_with, run, setup};
 use tiderace_base::{CloseCode, Span};
 use tiderace_rsocket::frame::{
     Body, Frame, Interaction, Item, NUMBER_MAX, Payload, Request, Setup,

@@ -1,10 +1,7 @@
 //! The session against the specification, sentence by sentence (Protocol.md of rsocket/rsocket).
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, route, run, setup};
+use crate::support::rig::{Rig, route, run, setup};
 use tiderace_base::{CloseCode, Span};
 use tiderace_rsocket::frame::{
     Body, Extension, Frame, Interaction, KeepAlive, Lease as LeaseFrame, NUMBER_MAX, Payload,

@@ -4,10 +4,7 @@
 //! in brackets: a route, options behind `?` and properties behind `;`, joined by commas.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "support/rig.rs"]
-mod rig;
-
-use rig::{Rig, described, route_with, setup, spell};
+use crate::support::rig::{Rig, described, route_with, setup, spell};
 use tiderace_base::{CLOSE_CODES, Close, Span};
 use tiderace_corpus::transcripts::{self, Player, Step, replay};
 use tiderace_rsocket::frame::{

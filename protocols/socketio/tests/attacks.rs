@@ -1,9 +1,7 @@
 //! Published defects of other implementations, one test each.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
-use support::Node;
+use crate::support::Node;
 use tiderace_base::CloseCode;
 
 /// CVE-2022-2421, CVE-2023-32695: `num` of a placeholder was trusted.

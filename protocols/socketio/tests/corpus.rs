@@ -3,9 +3,7 @@
 //! Relies on the same checks as the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
-#[path = "../fuzz/check.rs"]
-mod check;
-
+use crate::check;
 use proptest::prelude::*;
 
 #[test]

@@ -1,9 +1,7 @@
 //! The event API of `/`, event by event.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Node;
+use crate::support::Node;
 use tiderace_base::{CloseCode, Span};
 use tiderace_socketio::SocketOptions;
 use tiderace_wire::{Command, ExchangeKey, ExchangeSend, Kind, Outcome};

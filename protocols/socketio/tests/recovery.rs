@@ -1,11 +1,9 @@
 //! Connection state recovery: coming back to what was missed.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::sync::atomic::Ordering;
 
-use support::Node;
+use crate::support::Node;
 use tiderace_base::CloseCode;
 use tiderace_wire::Kind;
 

@@ -1,9 +1,7 @@
 //! Application namespaces: broadcasts and rooms, and what back ends see of them.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Node;
+use crate::support::Node;
 use tiderace_base::CloseCode;
 use tiderace_socketio::SocketOptions;
 use tiderace_wire::Kind;

@@ -1,9 +1,7 @@
 //! The specification of Socket.IO 5 and 4, sentence by sentence.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Node;
+use crate::support::{self, Node};
 use tiderace_base::{CloseCode, Span};
 use tiderace_socketio::SocketOptions;
 

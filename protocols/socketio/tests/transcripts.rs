@@ -4,9 +4,7 @@
 //! beginning of a message says that it is binary.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Node;
+use crate::support::Node;
 use tiderace_corpus::transcripts::{Player, Step, end, replay, server};
 
 #[test]

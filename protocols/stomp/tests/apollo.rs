@@ -1,9 +1,7 @@
 //! Defects of ActiveMQ Apollo 1.7.1 in its STOMP, one test each: what a successor does instead.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Rig;
+use crate::support::{self, Rig};
 use tiderace_base::CloseCode;
 use tiderace_stomp::StompOptions;
 use tiderace_wire::Framing;

@@ -1,9 +1,7 @@
 //! Updates as differences: asked for by `deltas`, told by headers, exact.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
-use support::{MESSAGES, Rig};
+use crate::support::{MESSAGES, Rig};
 use tiderace_base::CloseCode;
 use tiderace_delta::{Codec, Offer};
 use tiderace_stomp::StompOptions;

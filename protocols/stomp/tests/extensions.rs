@@ -1,9 +1,7 @@
 //! What goes beyond the specification: destinations, selectors, credit, expiry, limits, sharing.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Rig;
+use crate::support::{self, Rig};
 use tiderace_base::CloseCode;
 use tiderace_stomp::StompOptions;
 use tiderace_wire::Framing;

@@ -1,10 +1,8 @@
 //! What holds for any bytes in any pieces.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
+use crate::support::{MESSAGES, Rig};
 use proptest::prelude::*;
-use support::{MESSAGES, Rig};
 use tiderace_stomp::StompOptions;
 use tiderace_wire::Framing;
 

@@ -2,9 +2,7 @@
 //! sentence stands above its test, cited by section of <https://stomp.github.io/>.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Rig;
+use crate::support::Rig;
 use tiderace_base::{CloseCode, Span};
 use tiderace_stomp::StompOptions;
 use tiderace_wire::Framing;

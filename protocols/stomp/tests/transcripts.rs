@@ -5,9 +5,7 @@
 //! line a carriage return; `<eol>` is a heart-beat.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::Rig;
+use crate::support::Rig;
 use tiderace_base::Span;
 use tiderace_corpus::transcripts::{Player, Step, end, replay, server};
 

@@ -1,6 +1,8 @@
 //! Any frame, for property tests.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod rig;
+
 use proptest::prelude::*;
 use tiderace_rsocket::frame::{
     Body, ErrorCode, Extension, Failure, Frame, Interaction, Item, KeepAlive, Lease, NUMBER_MAX,

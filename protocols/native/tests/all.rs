@@ -1,0 +1,18 @@
+//! All tests of this crate in one program: what they share is compiled once. Memory is counted for each thread,
+//! that is for each test.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
+
+#[path = "../fuzz/check.rs"]
+mod check;
+mod corpus;
+mod deltas;
+mod exchanges;
+mod intake;
+mod laws;
+mod memory;
+mod operations;
+mod spec;
+mod support;
+mod vectors;
+mod versions;
