@@ -35,7 +35,7 @@ use crate::home::Home;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
 use crate::messages::Envelope;
-use crate::places::Place;
+use crate::notices::Notices;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::together::{CommandsTogether, RecoveriesTogether, note_ended};
@@ -50,7 +50,6 @@ pub const AHEAD: usize = 8;
 /// One shard's sessions, topics and queues; see the crate's documentation.
 #[derive(Debug)]
 pub struct Broker {
-    shard: ShardId,
     options: Arc<BrokerOptions>,
     sessions: Sessions,
     directory: Directory,
@@ -58,6 +57,8 @@ pub struct Broker {
     home: Home,
     /// The ends that sessions here hold.
     exchanges: Exchanges,
+    /// What sessions here have been told of topics.
+    notices: Box<Notices>,
     loopback: Loopback,
     delivery: Deliveries,
     /// What is kept here in all, and whether there is room for more.
@@ -73,12 +74,12 @@ impl Broker {
     pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
         Broker {
-            shard,
             sessions: Sessions::default(),
             directory: Directory::new(shard, options.clone(), memory.clone()),
             fanout: Fanout::default(),
             home: Home::new(shard, &memory),
             exchanges: Exchanges::new(memory.clone()),
+            notices: Box::default(),
             loopback: Loopback::new(shard),
             delivery: Deliveries::default(),
             memory: memory.clone(),
@@ -132,7 +133,7 @@ impl Broker {
 
     /// Takes a message of another shard.
     pub fn receive(&mut self, now: Now, message: Envelope, effects: &mut Effects) {
-        debug_assert!(message.to == Place::here(self.shard), "a message for another shard");
+        debug_assert!(message.to == self.loopback.here(), "a message for another shard");
         self.take_message(now, message.from, message.body, effects);
         self.end_call(now, effects);
     }
@@ -146,7 +147,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         match result {
-            Ok(principal) => self.session_side().logged_in(now, session, principal, effects),
+            Ok(principal) => self.notice_side().logged_in(now, session, principal, effects),
             Err(close) => {
                 let reply = Reply::Refused { token: None, close };
                 self.session_side().reply(session, reply, effects);
@@ -233,7 +234,7 @@ impl Broker {
         }
         match command {
             Command::Login(credentials) => {
-                self.session_side().login(now, session, credentials, effects);
+                self.notice_side().login(now, session, credentials, effects);
             }
             Command::Publish { run, confirm, confirm_first } => {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
@@ -267,10 +268,9 @@ impl Broker {
             Command::Unsubscribe { key, confirm } => {
                 let end = For::Subscription(key);
                 let ending = &mut together.ending;
-                let mut side = self.exchange_side();
-                side.begin_ending(session, end, rest, ending);
+                self.exchange_side().begin_ending(session, end, rest, ending);
                 let how = (Ending::Orderly, confirm);
-                side.unsubscribe(now, session, key, how, ending, effects);
+                self.unsubscribe(now, session, key, how, ending, effects);
                 note_ended(ending, end);
             }
             Command::Goodbye => self.session_side().take_leave(session),
@@ -293,7 +293,7 @@ impl Broker {
             let reply = Reply::Refused { token: subscribe.confirm, close };
             return self.session_side().reply(session, reply, effects);
         }
-        self.session_side().begin_subscription(now, session, subscribe, recoveries, effects);
+        self.notice_side().begin_subscription(now, session, subscribe, recoveries, effects);
     }
 
     /// Forgets some of the topics that nobody has used for long and of the values whose time is over:

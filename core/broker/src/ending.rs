@@ -50,7 +50,6 @@ impl SessionSide<'_> {
     pub(crate) fn end_session(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
         self.sessions.forget_gathers(session);
         self.forget_all_asked(session);
-        self.end_listing(session);
         self.hide_session(now, session, effects);
         self.caught_up(key_of(session), effects);
         self.sessions.wait_no_more(session);

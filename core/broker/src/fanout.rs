@@ -1,15 +1,13 @@
-//! Who of this shard is to get what concerns a pattern: its messages, and notices of topics that come and go.
+//! Who of this shard is to get the messages of a pattern.
 //!
-//! Who subscribes to one topic alone stands in the topic's record. Each part keeps its state to itself.
+//! Who subscribes to one topic alone stands in the topic's record, and who gets notices in `notices/`.
 
 use crate::pattern_subscribers::PatternSubscribers;
-use crate::told_topics::Notices;
 
 /// The shard's subscriptions by pattern.
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
     patterns: PatternSubscribers,
-    notices: Box<Notices>,
 }
 
 impl Fanout {
@@ -21,14 +19,5 @@ impl Fanout {
 
     pub(crate) fn patterns_mut(&mut self) -> &mut PatternSubscribers {
         &mut self.patterns
-    }
-
-    /// Who gets notices.
-    pub(crate) fn notices(&self) -> &Notices {
-        &self.notices
-    }
-
-    pub(crate) fn notices_mut(&mut self) -> &mut Notices {
-        &mut self.notices
     }
 }

@@ -4,6 +4,8 @@
 //! lives (a token is renewed) goes on as what it is now: what it may no longer listen to does not
 //! outlive the login. A login that fails changes nothing.
 
+use std::rc::Rc;
+
 use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
@@ -14,50 +16,77 @@ use crate::places::key_of;
 use crate::session_side::SessionSide;
 use crate::subscriptions::Entry;
 
+/// A session that is somebody from now on.
+#[derive(Debug)]
+#[must_use = "its client waits for the answer"]
+pub(crate) struct Login {
+    before: Option<Rc<Principal>>,
+    principal: Rc<Principal>,
+    link: u32,
+}
+
+impl Login {
+    /// Who it was and is, if it was somebody else.
+    pub(crate) fn change(&self) -> Option<(&Principal, &Principal)> {
+        let before = self.before.as_deref()?;
+        (*before != *self.principal).then_some((before, &self.principal))
+    }
+}
+
 impl SessionSide<'_> {
+    /// Who shows such credentials, unless they are to be verified first.
     pub(crate) fn login(
-        &mut self,
-        now: Now,
+        &self,
         session: SessionId,
         credentials: Credentials,
         effects: &mut Effects,
-    ) {
+    ) -> Option<Principal> {
         if self.options.verify_logins {
             effects.verify.push((session, credentials));
-            return;
+            return None;
         }
-        let principal = match credentials.login {
+        Some(match credentials.login {
             Some(login) if !login.is_empty() => {
                 Principal { name: login.into(), groups: [].into(), anonymous: false }
             }
             _ => Principal::anonymous(),
-        };
-        self.logged_in(now, session, principal, effects);
+        })
     }
 
-    pub(crate) fn logged_in(
+    /// A session is somebody from now on, of which it has yet to be told.
+    pub(crate) fn begin_login(
+        &mut self,
+        session: SessionId,
+        principal: Principal,
+    ) -> Option<Login> {
+        let principal = self.sessions.shared(principal);
+        let record = self.sessions.get_mut(key_of(session))?;
+        let before = record.principal.replace(principal.clone());
+        let link = record.link;
+        if before.is_some()
+            && let Some(rare) = &mut record.rare
+        {
+            rare.may_publish = None;
+        }
+        self.sessions.keep_principal(principal.clone());
+        Some(Login { before, principal, link })
+    }
+
+    /// The session is told, or its connection ends if it may not be what it is now; `told` says whether notices could
+    /// follow.
+    pub(crate) fn finish_login(
         &mut self,
         now: Now,
         session: SessionId,
-        principal: Principal,
+        login: Login,
+        told: Result<(), Close>,
         effects: &mut Effects,
     ) {
+        let changed = login.change().is_some();
+        let Login { before, principal, link } = login;
         let (name, anonymous) = (principal.name.clone(), principal.anonymous);
-        let principal = self.sessions.shared(principal);
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return;
-        };
-        let before = record.principal.replace(principal.clone());
-        let link = record.link;
         if let Some(before) = before {
-            if let Some(rare) = &mut record.rare {
-                rare.may_publish = None;
-            }
-            self.sessions.keep_principal(principal.clone());
-            let changed = before != principal;
-            let mut told = Ok(());
             if changed {
-                told = self.notice_login(session, &before, &principal, effects);
                 self.show_again(now, session, &principal, effects);
             }
             self.sessions.forget_principal(Some(before));
@@ -67,7 +96,6 @@ impl SessionSide<'_> {
                 return;
             }
         } else {
-            self.sessions.keep_principal(principal.clone());
             self.show_session(now, session, &principal, effects);
         }
         self.reply(session, Reply::LoggedIn { name, anonymous }, effects);

@@ -46,6 +46,12 @@ impl Loopback {
         }
     }
 
+    /// Where these lists are.
+    #[inline]
+    pub(crate) fn here(&self) -> Place {
+        self.here
+    }
+
     /// Sends a message to a shard, which may be this one.
     #[inline]
     pub(crate) fn send(&mut self, to: Place, body: impl Into<Body>, effects: &mut Effects) {

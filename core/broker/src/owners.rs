@@ -128,14 +128,13 @@ impl SessionSide<'_> {
         self.send(home, ToHome::AsOwner { request, name }, effects);
     }
 
-    /// On the session's shard: a home has said whether it is the owner.
+    /// On the session's shard: a home has said whether it is the owner; a subscription that begins for it.
     pub(crate) fn owner_answered(
         &mut self,
-        now: Now,
         request: SubscribeRequestId,
         owned: bool,
         effects: &mut Effects,
-    ) {
+    ) -> Option<Box<Subscribe>> {
         let session = request.session;
         match self.sessions.owners_mut().answered(&request, owned) {
             None => {}
@@ -146,20 +145,13 @@ impl SessionSide<'_> {
                     None => self.forget_asked(session, request.key, effects),
                 }
             }
-            Some(OwnerAnswer::Begins(subscribe)) => {
-                let mut recoveries = None;
-                let recovers = recovers(&subscribe);
-                self.begin_subscription(now, session, *subscribe, &mut recoveries, effects);
-                if recovers {
-                    self.end_recovering(session, effects);
-                }
-                self.end_recoveries(session, recoveries, effects);
-            }
+            Some(OwnerAnswer::Begins(subscribe)) => return Some(subscribe),
             Some(OwnerAnswer::Refused(subscribe, close)) => {
                 self.metrics.denied += 1;
                 self.refuse_pending(session, &subscribe, close, effects);
             }
         }
+        None
     }
 
     /// A subscription ends that may still wait for owners.
@@ -304,7 +296,7 @@ impl HomeSide<'_> {
 }
 
 /// Whether positions wait for a subscription.
-fn recovers(subscribe: &Subscribe) -> bool {
+pub(crate) fn recovers(subscribe: &Subscribe) -> bool {
     subscribe.recoverable || subscribe.since.is_some()
 }
 

@@ -4,7 +4,8 @@
 //! [`SessionSide`]. Its fields are all that they may know; the wiring in `broker.rs` alone makes one, of disjoint
 //! parts of the broker, for one call. Sessions know no numbers, values, queues or locks: these are the home's, which
 //! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what concerns the
-//! subscribers here: the lists of a topic, what it is, and who holds its publishers back.
+//! subscribers here: the lists of a topic, what it is, and who holds its publishers back. Notices and exchanges stand upon
+//! this side, which knows nothing of them.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -12,7 +12,6 @@ use tiderace_wire::{Destination, Token};
 use crate::Principal;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
-use crate::missing_patterns::MissingPatterns;
 use crate::owner_requests::OwnerRequests;
 use crate::pending_requests::PendingRequests;
 use crate::places::Place;
@@ -38,7 +37,6 @@ pub(crate) struct Sessions {
     paused: Map<Destination, Paused>,
     owners: Box<OwnerRequests>,
     presence: Box<Presence>,
-    missing: Box<MissingPatterns>,
     /// Positions of these epochs of the node can be compared with the numbers of this one.
     earlier_epochs: Box<[u64]>,
 }
@@ -121,11 +119,6 @@ impl Sessions {
 
     pub(crate) fn presence_mut(&mut self) -> &mut Presence {
         &mut self.presence
-    }
-
-    /// Patterns for which homes have found nothing.
-    pub(crate) fn missing_mut(&mut self) -> &mut MissingPatterns {
-        &mut self.missing
     }
 
     /// Positions of these epochs of the node can be compared with the numbers of this one.

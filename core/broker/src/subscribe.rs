@@ -16,7 +16,6 @@ use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
 use crate::effects::Effects;
 use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToHome};
-use crate::missing_topics::widen;
 use crate::places::{Place, PlaceSet, key_of};
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Plain;
@@ -27,6 +26,14 @@ use crate::subscription::Subscription;
 use crate::subscription::Targets;
 use crate::subscriptions::Entry;
 use crate::together::{EndingTogether, RecoveriesTogether};
+
+/// A subscription that has begun, but for listening.
+#[derive(Debug)]
+#[must_use = "it is to listen"]
+pub(crate) struct Begun {
+    pub(crate) epoch: u32,
+    pub(crate) subscribe: Subscribe,
+}
 
 /// A subscription that has ended, but for the exchanges that it serves.
 #[derive(Debug)]
@@ -55,16 +62,14 @@ impl SessionSide<'_> {
         None
     }
 
-    /// A subscription begins that may be.
+    /// A subscription begins that may be, and has yet to listen.
     pub(crate) fn begin_subscription(
         &mut self,
-        now: Now,
         session: SessionId,
         mut subscribe: Subscribe,
         recoveries: &mut Option<RecoveriesTogether>,
         effects: &mut Effects,
-    ) {
-        widen(&mut subscribe);
+    ) -> Option<Begun> {
         self.share_patterns(&mut subscribe);
         self.share_selector(&mut subscribe);
         let all = self.homes();
@@ -95,9 +100,7 @@ impl SessionSide<'_> {
         let key = subscribe.key;
         let recovery = self.recovery_of(&subscribe);
         let epoch = self.sessions.next_epoch();
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return;
-        };
+        let record = self.sessions.get_mut(key_of(session))?;
         let subscription = Subscription {
             epoch,
             explicit: subscribe.explicit,
@@ -125,10 +128,7 @@ impl SessionSide<'_> {
             self.begin_recovering(session, recoveries, effects);
         }
         self.hold_regexes(key_of(session), &subscribe.targets);
-        let subscribe = self.begin_notices(now, session, epoch, subscribe, effects);
-        if let Some(subscribe) = subscribe {
-            self.listen_to_all(now, session, epoch, &subscribe, effects);
-        }
+        Some(Begun { epoch, subscribe })
     }
 
     /// Its homes hear of a subscription.
@@ -152,14 +152,14 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Ends a subscription, but for the exchanges that it serves; messages under way to it go back to their queues.
-    /// Nothing is left to do if there is none.
+    /// Ends a subscription, but for the exchanges that it serves; messages under way to it go back to their queues. It
+    /// is `unheard` if no home has heard of it. Nothing is left to do if there is none.
     pub(crate) fn end_subscription(
         &mut self,
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
-        (ending, confirm): (Ending, Option<Token>),
+        (ending, confirm, unheard): (Ending, Option<Token>, bool),
         together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) -> Option<Ended> {
@@ -174,7 +174,6 @@ impl SessionSide<'_> {
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) = self.take_ended(session, For::Subscription(key), together);
         self.metrics.subscriptions -= 1;
-        let unheard = self.end_notices(session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {
             let credit = subscription.credit.as_deref_mut();
             self.return_waiting(session, credit, effects);

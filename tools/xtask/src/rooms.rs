@@ -41,6 +41,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("core/broker/src/fanout.rs", "Fanout"),
     ("core/broker/src/home/mod.rs", "Home"),
     ("core/broker/src/journal/mod.rs", "HomeJournal"),
+    ("core/broker/src/notices/mod.rs", "Notices"),
     ("core/broker/src/sessions.rs", "Sessions"),
     ("core/broker/src/views/mod.rs", "Views"),
 ];

@@ -1,8 +1,8 @@
-//! The sides of a shard: its home with its views upon it, and its sessions with their exchanges upon them.
+//! The sides of a shard: its home with its views upon it, and its sessions with notices and exchanges upon them.
 //!
-//! Relies on the names of the rooms. Invariants: no field of a side is of a room that the side may not know; the
-//! wiring alone makes a side, and has methods of the whole broker, but for the files in `WHOLE`, which may only become
-//! fewer.
+//! Relies on the names of the rooms, and on `impl` blocks that end with a brace at the beginning of a line. Invariants:
+//! no field of a side is of a room that the side may not know; no side is larger than [`LINES_MAX`]; the wiring alone
+//! makes a side, and has methods of the whole broker, but for the files in `WHOLE`, which may only become fewer.
 
 use crate::lexis::{code, has_word, without_tests};
 use crate::{Finding, Tree};
@@ -24,6 +24,8 @@ const SIDES: &[Side] = &[
             "ExchangeSide",
             "Exchanges",
             "Fanout",
+            "NoticeSide",
+            "Notices",
             "SessionSide",
             "Sessions",
             "ViewSide",
@@ -40,6 +42,22 @@ const SIDES: &[Side] = &[
             "Home",
             "HomeJournal",
             "HomeSide",
+            "NoticeSide",
+            "Notices",
+            "ViewSide",
+            "Views",
+        ],
+    },
+    Side {
+        path: "core/broker/src/notice_side.rs",
+        name: "NoticeSide",
+        unknown: &[
+            "Broker",
+            "ExchangeSide",
+            "Exchanges",
+            "Home",
+            "HomeJournal",
+            "HomeSide",
             "ViewSide",
             "Views",
         ],
@@ -47,7 +65,16 @@ const SIDES: &[Side] = &[
     Side {
         path: "core/broker/src/exchange_side.rs",
         name: "ExchangeSide",
-        unknown: &["Broker", "Home", "HomeJournal", "HomeSide", "ViewSide", "Views"],
+        unknown: &[
+            "Broker",
+            "Home",
+            "HomeJournal",
+            "HomeSide",
+            "NoticeSide",
+            "Notices",
+            "ViewSide",
+            "Views",
+        ],
     },
     Side {
         path: "core/broker/src/view_side.rs",
@@ -58,20 +85,26 @@ const SIDES: &[Side] = &[
             "ExchangeSide",
             "Exchanges",
             "Fanout",
+            "NoticeSide",
+            "Notices",
             "SessionSide",
             "Sessions",
         ],
     },
 ];
 
+/// How many lines the methods of one side may have, over all files.
+const LINES_MAX: usize = 4_500;
+
 /// The files that see all rooms.
 const WIRING: &[&str] = &["core/broker/src/broker.rs", "core/broker/src/broker/"];
 /// Other files with methods of the whole broker.
 const WHOLE: &[&str] = &[];
 
-/// Sides that know too much, and files besides the wiring that see the whole broker.
+/// Sides that know too much or are too large, and files besides the wiring that see the whole broker.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = check_fields(tree, SIDES);
+    findings.extend(check_sizes(tree, SIDES, LINES_MAX));
     findings.extend(check_wiring(tree, WHOLE));
     findings
 }
@@ -103,14 +136,46 @@ fn check_fields(tree: &Tree, sides: &[Side]) -> Vec<Finding> {
     findings
 }
 
+/// Sides whose methods have more lines than that.
+fn check_sizes(tree: &Tree, sides: &[Side], most: usize) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for Side { path, name, .. } in sides {
+        let inside = tree.files.iter().filter(|file| is_of_broker(&file.path));
+        let lines: usize = inside.map(|file| lines_of(name, &file.text)).sum();
+        if lines > most {
+            findings.push(Finding::in_file(
+                path,
+                format!("the methods of {name} have {lines} lines, {most} are allowed"),
+                "give a room that few of them touch a side of its own upon this one",
+            ));
+        }
+    }
+    findings
+}
+
+/// The lines of a type's `impl` blocks in a file.
+fn lines_of(name: &str, text: &str) -> usize {
+    let (name, mut lines, mut inside) = (format!(" {name}<"), 0, false);
+    for line in text.lines() {
+        let begins = line.starts_with("impl") && line.contains(&name);
+        inside |= begins;
+        lines += usize::from(inside);
+        inside &= !(line.starts_with('}') || begins && line.ends_with("{}"));
+    }
+    lines
+}
+
+/// Whether a file has code of the broker, and not tests alone.
+fn is_of_broker(path: &str) -> bool {
+    path.starts_with("core/broker/src/") && !path.ends_with("/tests.rs")
+}
+
 /// Files besides the wiring that see the whole broker or make a side, and rows of the table that are not needed.
 fn check_wiring(tree: &Tree, whole: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = Vec::new();
     for file in &tree.files {
-        let inside = file.path.starts_with("core/broker/src/");
-        let inside = inside && !file.path.ends_with("/tests.rs");
-        if !inside || WIRING.iter().any(|wiring| file.path.starts_with(wiring)) {
+        if !is_of_broker(&file.path) || WIRING.iter().any(|wiring| file.path.starts_with(wiring)) {
             continue;
         }
         let text = without_tests(&code(&file.text));
@@ -169,6 +234,18 @@ mod tests {
         let more = TEXT.replace("\n}\nfn", "\n    sessions: &'a mut Sessions,\n}\nfn");
         assert_eq!(check_fields(&tree("side.rs", &more), SIDE).len(), 1);
         assert_eq!(check_fields(&tree("elsewhere.rs", TEXT), SIDE).len(), 1, "it is not there");
+    }
+
+    #[test]
+    fn a_side_that_is_too_large_is_found() {
+        // Four lines and one.
+        let text = "impl HomeSide<'_> {\n    fn a(&self) {}\n    fn b(&self) {}\n}\n\nimpl Default for HomeSide<'_> {}\n\nfn b() {\n}\n";
+        let found = |path: &str, most: usize| check_sizes(&tree(path, text), SIDE, most).len();
+        assert_eq!(found("core/broker/src/lock.rs", 5), 0);
+        assert_eq!(found("core/broker/src/lock.rs", 4), 1);
+        assert_eq!(found("core/broker/src/home/tests.rs", 4), 0);
+        let other = text.replace("HomeSide", "ViewSide");
+        assert_eq!(check_sizes(&tree("core/broker/src/lock.rs", &other), SIDE, 0).len(), 0);
     }
 
     #[test]

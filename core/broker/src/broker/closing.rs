@@ -1,10 +1,16 @@
-//! The end of a session.
+//! The end of a session, and of a subscription.
+//!
+//! Relies on each room to end what it has of them. Invariant: what is left to do when a method returns is done in the
+//! same call.
 
 use tiderace_base::{Now, SessionId};
+use tiderace_queues::Ending;
+use tiderace_wire::{SubscriptionKey, Token};
 
 use super::Broker;
 use crate::effects::Effects;
 use crate::ending::Closing;
+use crate::together::EndingTogether;
 
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
@@ -15,7 +21,7 @@ impl Broker {
         let Closing { will, ending, keys, mut together } = closing;
         for key in keys {
             let how = (ending, None);
-            self.exchange_side().unsubscribe(now, session, key, how, &mut together, effects);
+            self.unsubscribe(now, session, key, how, &mut together, effects);
             self.take_loopback(now, effects);
         }
         let mut side = self.exchange_side();
@@ -30,7 +36,30 @@ impl Broker {
         self.session_side().give_back(session, effects);
         self.home_side().end_temporary(session, effects);
         self.hand_on(now, effects);
+        self.notice_side().end_listing(session);
         self.session_side().end_session(now, session, effects);
         self.end_call(now, effects);
+    }
+
+    /// Ends a subscription, with what it has been told and the exchanges that it serves.
+    pub(super) fn unsubscribe(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        (ending, confirm): (Ending, Option<Token>),
+        together: &mut Option<Box<EndingTogether>>,
+        effects: &mut Effects,
+    ) {
+        let unheard = self.notice_side().end_notices(session, key, effects);
+        let how = (ending, confirm, unheard);
+        let mut side = self.exchange_side();
+        let sessions = &mut side.sessions;
+        let ended = sessions.end_subscription(now, session, key, how, together, effects);
+        let Some(ended) = ended else { return };
+        if ended.serves {
+            side.end_served(session, key, together, effects);
+        }
+        side.sessions.go_on_without(ended, effects);
     }
 }

@@ -31,7 +31,7 @@ impl Broker {
     fn take_all(&mut self, now: Now, effects: &mut Effects) {
         self.hand_on(now, effects);
         while let Some(message) = self.loopback.next_message() {
-            self.take_message(now, Place::here(self.shard), message, effects);
+            self.take_message(now, self.loopback.here(), message, effects);
             self.hand_on(now, effects);
         }
     }
@@ -155,7 +155,7 @@ impl Broker {
             Admitted::Directly(author) => {
                 self.publish_at_home(
                     now,
-                    Place::here(self.shard),
+                    self.loopback.here(),
                     run,
                     Some(session),
                     author,

@@ -29,6 +29,9 @@ impl Broker {
                 };
                 self.home_side().on_message(now, from, message, owner, effects);
             }
+            Body::Subscriber(message) if message.is_of_notices() => {
+                self.notice_side().on_message(now, from, message, effects);
+            }
             Body::Subscriber(message) => {
                 self.session_side().on_subscriber_message(now, from, message, effects);
             }

@@ -3,10 +3,13 @@
 //! Relies on the sides for what is done. Invariant: a place is lost once.
 
 use tiderace_base::Now;
+use tiderace_queues::Ending;
+use tiderace_wire::Reply;
 
 use super::Broker;
 use crate::effects::Effects;
-use crate::messages::{Body, Envelope, ToExchange};
+use crate::messages::{Body, Envelope, ToExchange, ToHome};
+use crate::peer_lost::{LostSubscription, LostWaits, lost};
 use crate::places::{Place, PlaceSet};
 
 impl Broker {
@@ -22,11 +25,44 @@ impl Broker {
         }
         self.home_side().peer_lost(now, place, effects);
         self.hand_on(now, effects);
-        self.exchange_side().peer_lost(now, place, effects);
+        self.lose_for_sessions(now, place, effects);
         self.take_loopback(now, effects);
         self.view_side().peer_lost(now, place, effects);
         self.end_view_slice(now, effects);
         self.end_call(now, effects);
+    }
+
+    /// What sessions, notices and exchanges wait for is answered.
+    fn lose_for_sessions(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        let close = lost(place);
+        let mut sessions = self.session_side();
+        sessions.lose_requests(place, &close, effects);
+        let LostWaits { requests, pages } = sessions.waits_for(place);
+        for request in requests {
+            let refused = self.session_side().request_lost(now, place, request, effects);
+            self.refuse_lost(now, place, refused, effects);
+        }
+        self.session_side().lose_pages(now, place, pages, effects);
+        self.notice_side().peer_lost(now, place, effects);
+        let mut side = self.exchange_side();
+        side.sessions.lose_told(now, place, &close, effects);
+        side.lose_exchanges(now, place, &close, effects);
+    }
+
+    /// A subscription is refused that waits for a place that is lost.
+    fn refuse_lost(
+        &mut self,
+        now: Now,
+        place: Place,
+        refused: Option<LostSubscription>,
+        effects: &mut Effects,
+    ) {
+        let Some(LostSubscription { session, key, token }) = refused else { return };
+        self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
+        let mut sessions = self.session_side();
+        sessions.forget_promises(session, place);
+        let reply = Reply::Refused { token, close: lost(place) };
+        sessions.reply(session, reply, effects);
     }
 
     /// A message to a place that is lost has come back.
@@ -34,8 +70,15 @@ impl Broker {
     pub(super) fn take_undelivered(&mut self, now: Now, message: Envelope, effects: &mut Effects) {
         let place = message.to;
         match message.body {
-            Body::Home(message) => {
+            Body::Home(message @ (ToHome::Call(_) | ToHome::CancelCall { .. })) => {
                 self.exchange_side().home_lost(now, place, message, effects);
+            }
+            Body::Home(message @ ToHome::Notify { .. }) => {
+                self.notice_side().home_lost(now, place, message, effects);
+            }
+            Body::Home(message) => {
+                let refused = self.session_side().home_lost(now, place, message, effects);
+                self.refuse_lost(now, place, refused, effects);
             }
             Body::Exchange(message @ ToExchange::Assigned(..)) => {
                 self.home_side().responder_lost(message, effects);

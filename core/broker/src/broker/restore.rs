@@ -20,7 +20,7 @@ use crate::journal::{
     Description, KeptView, NumbersGiven, RestoredRun, RestoredTopic, Unrestorable, read_messages,
     read_views,
 };
-use crate::places::{Place, REGISTRAR};
+use crate::places::REGISTRAR;
 use crate::runs::{holds_messages, keeps, last_of, retain};
 
 impl Broker {
@@ -31,7 +31,7 @@ impl Broker {
         let (numbers, fences) = given.highest();
         self.home.begin_above(numbers, fences);
         self.sessions.set_earlier_epochs(given.epochs(self.options.shards));
-        self.journal.begin(self.shard, self.options.shards, streams_from, given);
+        self.journal.begin(self.loopback.here().shard, self.options.shards, streams_from, given);
     }
 
     /// All topics are back.
@@ -47,7 +47,7 @@ impl Broker {
         let Ok(path) = Path::parse(restored.path) else {
             return Err(Unrestorable::Path(restored.path.to_owned()));
         };
-        if self.options.home_of(&path) != Place::here(self.shard) {
+        if self.options.home_of(&path) != self.loopback.here() {
             return Ok(());
         }
         let unknown = || Unrestorable::Description { path: path.clone() };
@@ -156,7 +156,7 @@ impl Broker {
         // Of two of one name the newer one counts: that the older one is gone was not stored.
         let newest: Map<Path, u64> =
             found.iter().map(|view| (view.name.clone(), view.number)).collect();
-        let is_registrar = Place::here(self.shard) == REGISTRAR;
+        let is_registrar = self.loopback.here() == REGISTRAR;
         for KeptView { number, name, text } in found {
             let is_configured = self.options.configures_view(&name);
             if is_configured || newest.get(&name) != Some(&number) {

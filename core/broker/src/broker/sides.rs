@@ -3,6 +3,7 @@
 use super::Broker;
 use crate::exchange_side::ExchangeSide;
 use crate::home_side::HomeSide;
+use crate::notice_side::NoticeSide;
 use crate::session_side::SessionSide;
 use crate::view_side::ViewSide;
 
@@ -10,7 +11,7 @@ use crate::view_side::ViewSide;
 macro_rules! home_side {
     ($broker:ident, $has_views:expr) => {
         HomeSide {
-            shard: $broker.shard,
+            shard: $broker.loopback.here().shard,
             options: &$broker.options,
             home: &mut $broker.home,
             directory: &mut $broker.directory,
@@ -28,7 +29,7 @@ macro_rules! home_side {
 macro_rules! session_side {
     ($broker:ident) => {
         SessionSide {
-            shard: $broker.shard,
+            shard: $broker.loopback.here().shard,
             options: &$broker.options,
             sessions: &mut $broker.sessions,
             delivery: &mut $broker.delivery,
@@ -58,6 +59,11 @@ impl Broker {
     #[inline]
     pub(crate) fn session_side(&mut self) -> SessionSide<'_> {
         session_side!(self)
+    }
+
+    /// What the shard's sessions have been told of topics, upon its sessions.
+    pub(crate) fn notice_side(&mut self) -> NoticeSide<'_> {
+        NoticeSide { sessions: session_side!(self), notices: &mut self.notices }
     }
 
     /// The shard's exchanges, upon its sessions.

@@ -36,7 +36,7 @@ impl Broker {
         loop {
             match place.exchange_key() {
                 Some(exchange) => self.exchange_side().take_end(session, exchange, effects),
-                None => self.session_side().ask_behind_taken(now, session, effects),
+                None => self.notice_side().ask_behind_taken(now, session, effects),
             }
             self.take_loopback(now, effects);
             let pending = self.take_next(now, session, effects)?;

@@ -75,7 +75,7 @@ impl Broker {
             || self.home.notice_interest().has_requests()
             || self.delivery.is_selecting()
             || self.sessions.presence().changes_waiting() > 0
-            || self.fanout.notices().sweep.is_some()
+            || self.notices.has_work()
             || self.exchanges.has_withdrawn()
     }
 
@@ -91,8 +91,7 @@ impl Broker {
         sessions.select_more(now, effects);
         sessions.change_more(now, effects);
         self.home_side().give_topics(now, effects);
-        let mut sessions = self.session_side();
-        sessions.sweep_notices(now);
+        self.notice_side().sweep_notices(now);
         self.exchange_side().end_withdrawn(now, effects);
         self.end_call(now, effects);
     }

@@ -5,8 +5,7 @@
 //! a subscription or session that has ended.
 
 use tiderace_base::{CloseCode, Now, SessionId};
-use tiderace_queues::Ending;
-use tiderace_wire::{Command, Side, SubscriptionKey, Token};
+use tiderace_wire::{Command, Side, SubscriptionKey};
 
 use super::{Open, Other, Tell};
 use crate::delivery::backlog::For;
@@ -40,26 +39,8 @@ impl ExchangeSide<'_> {
         }
     }
 
-    /// Ends a subscription, with the exchanges that it serves.
-    pub(crate) fn unsubscribe(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        how: (Ending, Option<Token>),
-        together: &mut Option<Box<EndingTogether>>,
-        effects: &mut Effects,
-    ) {
-        let ended = self.sessions.end_subscription(now, session, key, how, together, effects);
-        let Some(ended) = ended else { return };
-        if ended.serves {
-            self.end_served(session, key, together, effects);
-        }
-        self.sessions.go_on_without(ended, effects);
-    }
-
     /// Ends the exchanges of a subscription that no longer serves.
-    fn end_served(
+    pub(crate) fn end_served(
         &mut self,
         session: SessionId,
         key: SubscriptionKey,

@@ -89,6 +89,19 @@ pub enum ToSubscriber {
 }
 
 impl ToSubscriber {
+    /// Whether it tells of topics, or lets a subscription begin.
+    #[inline]
+    pub(crate) fn is_of_notices(&self) -> bool {
+        matches!(
+            self,
+            ToSubscriber::UnknownTopic { .. }
+                | ToSubscriber::NoTopics { .. }
+                | ToSubscriber::TopicsPage { .. }
+                | ToSubscriber::Notice { .. }
+                | ToSubscriber::OwnerAnswer { .. }
+        )
+    }
+
     /// Bytes of the messages and names in it. Messages of queues are bounded by the prefetch of their consumers.
     pub(super) fn bytes(&self) -> usize {
         match self {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Broker::peer_lost ─▶ the home:     what its sessions had here is given back: consumers, locks, claims, interest
-//!                     ─▶ the sessions: what they have asked of it is answered with `peer-lost`, and their exchanges end
+//!                     ─▶ the sessions: what they have asked of it is answered with `peer-lost`, with what stands upon
+//!                                      them: its topics are gone, and exchanges with its sessions end
 //!                     ─▶ the views:    what was made of its topics is taken back
 //!   from then on      ─▶ a message to it comes back to its sender, who is answered the same way
 //! ```
@@ -15,12 +16,14 @@ mod home;
 mod sessions;
 mod undelivered;
 
+pub(crate) use sessions::{LostSubscription, LostWaits};
+
 use tiderace_base::{Close, CloseCode};
 
 use crate::places::Place;
 
 /// What requests are answered that wait for a place that is lost.
-fn lost(place: Place) -> Close {
+pub(crate) fn lost(place: Place) -> Close {
     let reason = format!(
         "{place}, which was to answer, has been lost; whether it did what was asked is not known: ask again, if it may \
          be done twice"

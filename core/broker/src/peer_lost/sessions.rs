@@ -3,7 +3,6 @@
 //! Relies on what each of them does when the place answers. Invariant: afterwards no session waits for it.
 
 use tiderace_base::{Close, Now, SessionId};
-use tiderace_topics::Path;
 use tiderace_wire::{Destination, Reply, SubscriptionKey, Target, Token};
 
 use crate::effects::Effects;
@@ -12,29 +11,28 @@ use crate::pending_requests::{Awaits, PendingRequest};
 use crate::places::{Place, key_of};
 use crate::session_side::SessionSide;
 use crate::stored_answers::store_destination;
-use crate::told_topics::TopicsAsk;
 
 /// What subscriptions wait for that a place does not send any more.
 #[derive(Debug)]
-pub(super) struct LostWaits {
+pub(crate) struct LostWaits {
     /// Its answers.
-    pub(super) requests: Vec<SubscribeRequestId>,
+    pub(crate) requests: Vec<SubscribeRequestId>,
     /// Pages that it owes.
-    pub(super) pages: Vec<SubscribeRequestId>,
+    pub(crate) pages: Vec<SubscribeRequestId>,
 }
 
 /// A subscription that is to be refused, with the answer its client waits for.
 #[derive(Debug)]
 #[must_use = "it is to end, and its client to hear of that"]
-pub(super) struct LostSubscription {
-    pub(super) session: SessionId,
-    pub(super) key: SubscriptionKey,
-    pub(super) token: Option<Token>,
+pub(crate) struct LostSubscription {
+    pub(crate) session: SessionId,
+    pub(crate) key: SubscriptionKey,
+    pub(crate) token: Option<Token>,
 }
 
 impl SessionSide<'_> {
     /// A place is lost: answers what sessions have asked of it.
-    pub(super) fn lose_requests(&mut self, place: Place, close: &Close, effects: &mut Effects) {
+    pub(crate) fn lose_requests(&mut self, place: Place, close: &Close, effects: &mut Effects) {
         for request in self.sessions.pending_mut().take_lost(place) {
             self.answer_lost(place, request, close, effects);
         }
@@ -43,15 +41,14 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Forgets what the place has told: topics, owners, and who is to wait.
-    pub(super) fn lose_told(
+    /// Forgets what the place has told of owners, and of who is to wait.
+    pub(crate) fn lose_told(
         &mut self,
         now: Now,
         place: Place,
         close: &Close,
         effects: &mut Effects,
     ) {
-        self.lose_topics(now, place, effects);
         self.lose_owners(place, close, effects);
         self.resume_publishers(now, place, effects);
     }
@@ -78,7 +75,7 @@ impl SessionSide<'_> {
     }
 
     /// What subscriptions wait for.
-    pub(super) fn waits_for(&self, place: Place) -> LostWaits {
+    pub(crate) fn waits_for(&self, place: Place) -> LostWaits {
         let (mut requests, mut pages) = (Vec::new(), Vec::new());
         for (of, record) in self.sessions.iter() {
             let session = self.id_of(of);
@@ -99,7 +96,7 @@ impl SessionSide<'_> {
     }
 
     /// Pages do not come.
-    pub(super) fn lose_pages(
+    pub(crate) fn lose_pages(
         &mut self,
         now: Now,
         place: Place,
@@ -119,7 +116,7 @@ impl SessionSide<'_> {
 
     /// A place that is lost does not answer a subscription. One to a destination there is given back, to be refused;
     /// what a pattern names is there no longer, and of what was missed there nobody knows.
-    pub(super) fn request_lost(
+    pub(crate) fn request_lost(
         &mut self,
         now: Now,
         place: Place,
@@ -141,23 +138,6 @@ impl SessionSide<'_> {
         }
         self.subscribe_acknowledged(now, place, request, Answer::default(), effects);
         None
-    }
-
-    /// Topics of the place are there no longer, and it will not say which there are.
-    fn lose_topics(&mut self, now: Now, place: Place, effects: &mut Effects) {
-        let listings = self.fanout.notices().listings.values();
-        let asked = listings.filter_map(|listing| listing.asked.as_ref());
-        let asked = asked.filter(|asked| asked.home == place);
-        let asked: Vec<(SubscribeRequestId, Option<Path>)> =
-            asked.map(|TopicsAsk { request, after, .. }| (*request, after.clone())).collect();
-        for (request, after) in asked {
-            self.noted(now, place, request, Vec::new(), (after, None), effects);
-        }
-        let topics = self.fanout.notices().topics.keys();
-        let gone = topics.filter(|path| self.options.home_of(path) == place);
-        for path in gone.cloned().collect::<Vec<Path>>() {
-            self.notice(&path, None, effects);
-        }
     }
 
     fn lose_owners(&mut self, place: Place, close: &Close, effects: &mut Effects) {

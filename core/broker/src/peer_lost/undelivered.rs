@@ -16,7 +16,7 @@ use crate::view_side::ViewSide;
 
 impl SessionSide<'_> {
     /// A message of sessions to a home has come back; a subscription that is to be refused for it.
-    pub(super) fn home_lost(
+    pub(crate) fn home_lost(
         &mut self,
         now: Now,
         place: Place,
@@ -59,13 +59,10 @@ impl SessionSide<'_> {
                 let page = SnapshotPage { room: bytes, ..SnapshotPage::default() };
                 self.take_page(now, place, request, page, effects);
             }
-            ToHome::Notify { request, after, .. } => {
-                self.noted(now, place, request, Vec::new(), (after, None), effects);
-            }
             ToHome::IsOwner { request, .. } => {
                 self.refuse_asked(request.session, request.key, &lost(place), effects);
             }
-            // Nobody waits for an answer; exchanges take those of theirs before.
+            // Nobody waits for an answer, or notices and exchanges take it.
             ToHome::Publish { .. }
             | ToHome::CancelSnapshot { .. }
             | ToHome::Credit { .. }
@@ -73,6 +70,7 @@ impl SessionSide<'_> {
             | ToHome::Pressure { .. }
             | ToHome::EndNotices { .. }
             | ToHome::AsOwner { .. }
+            | ToHome::Notify { .. }
             | ToHome::Call(_)
             | ToHome::CancelCall { .. }
             | ToHome::Released { .. } => {}

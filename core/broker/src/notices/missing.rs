@@ -16,15 +16,15 @@ use crate::authorise::MISSING;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToSubscriber};
+use crate::notice_side::NoticeSide;
 use crate::places::Place;
 use crate::server_topics::{append_member, is_unspoken};
-use crate::session_side::SessionSide;
 
 /// Topics a home looks at to find one that a pattern names; if there are more, it counts as found.
 const LOOKED_AT_MAX: usize = 8192;
 
 /// Lets every home know who listens to exactly one path here.
-pub(crate) fn widen(subscribe: &mut Subscribe) {
+pub(super) fn widen(subscribe: &mut Subscribe) {
     for target in &mut subscribe.targets {
         if let Target::Exact(Destination { kind: Kind::Topic, path }) = target
             && path.as_str().starts_with("$sys/missing")
@@ -91,7 +91,7 @@ impl HomeSide<'_> {
     }
 }
 
-impl SessionSide<'_> {
+impl NoticeSide<'_> {
     /// On the subscriber's shard: its topic is not there.
     pub(crate) fn tell_unknown(
         &mut self,
@@ -112,19 +112,19 @@ impl SessionSide<'_> {
         request: SubscribeRequestId,
         effects: &mut Effects,
     ) {
-        let record = self.session(request.session);
+        let record = self.sessions.session(request.session);
         let subscription = record.and_then(|record| record.subscription(request.key));
         let subscription = subscription.filter(|known| known.epoch == request.epoch);
         let listening = subscription
             .and_then(|known| known.targets.as_slice().get(usize::from(request.target)));
         let Some(Target::Pattern(_, pattern)) = listening.map(|it| &it.target) else { return };
         let text = pattern.to_string();
-        let homes = self.options.shards;
-        if !self.sessions.missing_mut().count_nothing(&request, homes, now.time) {
+        let homes = self.sessions.options.shards;
+        if !self.notices.missing_mut().count_nothing(&request, homes, now.time) {
             return;
         }
         let Some(at) = patterns_path() else { return };
-        if self.sessions.missing_mut().may_tell(&text, now.time) {
+        if self.notices.missing_mut().may_tell(&text, now.time) {
             self.tell_missing(now, request.session, "selector", &text, at, effects);
         }
     }
@@ -138,13 +138,13 @@ impl SessionSide<'_> {
         at: Path,
         effects: &mut Effects,
     ) {
-        let Some(principal) = self.principal_of(session) else { return };
+        let Some(principal) = self.sessions.principal_of(session) else { return };
         let mut body = format!("{{\"{what}\":").into_bytes();
         append_text(&mut body, name);
         append_member(&mut body, "session", &session.to_string());
         append_member(&mut body, "by", &principal.name);
         body.push(b'}');
-        self.tell(now, at, &body, effects);
+        self.sessions.tell(now, at, &body, effects);
     }
 }
 

@@ -1,36 +1,112 @@
 //! Notices: a subscription hears of each topic that it gains and loses.
 //!
 //! Homes know the patterns, by shard, whose subscribers want notices; an exact path counts as a
-//! pattern. Asked first, a home tells the topics that it has, a page at a time (`topic_pages.rs`); from then
+//! pattern. Asked first, a home tells the topics that it has, a page at a time (`pages.rs`); from then
 //! on it tells every change to the shards concerned, before the message that made it. A shard keeps what it
 //! was told for those of its subscriptions that have been told so far. Relies on messages keeping their order.
 //! Invariants: a topic is in `topics` if and only if some subscription here has been told up to there by its
 //! home and names it and the home's last word was that it is there, but for what a sweep under way has yet
 //! to forget; so joining and leaving take turns, and what a subscription has joined needs no memory of its
 //! own. Nothing is looked up while nobody wants notices.
+//!
+//! A subscription begins, and a session logs in again, by methods of [`NoticeSide`]: they stand between the two steps
+//! that sessions take for it.
 
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
+use tiderace_wire::{
+    Credentials, Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec,
+};
 
+use super::missing::widen;
+use super::{Noticer, Told};
 use crate::access::is_owned_by;
 use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
+use crate::notice_side::NoticeSide;
+use crate::owners::recovers;
 use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
-use crate::session_side::SessionSide;
-use crate::told_topics::{Noticer, Told};
+use crate::subscribe::Begun;
+use crate::together::RecoveriesTogether;
 use crate::{Action, Principal};
 
-impl SessionSide<'_> {
+impl NoticeSide<'_> {
+    /// A subscription begins that may be.
+    pub(crate) fn begin_subscription(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        mut subscribe: Subscribe,
+        recoveries: &mut Option<RecoveriesTogether>,
+        effects: &mut Effects,
+    ) {
+        widen(&mut subscribe);
+        let begun = self.sessions.begin_subscription(session, subscribe, recoveries, effects);
+        let Some(Begun { epoch, subscribe }) = begun else { return };
+        let subscribe = self.begin_notices(now, session, epoch, subscribe, effects);
+        if let Some(subscribe) = subscribe {
+            self.sessions.listen_to_all(now, session, epoch, &subscribe, effects);
+        }
+    }
+
+    /// On the session's shard: a home has said whether it is the owner.
+    pub(crate) fn owner_answered(
+        &mut self,
+        now: Now,
+        request: SubscribeRequestId,
+        owned: bool,
+        effects: &mut Effects,
+    ) {
+        let session = request.session;
+        let begins = self.sessions.owner_answered(request, owned, effects);
+        let Some(subscribe) = begins else { return };
+        let mut recoveries = None;
+        let recovers = recovers(&subscribe);
+        self.begin_subscription(now, session, *subscribe, &mut recoveries, effects);
+        if recovers {
+            self.sessions.end_recovering(session, effects);
+        }
+        self.sessions.end_recoveries(session, recoveries, effects);
+    }
+
+    /// Takes credentials, or lets them be verified.
+    pub(crate) fn login(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        credentials: Credentials,
+        effects: &mut Effects,
+    ) {
+        if let Some(principal) = self.sessions.login(session, credentials, effects) {
+            self.logged_in(now, session, principal, effects);
+        }
+    }
+
+    /// A session is somebody from now on.
+    pub(crate) fn logged_in(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        principal: Principal,
+        effects: &mut Effects,
+    ) {
+        let Some(login) = self.sessions.begin_login(session, principal) else { return };
+        let told = match login.change() {
+            Some((before, after)) => self.notice_login(session, before, after, effects),
+            None => Ok(()),
+        };
+        self.sessions.finish_login(now, session, login, told, effects);
+    }
+
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
     /// listens when it has been told of all topics that there are.
-    pub(crate) fn begin_notices(
+    fn begin_notices(
         &mut self,
         now: Now,
         session: SessionId,
@@ -46,15 +122,12 @@ impl SessionSide<'_> {
         let key = subscribe.key;
         let mut asks = Vec::new();
         for (pattern, target) in patterns.iter().zip(0u16..) {
-            self.fanout
-                .notices_mut()
-                .here
-                .insert(pattern, Noticer { session: key_of(session), key, target });
+            self.notices.here.insert(pattern, Noticer { session: key_of(session), key, target });
             let request = SubscribeRequestId { session, key, target, epoch };
             asks.extend(self.homes_of(pattern).iter().map(|home| (request, home)));
         }
         let told = Told::new(epoch, patterns, asks.len(), subscribe);
-        self.fanout.notices_mut().told.insert((key_of(session), key), told);
+        self.notices.told.insert((key_of(session), key), told);
         self.list_topics(now, session, asks, effects);
         None
     }
@@ -66,14 +139,14 @@ impl SessionSide<'_> {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) -> bool {
-        let told = self.fanout.notices_mut().told.remove(&(key_of(session), key));
+        let told = self.notices.told.remove(&(key_of(session), key));
         let Some(told) = told else { return false };
         for (asked, target) in told.targets.iter().zip(0u16..) {
             let noticer = Noticer { session: key_of(session), key, target };
-            self.fanout.notices_mut().here.remove(&asked.pattern, &noticer);
+            self.notices.here.remove(&asked.pattern, &noticer);
             for home in asked.homes.iter() {
                 let message = ToHome::EndNotices { pattern: asked.pattern.clone() };
-                self.send(home, message, effects);
+                self.sessions.send(home, message, effects);
             }
         }
         self.begin_notices_sweep();
@@ -82,8 +155,8 @@ impl SessionSide<'_> {
 
     fn homes_of(&self, pattern: &Pattern) -> PlaceSet {
         match pattern.as_path() {
-            Some(path) => PlaceSet::of(self.options.home_of(&path)),
-            None => self.homes(),
+            Some(path) => PlaceSet::of(self.sessions.options.home_of(&path)),
+            None => self.sessions.homes(),
         }
     }
 
@@ -94,16 +167,16 @@ impl SessionSide<'_> {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let concerned = self.fanout.notices().concerned(path, self.options.home_of(path));
+        let concerned = self.notices.concerned(path, self.sessions.options.home_of(path));
         if concerned.is_empty() {
             return;
         }
         if concerned.len() > FREE_DELIVERIES {
-            self.work.charge(DELIVERY * concerned.len() as u64);
+            self.sessions.work.charge(DELIVERY * concerned.len() as u64);
         }
         let before = match &spec {
-            Some(spec) => self.fanout.notices_mut().topics.insert(path.clone(), spec.clone()),
-            None => self.fanout.notices_mut().topics.remove(path),
+            Some(spec) => self.notices.topics.insert(path.clone(), spec.clone()),
+            None => self.notices.topics.remove(path),
         };
         if before == spec {
             return;
@@ -122,23 +195,23 @@ impl SessionSide<'_> {
     ///
     /// # Errors
     /// When so many topics and patterns would have to be looked at that it had better begin anew.
-    pub(crate) fn notice_login(
+    fn notice_login(
         &mut self,
         session: SessionId,
         before: &Principal,
         after: &Principal,
         effects: &mut Effects,
     ) -> Result<(), Close> {
-        let Some(record) = self.session(session) else { return Ok(()) };
-        if self.fanout.notices().told.is_empty() {
+        let Some(record) = self.sessions.session(session) else { return Ok(()) };
+        if self.notices.told.is_empty() {
             return Ok(());
         }
         let (mut changes, mut looked) = (Vec::new(), 0);
         for key in record.subscriptions.keys() {
-            let told = self.fanout.notices().told.get(&(key_of(session), key));
+            let told = self.notices.told.get(&(key_of(session), key));
             for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
-                for (path, spec) in self.fanout.notices().named(&asked.pattern) {
+                for (path, spec) in self.notices.named(&asked.pattern) {
                     looked += 1;
                     if looked > LOGIN_LOOKS_MAX {
                         let reason = "this session has been told of too many topics to be somebody else; open another one";
@@ -146,10 +219,10 @@ impl SessionSide<'_> {
                     }
                     let may = |principal| {
                         let caller = Caller { session, principal };
-                        self.options.may(caller, Action::Subscribe, Kind::Topic, path)
+                        self.sessions.options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
                     if may(before) != may(after)
-                        && self.fanout.notices().is_told(&noticer, self.options.home_of(path), path)
+                        && self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
                         && record.brings(key, target, path)
                     {
                         changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));
@@ -168,11 +241,15 @@ impl SessionSide<'_> {
 
     /// Whether a subscription gets the topic by that target.
     pub(crate) fn is_shown(&self, noticer: &Noticer, path: &Path, spec: &TopicSpec) -> bool {
-        let Some(record) = self.sessions.get(noticer.session) else { return false };
-        let session = self.id_of(noticer.session);
+        let Some(record) = self.sessions.record(noticer.session) else { return false };
+        let session = self.sessions.id_of(noticer.session);
         let may = |principal: &std::rc::Rc<Principal>| {
-            self.options.may(Caller { session, principal }, Action::Subscribe, Kind::Topic, path)
-                || self.is_owned(session, noticer.key) && is_owned_by(spec, principal, path)
+            self.sessions.options.may(
+                Caller { session, principal },
+                Action::Subscribe,
+                Kind::Topic,
+                path,
+            ) || self.sessions.is_owned(session, noticer.key) && is_owned_by(spec, principal, path)
         };
         record.principal.as_ref().is_some_and(may)
             && record.brings(noticer.key, noticer.target, path)
@@ -186,12 +263,12 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let reply = Reply::Joined { key: noticer.key, path, spec };
-        self.reply(self.id_of(noticer.session), reply, effects);
+        self.sessions.reply(self.sessions.id_of(noticer.session), reply, effects);
     }
 
     fn say_left(&self, noticer: &Noticer, path: Path, reason: LeaveReason, effects: &mut Effects) {
         let reply = Reply::Left { key: noticer.key, path, reason };
-        self.reply(self.id_of(noticer.session), reply, effects);
+        self.sessions.reply(self.sessions.id_of(noticer.session), reply, effects);
     }
 }
 

@@ -1,6 +1,13 @@
 //! What subscriptions of one shard that want notices have been told.
 //!
-//! Bookkeeping only; see `notices.rs` for who tells it, and when.
+//! Bookkeeping only; see `telling.rs` for who tells it, and when, and `pages.rs` for how much at a time. What is told of
+//! topics that are missing stands in `missing.rs`. Invariant: no other file sees what is known here.
+
+mod messages;
+mod missing;
+mod pages;
+mod peer_lost;
+mod telling;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -13,6 +20,7 @@ use tiderace_wire::{Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::collections::Map;
 use crate::messages::SubscribeRequestId;
+use crate::missing_patterns::MissingPatterns;
 use crate::places::{Place, PlaceSet};
 
 /// Topics of a home, for a subscription.
@@ -22,36 +30,38 @@ pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     /// Targets of subscriptions here that want them.
-    pub(crate) here: PatternIndex<Noticer>,
-    pub(crate) told: Map<(Key, SubscriptionKey), Told>,
+    here: PatternIndex<Noticer>,
+    told: Map<(Key, SubscriptionKey), Told>,
     /// What sessions have yet to ask homes for.
-    pub(crate) listings: Map<Key, Listing>,
+    listings: Map<Key, Listing>,
     /// Topics that are there.
-    pub(crate) topics: BTreeMap<Path, Arc<TopicSpec>>,
+    topics: BTreeMap<Path, Arc<TopicSpec>>,
     /// Topics that no subscription names any more are being forgotten.
-    pub(crate) sweep: Option<Sweep>,
+    sweep: Option<Sweep>,
+    /// Patterns that name no topic.
+    missing: MissingPatterns,
 }
 
 /// A subscription that wants notices: what it has been told.
 #[derive(Debug)]
 pub(crate) struct Told {
-    pub(crate) epoch: u32,
-    pub(crate) targets: Vec<ToldTarget>,
+    epoch: u32,
+    targets: Vec<ToldTarget>,
     /// Up to which path a home has told of a target: the one that is being asked.
-    pub(crate) partly: Option<(u16, Place, Path)>,
+    partly: Option<(u16, Place, Path)>,
     /// How many homes have yet to tell all of some target.
-    pub(crate) left: usize,
+    left: usize,
     /// What begins when all have.
-    pub(crate) subscribe: Option<Box<Subscribe>>,
+    subscribe: Option<Box<Subscribe>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ToldTarget {
-    pub(crate) pattern: Pattern,
+    pattern: Pattern,
     /// The homes that have been asked.
-    pub(crate) homes: PlaceSet,
+    homes: PlaceSet,
     /// Those that have told all.
-    pub(crate) complete: PlaceSet,
+    complete: PlaceSet,
 }
 
 impl Told {
@@ -80,42 +90,51 @@ impl Told {
 /// What a session has yet to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    pub(crate) waiting: VecDeque<TopicsAsk>,
+    waiting: VecDeque<TopicsAsk>,
     /// Whether a page is under way, or a place in the backlog asks for it.
-    pub(crate) is_asking: bool,
+    is_asking: bool,
     /// The page that is under way.
-    pub(crate) asked: Option<TopicsAsk>,
+    asked: Option<TopicsAsk>,
     /// Bytes that it has been told of since it last had taken what waited for it.
-    pub(crate) told_bytes: usize,
+    told_bytes: usize,
     /// The last topic of these.
-    pub(crate) last: Option<Path>,
+    last: Option<Path>,
 }
 
 #[derive(Debug)]
 pub(crate) struct TopicsAsk {
-    pub(crate) request: SubscribeRequestId,
-    pub(crate) home: Place,
-    pub(crate) after: Option<Path>,
+    request: SubscribeRequestId,
+    home: Place,
+    after: Option<Path>,
 }
 
 /// A search for topics that no subscription names any more.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// The last that was looked at.
-    pub(crate) after: Option<Path>,
+    after: Option<Path>,
     /// Another subscription has ended since it began.
-    pub(crate) again: bool,
+    again: bool,
 }
 
 /// One target of a subscription that wants notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Noticer {
-    pub(crate) session: Key,
-    pub(crate) key: SubscriptionKey,
-    pub(crate) target: u16,
+    session: Key,
+    key: SubscriptionKey,
+    target: u16,
 }
 
 impl Notices {
+    /// Whether there is something to do between turns.
+    pub(crate) fn has_work(&self) -> bool {
+        self.sweep.is_some()
+    }
+
+    fn missing_mut(&mut self) -> &mut MissingPatterns {
+        &mut self.missing
+    }
+
     pub(crate) fn is_told(&self, noticer: &Noticer, home: Place, path: &Path) -> bool {
         let told = self.told.get(&(noticer.session, noticer.key));
         told.is_some_and(|told| told.is_told(noticer.target, home, path))

@@ -22,16 +22,16 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
 
+use super::{Noticer, Topics, TopicsAsk};
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
+use crate::notice_side::NoticeSide;
 use crate::places::{Place, key_of};
 use crate::price::TOPIC;
-use crate::session_side::SessionSide;
-use crate::told_topics::{Noticer, Topics, TopicsAsk};
 
 /// Bytes of names that a session is told of before it has taken what waits for it.
 const PAGE_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ const TOPIC_BYTES: usize = 64;
 /// Topics that are looked at in one slice of a sweep.
 const SWEEP_SLICE: usize = 256;
 
-impl SessionSide<'_> {
+impl NoticeSide<'_> {
     /// A session is to be told of the topics of homes.
     pub(crate) fn list_topics(
         &mut self,
@@ -49,7 +49,7 @@ impl SessionSide<'_> {
         asks: Vec<(SubscribeRequestId, Place)>,
         effects: &mut Effects,
     ) {
-        let listing = self.fanout.notices_mut().listings.entry(key_of(session)).or_default();
+        let listing = self.notices.listings.entry(key_of(session)).or_default();
         let ask = |(request, home)| TopicsAsk { request, home, after: None };
         listing.waiting.extend(asks.into_iter().map(ask));
         self.ask_for_topics(now, session, effects);
@@ -57,9 +57,9 @@ impl SessionSide<'_> {
 
     /// Asks for the next page, unless one is under way.
     fn ask_for_topics(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
+        let page_bytes = self.sessions.options.page.bytes.min(PAGE_BYTES);
         loop {
-            let notices = self.fanout.notices_mut();
+            let notices = &mut *self.notices;
             let Some(listing) = notices.listings.get_mut(&key_of(session)) else { return };
             if listing.is_asking {
                 return;
@@ -82,7 +82,7 @@ impl SessionSide<'_> {
             listing.asked = Some(TopicsAsk { request, home, after: after.clone() });
             let pattern = target.pattern.clone();
             let message = ToHome::Notify { pattern, request, after };
-            return self.send(home, message, effects);
+            return self.sessions.send(home, message, effects);
         }
     }
 
@@ -97,7 +97,7 @@ impl SessionSide<'_> {
         let Some(path) = last else { return self.ask_behind_taken(now, session, effects) };
         let destination = Destination { kind: Kind::Topic, path };
         let mut run = Run::single(destination, now.time, b"", b"", Meta::default());
-        run.number(self.shard, u64::MAX);
+        run.number(self.sessions.shard, u64::MAX);
         let pending = Pending {
             key: NO_SUBSCRIPTION,
             run: Rc::new(SharedRun::new(Arc::new(run))),
@@ -108,12 +108,12 @@ impl SessionSide<'_> {
             is_past: true,
             source: Source::MoreTopics,
         };
-        self.push(key_of(session), pending, None, Priority::Default, effects);
+        self.sessions.push(key_of(session), pending, None, Priority::Default, effects);
     }
 
     /// That place has come.
     pub(crate) fn ask_behind_taken(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&key_of(session)) {
+        if let Some(listing) = self.notices.listings.get_mut(&key_of(session)) {
             listing.is_asking = false;
             self.ask_for_topics(now, session, effects);
         }
@@ -121,7 +121,7 @@ impl SessionSide<'_> {
 
     /// A session has ended.
     pub(crate) fn end_listing(&mut self, session: SessionId) {
-        self.fanout.notices_mut().listings.remove(&key_of(session));
+        self.notices.listings.remove(&key_of(session));
     }
 
     /// On a subscriber's shard: a home has told which topics there are behind a path, up to the one behind
@@ -136,7 +136,7 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let session = key_of(request.session);
-        let notices = self.fanout.notices_mut();
+        let notices = &mut *self.notices;
         let Some(listing) = notices.listings.get_mut(&session) else { return };
         listing.is_asking = false;
         listing.asked = None;
@@ -158,22 +158,22 @@ impl SessionSide<'_> {
             told.left -= 1;
         }
         let begins = told.left == 0;
-        if self.fanout.notices().sweep.is_some() {
+        if self.notices.sweep.is_some() {
             self.forget_unknown(from, &pattern, &topics, (after, next));
         }
         let noticer = Noticer { session, key: request.key, target: request.target };
         let mut bytes = 0;
         for (path, spec) in topics {
-            self.fanout.notices_mut().topics.insert(path.clone(), spec.clone());
+            self.notices.topics.insert(path.clone(), spec.clone());
             if self.is_shown(&noticer, &path, &spec) {
                 bytes += TOPIC_BYTES + path.as_str().len();
-                if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&session) {
+                if let Some(listing) = self.notices.listings.get_mut(&session) {
                     listing.last = Some(path.clone());
                 }
                 self.say_joined(&noticer, path, spec, effects);
             }
         }
-        if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&session) {
+        if let Some(listing) = self.notices.listings.get_mut(&session) {
             listing.told_bytes += bytes;
         }
         if begins {
@@ -190,12 +190,12 @@ impl SessionSide<'_> {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) {
-        let Some(told) = self.fanout.notices_mut().told.get_mut(&(key_of(session), key)) else {
+        let Some(told) = self.notices.told.get_mut(&(key_of(session), key)) else {
             return;
         };
         let epoch = told.epoch;
         if let Some(subscribe) = told.subscribe.take() {
-            self.listen_to_all(now, session, epoch, &subscribe, effects);
+            self.sessions.listen_to_all(now, session, epoch, &subscribe, effects);
         }
     }
 
@@ -210,50 +210,49 @@ impl SessionSide<'_> {
     ) {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let end = next.map_or(Bound::Unbounded, Bound::Included);
-        let known = self.fanout.notices().topics.range((start, end)).map(|(path, _)| path);
+        let known = self.notices.topics.range((start, end)).map(|(path, _)| path);
         let unknown = known.filter(|path| {
-            self.options.home_of(path) == from
+            self.sessions.options.home_of(path) == from
                 && reaches(pattern, path)
                 && topics.binary_search_by(|(told, _)| told.cmp(path)).is_err()
         });
         for path in unknown.cloned().collect::<Vec<Path>>() {
-            self.fanout.notices_mut().topics.remove(&path);
+            self.notices.topics.remove(&path);
         }
     }
 
     /// A subscription has ended: topics that it alone named are forgotten, some in each turn.
     pub(crate) fn begin_notices_sweep(&mut self) {
-        if self.fanout.notices().here.is_empty() {
-            self.fanout.notices_mut().topics.clear();
-            self.fanout.notices_mut().sweep = None;
+        if self.notices.here.is_empty() {
+            self.notices.topics.clear();
+            self.notices.sweep = None;
             return;
         }
-        let sweep = self.fanout.notices_mut().sweep.get_or_insert_default();
+        let sweep = self.notices.sweep.get_or_insert_default();
         sweep.again = sweep.after.is_some();
     }
 
     pub(crate) fn sweep_notices(&mut self, now: Now) {
-        let Some(mut sweep) = self.fanout.notices_mut().sweep.take() else { return };
+        let Some(mut sweep) = self.notices.sweep.take() else { return };
         loop {
             let start = sweep.after.take().map_or(Bound::Unbounded, Bound::Excluded);
-            let slice =
-                self.fanout.notices().topics.range((start, Bound::Unbounded)).take(SWEEP_SLICE);
+            let slice = self.notices.topics.range((start, Bound::Unbounded)).take(SWEEP_SLICE);
             let slice: Vec<Path> = slice.map(|(path, _)| path.clone()).collect();
             let mut price = 0;
             for path in &slice {
-                let (any, count) = self.fanout.notices().concerns(path, self.options.home_of(path));
+                let (any, count) = self.notices.concerns(path, self.sessions.options.home_of(path));
                 price += TOPIC + crate::price::STEP * count as u64;
                 if !any {
-                    self.fanout.notices_mut().topics.remove(path);
+                    self.notices.topics.remove(path);
                 }
             }
-            self.work.charge_at(now, price);
+            self.sessions.work.charge_at(now, price);
             sweep.after = slice.last().filter(|_| slice.len() == SWEEP_SLICE).cloned();
             if sweep.after.is_none() && !std::mem::take(&mut sweep.again) {
                 return;
             }
-            if self.work.left(now) == 0 {
-                self.fanout.notices_mut().sweep = Some(sweep);
+            if self.sessions.work.left(now) == 0 {
+                self.notices.sweep = Some(sweep);
                 return;
             }
         }
