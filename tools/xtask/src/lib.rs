@@ -9,6 +9,7 @@ pub mod circles;
 pub mod codes;
 pub mod dependencies;
 pub mod discipline;
+pub mod examples;
 mod finding;
 pub mod fuzzing;
 pub mod generated;

@@ -1,8 +1,8 @@
 //! Runs every check over the real tree. A failure says what is wrong, where, and what to do.
 
 use xtask::{
-    Finding, Tree, anatomy, circles, codes, dependencies, discipline, fuzzing, generated, imports,
-    links, lints, purity, rooms, shape, sides, steps, verdict, vocabulary, wording,
+    Finding, Tree, anatomy, circles, codes, dependencies, discipline, examples, fuzzing, generated,
+    imports, links, lints, purity, rooms, shape, sides, steps, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -27,6 +27,7 @@ house! {
     circles_of_imports_are_those_left => circles::check;
     crates_under_the_workspace_lints => lints::check;
     dependencies_are_justified_and_used => dependencies::check;
+    examples_in_documentation_run => examples::check;
     files_are_declared => shape::check_orphans;
     files_are_short => shape::check_lengths;
     fuzz_targets_have_corpora_that_replay => fuzzing::check;
