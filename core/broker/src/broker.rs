@@ -21,7 +21,7 @@ mod storage;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Memory, MemoryUse, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId};
 use tiderace_queues::Ending;
 use tiderace_wire::{Command, Commands, Reply, Subscribe};
 
@@ -307,12 +307,23 @@ impl Broker {
             if self.home_side().sweep_value(now, key) {
                 self.view_side().note_expired(key);
             }
-            let is_forgettable = self.home_side().is_forgettable(now, key);
+            let is_forgettable =
+                self.home_side().is_forgettable(now, key) && self.session_side().is_unheard(key);
             if !is_forgettable || self.view_side().is_made_of(key) {
                 continue;
             }
             self.session_side().end_priority(key);
-            self.home_side().forget_topic(key, effects);
+            self.home_side().end_topic(key, effects);
+            self.forget_topic(key);
+        }
+    }
+
+    /// Takes a topic out of the directory, and what either side keeps of it.
+    fn forget_topic(&mut self, key: Key) {
+        let Some(topic) = self.directory.remove(key) else { return };
+        self.fanout.forget_topic(&topic);
+        if let Some(home) = &topic.home {
+            self.home.forget_topic(&topic.path, home);
         }
     }
 }
@@ -386,10 +397,13 @@ mod tests {
                     subscribe(&mut broker, session, key, if on_a { "a" } else { "b" });
                     count += 1;
                 }
-                let listed: usize = broker.directory.topics().iter().map(|(_, topic)| topic.subscribers.len()).sum();
-                prop_assert_eq!(listed, count);
-                for (topic, known) in broker.directory.topics().iter() {
-                    for (subscriber, place) in known.subscribers.iter().zip(0u32..) {
+                let topics = broker.directory.topics().iter();
+                let known: Vec<_> = topics
+                    .filter_map(|(key, topic)| Some((key, broker.fanout.subscribers(topic)?.exact())))
+                    .collect();
+                prop_assert_eq!(known.iter().map(|(_, listed)| listed.len()).sum::<usize>(), count);
+                for (topic, listed) in known {
+                    for (subscriber, place) in listed.iter().zip(0u32..) {
                         let record = broker.sessions.get(subscriber.session).unwrap();
                         let entry = record.subscriptions.get(subscriber.key).unwrap();
                         let right = Plain::new(topic, place);

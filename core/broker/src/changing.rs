@@ -75,7 +75,7 @@ impl SessionSide<'_> {
         self.refresh_pattern_subscribers(key);
         let Some(topic) = self.directory.get(key) else { return };
         let (path, priority) = (topic.path.clone(), topic.spec.priority);
-        let subscribers = topic.subscribers.iter().chain(topic.by_pattern.iter());
+        let subscribers = self.fanout.exact(topic).iter().chain(self.fanout.by_pattern(topic));
         let subscribers: Vec<Subscriber> = subscribers.copied().collect();
         for Subscriber { session, key: subscription, .. } in subscribers {
             let record = self.sessions.get_mut(session);
@@ -92,6 +92,11 @@ impl SessionSide<'_> {
         }
     }
 
+    /// Whether nobody here listens to a topic itself, nor are its publishers to wait for anybody here.
+    pub(crate) fn is_unheard(&self, key: Key) -> bool {
+        self.directory.get(key).is_some_and(|topic| self.fanout.is_idle(topic))
+    }
+
     /// A topic is about to be forgotten, and with it its priority: what still waits of it goes where its
     /// next messages will go.
     pub(crate) fn end_priority(&mut self, key: Key) {
@@ -102,7 +107,7 @@ impl SessionSide<'_> {
         }
         self.refresh_pattern_subscribers(key);
         let Some(topic) = self.directory.get(key) else { return };
-        for subscriber in topic.by_pattern.iter() {
+        for subscriber in self.fanout.by_pattern(topic) {
             let record = self.sessions.get_mut(subscriber.session);
             if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
                 backlog.move_topic(&topic.path, priority);

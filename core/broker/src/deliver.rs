@@ -56,12 +56,13 @@ impl SessionSide<'_> {
         run: Arc<Run>,
         effects: &mut Effects,
     ) {
-        self.refresh_pattern_subscribers(key);
-        let Some(topic) = self.directory.get_mut(key) else {
-            return;
-        };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         topic.touch(now.time);
-        let wants_deltas = topic.wants_deltas();
+        if !self.fanout.is_found(topic) {
+            self.refresh_pattern_subscribers(key);
+        }
+        let Some(topic) = self.directory.get(key) else { return };
+        let Some(known) = self.fanout.subscribers_mut(topic) else { return };
         let spec = &topic.spec;
         let is_plain = spec.conflation.interval.is_zero() && !run.any(Flags::EXPIRES);
         let offer = Offer {
@@ -71,17 +72,16 @@ impl SessionSide<'_> {
             len: run.len() as u32,
             reached: last_of(&run),
         };
-        // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
-        let subscribers = std::mem::take(&mut topic.subscribers);
-        let by_pattern = std::mem::take(&mut topic.by_pattern);
-        let shared = if wants_deltas {
-            let previous = topic.previous.replace(newest(&run));
+        let shared = if known.wants_deltas(spec) {
+            let previous = known.replace_previous(Some(newest(&run)));
             Rc::new(SharedRun::after(run, previous).counted(self.memory))
         } else {
-            topic.previous = None;
+            known.replace_previous(None);
             Rc::new(SharedRun::new(run).counted(self.memory))
         };
-        let (exact, matching) = (subscribers.as_slice(), by_pattern.as_slice());
+        // Nothing below adds subscribers.
+        let lists = known.take_lists();
+        let (exact, matching) = (lists.0.as_slice(), lists.1.as_slice());
         let count = exact.len() + matching.len();
         for subscriber in exact.iter().chain(matching) {
             self.offer(now, offer, *subscriber, &shared, effects);
@@ -89,26 +89,20 @@ impl SessionSide<'_> {
         if count > FREE_DELIVERIES {
             self.work.charge_at(now, DELIVERY * count as u64);
         }
-        if let Some(topic) = self.directory.get_mut(key) {
-            topic.subscribers = subscribers;
-            topic.by_pattern = by_pattern;
+        let topic = self.directory.get(key);
+        if let Some(known) = topic.and_then(|topic| self.fanout.subscribers_mut(topic)) {
+            known.put_lists(lists);
         }
     }
 
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
     pub(crate) fn refresh_pattern_subscribers(&mut self, key: Key) {
-        let at = self.fanout.patterns().generation();
-        let Some(topic) = self.directory.get_mut(key) else {
-            return;
-        };
-        if topic.patterns_at == at {
+        let Some(topic) = self.directory.get(key) else { return };
+        if self.fanout.is_found(topic) {
             return;
         }
-        topic.patterns_at = at;
-        topic.by_pattern = SubscriberList::None;
-        let mut asked = 0;
-        let (path, found, sessions, options) =
-            (&topic.path, &mut topic.by_pattern, &self.sessions, self.options);
+        let (mut found, mut asked) = (SubscriberList::None, 0);
+        let (path, sessions, options) = (&topic.path, &self.sessions, self.options);
         let (private, shard) = (is_private(path), self.shard);
         self.fanout.patterns().of(path, &mut |subscriber| {
             asked += 1;
@@ -126,6 +120,7 @@ impl SessionSide<'_> {
                 found.push(*subscriber);
             }
         });
+        self.fanout.set_by_pattern(topic, found);
         if asked > FREE_DELIVERIES {
             self.work.charge(DELIVERY * asked as u64);
         }

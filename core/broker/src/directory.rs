@@ -75,6 +75,9 @@ impl Directory {
         let topic = Topic::new(path.clone(), usual.clone(), now.time);
         self.memory.charge(MemoryUse::Names, price_of_topic(path));
         let key = self.topics.insert(topic);
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.set_slot(key.slot);
+        }
         let is_home = self.options.home_of(path) == Place::here(self.shard);
         self.names.insert(key, is_home, &self.topics);
         key

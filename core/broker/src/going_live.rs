@@ -62,9 +62,7 @@ impl SessionSide<'_> {
                     self.make_credited(request, plain)
                 };
             }
-            let known = self.directory.get_mut(topic).filter(|_| live);
-            if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
-                entry.plain = true;
+            if live && self.mark_plain_at(topic, place as usize) {
                 self.make_plain(request, plain);
             }
             return;
@@ -85,6 +83,12 @@ impl SessionSide<'_> {
         }
     }
 
+    /// Lets deliveries to the subscriber of a topic in that place take the short way: whether there is one.
+    fn mark_plain_at(&mut self, topic: Key, place: usize) -> bool {
+        let Some(topic) = self.directory.get(topic) else { return false };
+        self.fanout.subscribers_mut(topic).is_some_and(|known| known.make_plain(place))
+    }
+
     /// Lets deliveries to a live subscription without a selector take the short way.
     pub(crate) fn mark_plain(
         &mut self,
@@ -96,9 +100,8 @@ impl SessionSide<'_> {
     ) {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let topic = topic.and_then(|key| self.directory.get_mut(key));
-                if let Some(entry) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
-                    entry.plain = true;
+                if let Some(topic) = topic {
+                    self.mark_plain_at(topic, place);
                 }
             }
             Target::Pattern(Kind::Topic, pattern) => {

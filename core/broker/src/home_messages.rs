@@ -10,28 +10,28 @@ use crate::home::services::Address;
 use crate::home_side::HomeSide;
 use crate::messages::ToHome;
 use crate::places::Place;
+use crate::publisher::Recipients;
 use crate::server_topics::Publication;
-use crate::temporary::TemporaryOwner;
 
 impl HomeSide<'_> {
-    /// A message has come, from this shard or another; if it is a publication to a temporary destination, `owner` says
-    /// whose that is.
+    /// A message has come, from this shard or another. If it is a publication, `recipients` says
+    /// who of the sessions here gets it.
     #[inline]
     pub(crate) fn on_message(
         &mut self,
         now: Now,
         from: Place,
         message: ToHome,
-        owner: TemporaryOwner,
+        recipients: Recipients,
         effects: &mut Effects,
     ) {
         match message {
             ToHome::Publish { run, origin, author, confirm } => {
-                self.publish_at_home(now, from, *run, origin, author, confirm, owner, effects);
+                self.publish_at_home(now, from, *run, origin, author, confirm, recipients, effects);
             }
             ToHome::PublishAsOwner { run, origin, author, confirm, blame } => {
                 let publication = Publication { run: *run, origin, author, confirm, blame };
-                self.publish_as_owner(now, from, publication, effects);
+                self.publish_as_owner(now, from, publication, recipients.many, effects);
             }
             ToHome::Operate { requester, operation } => {
                 self.operate_at_home(now, *requester, *operation, effects);

@@ -23,6 +23,7 @@ use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
 use crate::owner_requests::OwnerAnswer;
 use crate::places::Place;
+use crate::publisher::Recipients;
 use crate::server_topics::Publication;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
@@ -253,6 +254,7 @@ impl HomeSide<'_> {
         now: Now,
         from: Place,
         publication: Publication,
+        many: bool,
         effects: &mut Effects,
     ) {
         let Publication { run, origin, author, confirm, blame } = publication;
@@ -261,8 +263,8 @@ impl HomeSide<'_> {
             self.metrics.messages_received += run.len() as u64;
             let (origin, author) = (Some(origin), Some(author));
             // No temporary destination has an owner.
-            let owner = TemporaryOwner::NotTemporary;
-            return self.publish_at_home(now, from, run, origin, author, confirm, owner, effects);
+            let known = Recipients { owner: TemporaryOwner::NotTemporary, many };
+            return self.publish_at_home(now, from, run, origin, author, confirm, known, effects);
         }
         self.metrics.denied += 1;
         let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());

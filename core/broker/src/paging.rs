@@ -221,8 +221,9 @@ impl SessionSide<'_> {
         for (place, run) in (0u32..).zip(runs) {
             let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
             let topic = self.directory.find(&run.destination().path);
-            if let Some(topic) = topic.and_then(|key| self.directory.get_mut(key)) {
-                topic.follow(&run);
+            let topic = topic.and_then(|key| self.directory.get(key));
+            if let Some(known) = topic.and_then(|topic| self.fanout.subscribers_mut(topic)) {
+                known.follow(&run);
             }
             let run = Rc::new(SharedRun::new(run));
             for mut pending in self.readable(now, request, &run, after) {

@@ -70,6 +70,7 @@ impl PatternSubscribers {
     }
 
     /// Rises with each change.
+    #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

@@ -100,8 +100,11 @@ impl SessionSide<'_> {
             return self.hide_present(now, path, present, effects);
         }
         let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-        let Some(topic) = topic.filter(|topic| !topic.subscribers.is_empty()) else { return };
-        let sessions: Vec<Key> = topic.subscribers.iter().map(|it| it.session).collect();
+        let listed = topic.map(|topic| self.fanout.exact(topic)).unwrap_or_default();
+        let sessions: Vec<Key> = listed.iter().map(|it| it.session).collect();
+        if sessions.is_empty() {
+            return;
+        }
         if !self.sessions.presence_mut().watch(path) {
             return;
         }
@@ -145,8 +148,9 @@ impl SessionSide<'_> {
         }
         let Some(topic) = self.directory.get(topic) else { return };
         let path = topic.path.clone();
-        let Some(session) = topic.subscribers.get(place).map(|it| it.session) else { return };
-        let last = topic.subscribers.len() == 1;
+        let listed = self.fanout.exact(topic);
+        let Some(session) = listed.get(place).map(|it| it.session) else { return };
+        let last = listed.len() == 1;
         let gone = self.sessions.presence_mut().leave(&path, session, last);
         self.hide_present(now, &path, gone, effects);
     }

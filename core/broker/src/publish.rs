@@ -15,8 +15,7 @@ use crate::home::topic::HomeTopic;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
-use crate::price::FREE_DELIVERIES;
-use crate::publisher::{Published, Publisher, Values};
+use crate::publisher::{Published, Publisher, Recipients, Values};
 use crate::runs::holds_messages;
 use crate::runs::keeps;
 use crate::runs::{decisive, retain};
@@ -113,17 +112,17 @@ impl HomeSide<'_> {
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
-        owner: TemporaryOwner,
+        recipients: Recipients,
         effects: &mut Effects,
     ) {
         if !self.work.is_calm()
             && let Some(origin) = origin
-            && self.is_publication_deferred(now, origin, &run)
+            && self.is_publication_deferred(now, origin, &run, recipients.many)
         {
             let what = Publication { from, run, origin, author, confirm, checked: None };
             return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
         }
-        let known = (owner, 0);
+        let known = (recipients.owner, 0);
         let rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
         if let Some(rest) = rest {
             self.defer(rest.origin, Deferred::Publication(rest), effects);
@@ -134,7 +133,13 @@ impl HomeSide<'_> {
     /// budget is spent and its values have to be checked against a schema, it has very many subscribers, or its
     /// queue has to be made.
     #[cold]
-    fn is_publication_deferred(&mut self, now: Now, origin: SessionId, run: &Run) -> bool {
+    fn is_publication_deferred(
+        &mut self,
+        now: Now,
+        origin: SessionId,
+        run: &Run,
+        many: bool,
+    ) -> bool {
         if self.work.has(origin) {
             return true;
         }
@@ -145,7 +150,6 @@ impl HomeSide<'_> {
         }
         let topic = self.directory.find(&destination.path).and_then(|key| self.directory.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
-        let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
         // Subscriptions that want notices are told of each new topic.
         let told = topic.is_none() && !self.home.notice_interest().is_empty();
         let dear = spec.schema.is_some() || many || told;

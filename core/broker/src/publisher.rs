@@ -1,8 +1,10 @@
-//! Who publishes to a topic, and what came of it.
+//! Who publishes to a topic, who gets it, and what came of it.
 
 use std::sync::Arc;
 
 use tiderace_base::SessionId;
+
+use crate::temporary::TemporaryOwner;
 
 /// What has come of a publication.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +24,21 @@ pub(crate) struct Publisher<'a> {
     pub(crate) name: Option<&'a Arc<str>>,
     /// The event of a time series that the run replaces.
     pub(crate) amends: Option<u64>,
+}
+
+/// What a home is told of the sessions of its shard with a publication, since it does not see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recipients {
+    /// Whose temporary destination it goes to, if it does.
+    pub(crate) owner: TemporaryOwner,
+    /// Whether so many get it that it may have to wait.
+    pub(crate) many: bool,
+}
+
+impl Recipients {
+    /// Of what is no publication.
+    pub(crate) const NONE: Recipients =
+        Recipients { owner: TemporaryOwner::NotTemporary, many: false };
 }
 
 /// Whether the values of a run are known to be such as their topic takes.

@@ -3,9 +3,9 @@
 //! The methods stand in the files of what they do (`subscribe.rs`, `delivery/` and so on) as methods of
 //! [`SessionSide`]. Its fields are all that they may know; the wiring in `broker.rs` alone makes one, of disjoint
 //! parts of the broker, for one call. Sessions know no numbers, values, queues or locks: these are the home's, which
-//! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what concerns the
-//! subscribers here: the lists of a topic, what it is, and who holds its publishers back. Notices and exchanges stand upon
-//! this side, which knows nothing of them.
+//! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what a topic is; who
+//! listens to it, and for whom its publishers wait, stands in [`Fanout`]. Notices and exchanges stand upon this side,
+//! which knows nothing of them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(crate) struct SessionSide<'a> {
     pub(crate) sessions: &'a mut Sessions,
     /// What waits for them.
     pub(crate) delivery: &'a mut Deliveries,
-    /// Who subscribes by patterns.
+    /// Who subscribes to topics and by patterns.
     pub(crate) fanout: &'a mut Fanout,
-    /// The topics, with the subscribers of each.
+    /// The topics.
     pub(crate) directory: &'a mut Directory,
     pub(crate) work: &'a mut Work,
     pub(crate) memory: &'a Rc<Memory>,

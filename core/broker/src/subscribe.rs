@@ -372,10 +372,10 @@ impl SessionSide<'_> {
     ) {
         let topic = self.directory.ensure(now, path);
         let mut recorded = false;
-        if let Some(topic) = self.directory.get_mut(topic) {
-            topic.list(entry);
-            recorded = topic.recoverable > 0;
-            let place = topic.subscribers.len() - 1;
+        if let Some(topic) = self.directory.get(topic) {
+            let known = self.fanout.subscribers_or_new(topic);
+            let place = known.list(entry);
+            recorded = known.is_recorded();
             self.set_place(entry.session, entry.key, entry.target, place);
         }
         self.set_topic(entry, topic);
@@ -475,12 +475,10 @@ impl SessionSide<'_> {
         let topic = topic.and_then(|key| self.directory.get_mut(key));
         let Some(topic) = topic else { return };
         topic.touch(now.time);
-        let was_recorded = topic.recoverable > 0;
-        let moved = topic.unlist(place);
-        if !topic.wants_deltas() {
-            topic.previous = None;
-        }
-        let (on, recorded) = (!topic.subscribers.is_empty(), topic.recoverable > 0);
+        let Some(known) = self.fanout.subscribers_mut(topic) else { return };
+        let was_recorded = known.is_recorded();
+        let moved = known.unlist(place, &topic.spec);
+        let (on, recorded) = (!known.exact().is_empty(), known.is_recorded());
         let news = (!on || recorded != was_recorded).then(|| topic.path.clone());
         if let Some(moved) = moved {
             self.set_place(moved.session, moved.key, moved.target, place);

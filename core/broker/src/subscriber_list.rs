@@ -1,6 +1,6 @@
 //! The subscribers of one topic, in as little room as a million topics need.
 //!
-//! Invariant: a topic that one subscription listens to needs no memory for it beside its record.
+//! Invariant: a topic that one subscription listens to needs no memory for it beside its entry in a table.
 
 use tiderace_base::{Key, prefetch};
 use tiderace_wire::{Subscribe, SubscriptionKey};

@@ -45,7 +45,7 @@ impl HomeSide<'_> {
         true
     }
 
-    /// Whether nobody has used a topic for so long that it may be forgotten.
+    /// Whether nobody has used a topic for so long that its home may forget it.
     pub(crate) fn is_forgettable(&self, now: Now, key: Key) -> bool {
         let Some(topic) = self.directory.get(key) else { return false };
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
@@ -53,17 +53,13 @@ impl HomeSide<'_> {
         topic.is_idle() && topic.unused(now.time) >= idle
     }
 
-    /// Forgets a topic.
-    pub(crate) fn forget_topic(&mut self, key: Key, effects: &mut Effects) {
+    /// A topic is about to be forgotten: the store and those who are told of topics are told.
+    pub(crate) fn end_topic(&mut self, key: Key, effects: &mut Effects) {
         let Some(topic) = self.directory.get_mut(key) else { return };
         self.journal.end_stream(topic);
         if topic.is_known() {
             let path = topic.path.clone();
             self.announce_as(&path, None, effects);
-        }
-        let topic = self.directory.remove(key);
-        if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
-            self.home.forget_topic(&path, &home);
         }
     }
 }

@@ -19,7 +19,8 @@ impl HomeSide<'_> {
             Kind::Service => true,
             Kind::Topic => {
                 let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-                topic.is_some_and(|topic| !topic.subscribers.is_empty())
+                let home = topic.and_then(|topic| topic.home.as_ref());
+                home.is_some_and(|home| home.interested().contains(self.here()))
             }
             Kind::Queue => self.has_room_for(session, path, run.bytes()),
         }

@@ -300,3 +300,31 @@ fn scenario(seed: u64) {
 fn nothing_is_missed_repeated_or_reordered() {
     for_seeds(0..2_000, scenario);
 }
+
+#[test]
+fn the_next_topic_of_a_slot_begins_anew() {
+    let mut world = World::new(0, BrokerOptions { shards: 1, ..BrokerOptions::default() });
+    let (publisher, one, two) =
+        (world.connect(0, "ann"), world.connect(0, "bob"), world.connect(0, "eve"));
+    world.subscribe(one, 0, Wish::to("topic:a/*"));
+    world.subscribe(two, 0, Wish::to("topic:b/*"));
+    world.settle_messages();
+    for (topic, body) in [("other", ""), ("a/x", "first"), ("other", "")] {
+        world.publish(publisher, &format!("topic:{topic}"), body);
+        world.quiesce();
+    }
+    assert_eq!(world.metrics().topics, 2);
+    for _ in 0..3 {
+        world.advance(Span::from_secs(100));
+        world.settle_messages();
+    }
+    assert_eq!(world.metrics().topics, 0);
+    world.publish(publisher, "topic:b/x", "second");
+    world.quiesce();
+    let bodies = |client: usize| -> Vec<String> {
+        world.clients[client].received.iter().map(|message| message.body.clone()).collect()
+    };
+    assert_eq!((bodies(one), bodies(two)), (vec!["first".to_owned()], vec!["second".to_owned()]));
+    let second = &world.clients[two].received[0];
+    assert_eq!(second.version, second.sequence, "its versions begin with its first number");
+}

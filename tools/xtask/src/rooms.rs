@@ -43,6 +43,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("core/broker/src/journal/mod.rs", "HomeJournal"),
     ("core/broker/src/notices/mod.rs", "Notices"),
     ("core/broker/src/sessions.rs", "Sessions"),
+    ("core/broker/src/topic_subscribers.rs", "TopicSubscribers"),
     ("core/broker/src/views/mod.rs", "Views"),
 ];
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId};
 use tiderace_topics::compiled_bytes;
-use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
+use tiderace_wire::{Confirm, Destination, Kind, OperationResult, Reply, Run, Token, is_temporary};
 
 use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{LocalMessage, ToHome};
 use crate::places::Place;
-use crate::price::COMPILED;
+use crate::price::{COMPILED, FREE_DELIVERIES};
 use crate::publish::Admitted;
+use crate::publisher::Recipients;
 use crate::requester::Requester;
 use crate::temporary::TemporaryOwner;
 
@@ -191,9 +192,25 @@ impl Broker {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
-        let owner = self.temporary_owner(&run);
-        self.home_side().publish_at_home(now, from, run, origin, author, confirm, owner, effects);
+        let known = self.recipients(&run);
+        self.home_side().publish_at_home(now, from, run, origin, author, confirm, known, effects);
         self.hand_on(now, effects);
+    }
+
+    /// Who of the sessions here gets messages, as far as their home is to know.
+    #[inline]
+    pub(super) fn recipients(&mut self, run: &Run) -> Recipients {
+        let many = !self.work.is_calm() && self.has_many_subscribers(run);
+        Recipients { owner: self.temporary_owner(run), many }
+    }
+
+    /// Whether so many here get messages of a topic that one more costs something extra.
+    #[cold]
+    fn has_many_subscribers(&self, run: &Run) -> bool {
+        let Destination { kind: Kind::Topic, path } = run.destination() else { return false };
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
+        let known = topic.and_then(|topic| self.fanout.subscribers(topic));
+        known.is_some_and(|known| known.len() > FREE_DELIVERIES)
     }
 
     /// Whose temporary destination messages go to, if it is one.

@@ -8,7 +8,7 @@ use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{Body, ToHome};
 use crate::places::Place;
-use crate::temporary::TemporaryOwner;
+use crate::publisher::Recipients;
 
 impl Broker {
     /// Gives a message to the side that it is for. What the side has for others of the shard is to be handed on then.
@@ -23,11 +23,12 @@ impl Broker {
         match body {
             Body::Home(message) => {
                 // The home does not know which sessions are there.
-                let owner = match &message {
-                    ToHome::Publish { run, .. } => self.temporary_owner(run),
-                    _ => TemporaryOwner::NotTemporary,
+                let recipients = match &message {
+                    ToHome::Publish { run, .. } => self.recipients(run),
+                    ToHome::PublishAsOwner { run, .. } => self.recipients(run),
+                    _ => Recipients::NONE,
                 };
-                self.home_side().on_message(now, from, message, owner, effects);
+                self.home_side().on_message(now, from, message, recipients, effects);
             }
             Body::Subscriber(message) if message.is_of_notices() => {
                 self.notice_side().on_message(now, from, message, effects);

@@ -39,7 +39,9 @@ impl Broker {
         let mut slots = [None; AHEAD];
         for (slot, path) in slots.iter_mut().zip(paths) {
             *slot = self.directory.guess(path.as_str());
-            self.directory.topics().prefetch(slot.unwrap_or(u32::MAX));
+            let slot = slot.unwrap_or(u32::MAX);
+            self.directory.topics().prefetch(slot);
+            self.fanout.prefetch(slot);
         }
         for topic in slots.into_iter().flatten().filter_map(|slot| self.directory.topics().at(slot))
         {
@@ -47,14 +49,15 @@ impl Broker {
             if let Some(home) = &topic.home {
                 prefetch(&**home);
             }
-            if let Some(previous) = &topic.previous {
-                prefetch(&**previous);
+            if let Some(known) = self.fanout.subscribers(topic) {
+                known.expect();
             }
-            topic.subscribers.expect();
         }
         for topic in slots.into_iter().flatten().filter_map(|slot| self.directory.topics().at(slot))
         {
-            prefetch(topic.subscribers.as_slice());
+            if let Some(known) = self.fanout.subscribers(topic) {
+                prefetch(known.exact());
+            }
         }
     }
 }

@@ -45,12 +45,11 @@ impl SessionSide<'_> {
         if !slow.topics.insert(topic) {
             return;
         }
-        let Some(record) = self.directory.get_mut(topic) else {
+        let Some(topic) = self.directory.get(topic) else {
             return;
         };
-        record.pressing += 1;
-        if record.pressing == 1 {
-            let path = record.path.clone();
+        if self.fanout.subscribers_or_new(topic).apply_backpressure() {
+            let path = topic.path.clone();
             self.tell_pressure(path, true, effects);
         }
     }
@@ -127,12 +126,12 @@ impl SessionSide<'_> {
 
     fn release(&mut self, topics: BTreeSet<Key>, effects: &mut Effects) {
         for topic in topics {
-            let Some(record) = self.directory.get_mut(topic) else {
+            let Some(topic) = self.directory.get(topic) else {
                 continue;
             };
-            record.pressing -= 1;
-            if record.pressing == 0 {
-                let path = record.path.clone();
+            let known = self.fanout.subscribers_mut(topic);
+            if known.is_some_and(|known| known.release_backpressure()) {
+                let path = topic.path.clone();
                 self.tell_pressure(path, false, effects);
             }
         }
