@@ -322,9 +322,7 @@ impl Broker {
     fn forget_topic(&mut self, key: Key) {
         let Some(topic) = self.directory.remove(key) else { return };
         self.fanout.forget_topic(&topic);
-        if let Some(home) = &topic.home {
-            self.home.forget_topic(&topic.path, home);
-        }
+        self.home.forget_topic(&topic);
     }
 }
 

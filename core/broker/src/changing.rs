@@ -20,9 +20,9 @@ impl HomeSide<'_> {
     pub(crate) fn set_spec(&mut self, key: Key, spec: Arc<TopicSpec>, effects: &mut Effects) {
         let Some(change) = self.directory.set_spec(key, spec) else { return };
         if change.owner
-            && let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut())
+            && let Some(topic) = self.directory.get(key)
         {
-            self.home.empty_history(home);
+            self.home.empty_history(topic);
         }
         if change.presence {
             self.review_presence(key, effects);
@@ -34,7 +34,7 @@ impl HomeSide<'_> {
 
     /// The same of a topic that was removed, unless it has been made known again meanwhile.
     pub(crate) fn reset_spec(&mut self, key: Key, spec: Arc<TopicSpec>, effects: &mut Effects) {
-        let home = self.directory.get(key).and_then(|topic| topic.home.as_ref());
+        let home = self.topic(key).and_then(|topic| topic.home());
         if !home.is_some_and(|home| home.is_created()) {
             self.set_spec(key, spec, effects);
         }
@@ -51,7 +51,8 @@ impl SessionSide<'_> {
         spec: Arc<TopicSpec>,
         effects: &mut Effects,
     ) {
-        if self.directory.get(key).is_some_and(|topic| topic.home.is_some()) {
+        let Some(topic) = self.directory.get(key) else { return };
+        if Arc::ptr_eq(&topic.spec, &spec) || self.options.home_of(&topic.path) == self.here() {
             return;
         }
         if let Some(change) = self.directory.set_spec(key, spec) {

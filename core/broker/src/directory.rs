@@ -163,12 +163,6 @@ impl Directory {
         &self.topics
     }
 
-    /// The same, to be changed; none may be added or taken out.
-    #[inline]
-    pub(crate) fn topics_mut(&mut self) -> &mut Slab<Topic> {
-        &mut self.topics
-    }
-
     /// What topics are.
     pub(crate) fn specs(&self) -> &Specs {
         &self.specs

@@ -12,9 +12,9 @@ use tiderace_wire::{Fetch, Kind, Page, TopicEntry};
 
 use crate::Action;
 use crate::access::is_owned_by;
+use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::requester::Requester;
-use crate::topic::Topic;
 
 /// Topics of one page.
 const PAGE_MAX: usize = 10_000;
@@ -46,10 +46,11 @@ impl HomeSide<'_> {
                 }
                 looked_at += 1;
                 next = Some(topic.path.clone());
+                let topic = self.home.at(topic);
                 if !topic.is_named(&fetch.selector) || !self.may_see(requester, topic) {
                     continue;
                 }
-                let entry = match branch(&topic.path, fetch.depth) {
+                let entry = match branch(topic.path(), fetch.depth) {
                     Some(path) => TopicEntry { path, spec: None, value: None, version: 0 },
                     None => entry(topic, now, fetch),
                 };
@@ -73,9 +74,9 @@ impl HomeSide<'_> {
         self.directory.topics().len().min(LOOKED_AT_MAX)
     }
 
-    fn may_see(&self, requester: &Requester, topic: &Topic) -> bool {
-        let (path, caller) = (&topic.path, requester.caller());
-        is_owned_by(&topic.spec, &requester.principal, path)
+    fn may_see(&self, requester: &Requester, topic: TopicAtHome<'_>) -> bool {
+        let (path, caller) = (topic.path(), requester.caller());
+        is_owned_by(topic.spec(), &requester.principal, path)
             || self.options.may(caller, Action::Subscribe, Kind::Topic, path)
     }
 }
@@ -109,13 +110,12 @@ fn behind(path: &Path, depth: u32) -> String {
     text
 }
 
-fn entry(topic: &Topic, now: Now, fetch: &Fetch) -> TopicEntry {
-    let home = topic.home.as_ref();
+fn entry(topic: TopicAtHome<'_>, now: Now, fetch: &Fetch) -> TopicEntry {
     TopicEntry {
-        path: topic.path.clone(),
-        spec: fetch.specs.then(|| topic.spec.clone()),
+        path: topic.path().clone(),
+        spec: fetch.specs.then(|| topic.spec().clone()),
         value: if fetch.values { topic.value(now) } else { None },
-        version: home.map_or(0, |home| home.last_version()),
+        version: topic.home().map_or(0, |home| home.last_version()),
     }
 }
 

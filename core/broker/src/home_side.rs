@@ -10,11 +10,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Memory, ShardId};
+use tiderace_base::{Key, Memory, ShardId};
+use tiderace_topics::Path;
 
 use crate::directory::Directory;
 use crate::effects::Effects;
 use crate::home::Home;
+use crate::home::home_topics::TopicAtHome;
+use crate::home::topic::HomeTopic;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
 use crate::messages::Body;
@@ -27,9 +30,9 @@ use crate::{BrokerMetrics, BrokerOptions};
 pub(crate) struct HomeSide<'a> {
     pub(crate) shard: ShardId,
     pub(crate) options: &'a Arc<BrokerOptions>,
-    /// What it numbers, keeps and knows.
+    /// What it numbers, keeps and knows, of each topic and of all.
     pub(crate) home: &'a mut Home,
-    /// The topics, with what it keeps of each.
+    /// The topics.
     pub(crate) directory: &'a mut Directory,
     /// What it appends to the store, and the answers that wait for that.
     pub(crate) journal: &'a mut HomeJournal,
@@ -47,6 +50,22 @@ impl HomeSide<'_> {
     #[inline]
     pub(crate) fn here(&self) -> Place {
         Place::here(self.shard)
+    }
+
+    /// A topic, with what is kept of it.
+    #[inline]
+    pub(crate) fn topic(&self, key: Key) -> Option<TopicAtHome<'_>> {
+        Some(self.home.at(self.directory.get(key)?))
+    }
+
+    /// The topic of that name, if it is known, with what is kept of it.
+    pub(crate) fn topic_named(&self, path: &Path) -> Option<TopicAtHome<'_>> {
+        self.topic(self.directory.find(path)?)
+    }
+
+    /// What is kept of a topic, to be changed.
+    pub(crate) fn topic_mut(&mut self, key: Key) -> Option<&mut HomeTopic> {
+        self.home.topic_mut(self.directory.get(key)?)
     }
 
     /// Sends a message to a place, which may be this one.

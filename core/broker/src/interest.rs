@@ -38,9 +38,7 @@ impl HomeSide<'_> {
             return;
         };
         topic.touch(now.time);
-        let path = &topic.path;
-        let floor = || self.home.new_topic(path);
-        let home = topic.home.get_or_insert_with(floor);
+        let home = self.home.topic_or_new(topic);
         let new = home.set_interested(from, interest.on);
         home.note_recorder(now.time, from, interest.recorded);
         if new {
@@ -50,7 +48,7 @@ impl HomeSide<'_> {
             self.report_unknown(now, key, request.session, effects);
             let path = self.directory.get(key).map(|topic| topic.path.clone());
             let given = path.is_some_and(|path| self.is_as_expected(&request, &path));
-            let topic = self.directory.get(key).filter(|_| given);
+            let topic = self.topic(key).filter(|_| given);
             let answer = self.beginning(now, topic.into_iter(), first, |_| 0);
             self.answer(from, request, answer, effects);
         }

@@ -90,9 +90,8 @@ impl HomeSide<'_> {
     pub(crate) fn claim(&mut self, now: Now, requester: &Requester, path: &Path) -> Operated {
         self.may_operate(requester, Action::Publish, path)?;
         let key = self.directory.admit(now, path)?;
-        let Some(topic) = self.directory.get_mut(key) else { return Ok(OperationResult::Done) };
-        let floor = || self.home.new_topic(path);
-        let guard = topic.home.get_or_insert_with(floor).guard_or_new();
+        let Some(topic) = self.directory.get(key) else { return Ok(OperationResult::Done) };
+        let guard = self.home.topic_or_new(topic).guard_or_new();
         guard.claim(path, requester.session)?;
         Ok(OperationResult::Done)
     }
@@ -100,7 +99,7 @@ impl HomeSide<'_> {
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, requester: &Requester, path: &Path) -> Operated {
         let key = self.directory.find(path);
-        let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
+        let home = key.and_then(|key| self.topic_mut(key));
         let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
         let released = home.guard_mut().is_some_and(|guard| guard.release(requester.session));
         if !released {
@@ -113,8 +112,7 @@ impl HomeSide<'_> {
     /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
     /// noted.
     pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
-        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
+        let guard = self.topic_named(path).and_then(|topic| topic.guard());
         fence > 0 && guard.is_none_or(|guard| guard.allows_fence(name, fence))
     }
 
@@ -122,8 +120,7 @@ impl HomeSide<'_> {
     pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
         let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
         let key = self.directory.find(path);
-        let topic = key.and_then(|key| self.directory.get_mut(key));
-        if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = key.and_then(|key| self.topic_mut(key)) {
             home.guard_or_new().note_fence(name, fence);
         }
     }

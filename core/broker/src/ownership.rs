@@ -67,9 +67,8 @@ impl HomeSide<'_> {
         if is_private(path) {
             return None;
         }
-        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-        match topic.filter(|topic| topic.is_known()) {
-            Some(topic) => topic.spec.owner.as_deref(),
+        match self.topic_named(path).filter(|topic| topic.is_known()) {
+            Some(topic) => topic.spec().owner.as_deref(),
             None if action == Action::Create => None,
             None => self.options.topic(path).owner.as_deref(),
         }

@@ -211,12 +211,12 @@ impl HomeSide<'_> {
 
     /// At a topic's home: its specification has changed in that it wants presence, or no longer.
     pub(crate) fn review_presence(&mut self, topic: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get(topic) else { return };
-        let (path, on) = (topic.path.clone(), topic.spec.presence);
+        let Some(topic) = self.topic(topic) else { return };
+        let (path, on) = (topic.path().clone(), topic.spec().presence);
         if is_unspoken(&path) {
             return;
         }
-        let interested = topic.home.as_ref().map_or(PlaceSet::EMPTY, |home| home.interested());
+        let interested = topic.home().map_or(PlaceSet::EMPTY, |home| home.interested());
         for place in interested.iter() {
             let message = ToSubscriber::Presence { path: path.clone(), on };
             self.send(place, message, effects);

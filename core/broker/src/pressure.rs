@@ -19,8 +19,8 @@ impl HomeSide<'_> {
     pub(crate) fn end_holds(&mut self, now: Now, effects: &mut Effects) {
         self.home.sweep_graces(now.time);
         while let Some(key) = self.home.next_grace_over(now.time) {
-            let Some(topic) = self.directory.get_mut(key) else { continue };
-            let Some(home) = topic.home.as_mut() else { continue };
+            let Some(topic) = self.directory.get(key) else { continue };
+            let Some(home) = self.home.topic_mut(topic) else { continue };
             // It may have become one that blocks meanwhile: then it is applied again.
             home.set_pressed(PlaceSet::EMPTY);
             let path = topic.path.clone();
@@ -39,12 +39,10 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let key = self.directory.ensure(now, path);
-        let Some(topic) = self.directory.get_mut(key) else {
+        let Some(topic) = self.directory.get(key) else {
             return;
         };
-        let floor = || self.home.new_topic(path);
-        let home = topic.home.get_or_insert_with(floor);
-        let before = home.pressed();
+        let before = self.home.topic_or_new(topic).pressed();
         let grace = match topic.spec.slow_consumer {
             SlowConsumer::Block => Span::ZERO,
             _ => topic.spec.grace,
@@ -55,7 +53,7 @@ impl HomeSide<'_> {
         }
         let mut after = before;
         after.set(from, on);
-        home.set_pressed(after);
+        self.home.topic_or_new(topic).set_pressed(after);
         if before.is_empty() == after.is_empty() {
             return;
         }

@@ -62,8 +62,7 @@ impl HomeSide<'_> {
 
     /// Bytes of a topic's value, without properties.
     fn value_bytes(&self, path: &Path) -> usize {
-        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-        let value = topic.and_then(|topic| topic.home.as_ref()?.value());
+        let value = self.topic_named(path).and_then(|topic| topic.home()?.value());
         value.and_then(|run| run.message(0)).map_or(0, |message| message.body.len())
     }
 
@@ -82,11 +81,8 @@ impl HomeSide<'_> {
         if matches!(update.change, Change::Value(_)) {
             return false;
         }
-        let Some(topic) = self.directory.find(&update.path).and_then(|key| self.directory.get(key))
-        else {
-            return false;
-        };
-        let pressed = topic.home.as_ref().is_some_and(|home| !home.pressed().is_empty());
-        pressed || topic.spec.persistent && self.journal.is_behind()
+        let Some(topic) = self.topic_named(&update.path) else { return false };
+        let pressed = topic.home().is_some_and(|home| !home.pressed().is_empty());
+        pressed || topic.spec().persistent && self.journal.is_behind()
     }
 }

@@ -11,17 +11,16 @@ use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::condition::{check_some, check_values};
 use crate::effects::Effects;
-use crate::home::topic::HomeTopic;
+use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::publisher::{Published, Publisher, Recipients, Values};
+use crate::runs::decisive;
 use crate::runs::holds_messages;
 use crate::runs::keeps;
-use crate::runs::{decisive, retain};
 use crate::session_side::SessionSide;
 use crate::temporary::{TemporaryOwner, check_temporary, only_passes_on};
-use crate::topic::Topic;
 use crate::work::{Checked, Deferred, Publication};
 
 impl SessionSide<'_> {
@@ -243,7 +242,7 @@ impl HomeSide<'_> {
             None => self.directory.ensure(now, path),
         };
         if publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE) {
-            if self.directory.get(key).is_some_and(Topic::is_known) {
+            if self.topic(key).is_some_and(|topic| topic.is_known()) {
                 self.remove_topic(now, key, effects);
             }
             return Ok(Passed::On { record: 0 });
@@ -251,7 +250,7 @@ impl HomeSide<'_> {
         let known = self.directory.get(key);
         let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
             Some(topic) if publisher.session.is_some() => {
-                may_change(topic, publisher.session)?;
+                may_change(self.home.at(topic), publisher.session)?;
                 let place = check_some(&topic.spec, &run, checked, now, self.work)?;
                 if place < run.len() {
                     let checked = Checked { spec: topic.spec.clone(), values: place };
@@ -280,23 +279,18 @@ impl HomeSide<'_> {
         };
         let Some(topic) = self.directory.get_mut(key) else { return Ok(Published::default()) };
         topic.touch(now.time);
-        let home = topic.home.get_or_insert_with(|| self.home.new_topic(&topic.path));
-        self.home.refresh_patterns(home, &topic.path);
-        let is_new = home.begin_message(now.time, topic.spec.removal.is_some());
-        self.home.number(&mut run);
-        home.assign_versions(&mut run, self.home.earlier_numbers());
+        let topic = &*topic;
+        let is_new = self.home.begin_run(now.time, topic, &mut run);
         if topic.spec.retain || topic.spec.series {
             run.set_values();
         }
         run.share_path(&topic.path);
         let run = Arc::new(run);
-        let stays = self.replace_value(key, &run);
-        let Some((spec, home)) = self.directory.get_mut(key).and_then(Topic::with_home) else {
-            return Ok(Published::default());
-        };
+        let stays = self.home.replace_value(topic, &run, self.memory, self.metrics);
+        let Some(home) = self.home.topic_mut(topic) else { return Ok(Published::default()) };
         let (version, before) = home.note_run(&run);
-        let usual = Arc::ptr_eq(spec, &self.options.topic_default);
-        let spec = (!usual).then(|| spec.clone());
+        let usual = Arc::ptr_eq(&topic.spec, &self.options.topic_default);
+        let spec = (!usual).then(|| topic.spec.clone());
         let recorded = home.is_recorded() || home.history().is_some();
         let places = home.places();
         let viewed = self.has_views || !home.watchers().is_empty();
@@ -305,7 +299,7 @@ impl HomeSide<'_> {
         }
         if recorded {
             let record = (key, &run, before);
-            self.home.append_history(now, record, self.directory.topics_mut(), self.options);
+            self.home.append_history(now, record, self.directory, self.options);
         }
         if plan.retains {
             self.append_series(now, key, &run, before, publisher);
@@ -324,8 +318,10 @@ impl HomeSide<'_> {
 
     /// Appends a run that its topic keeps to the journal: the record that its confirmation waits for.
     fn append_run(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) -> u64 {
-        let Some(topic) = self.directory.get_mut(key) else { return 0 };
-        self.journal.append_run(now, (key, topic), self.home.next_number(), run, publisher)
+        let Some(topic) = self.directory.get(key) else { return 0 };
+        let next_number = self.home.next_number();
+        let Some(home) = self.home.topic_mut(topic) else { return 0 };
+        self.journal.append_run(now, (key, topic, home), next_number, run, publisher)
     }
 
     /// Every check of a run of a topic; changes nothing but the work budget. Absent: the topic is not there.
@@ -337,7 +333,7 @@ impl HomeSide<'_> {
         values: Values,
     ) -> Result<Option<Plan>, Close> {
         let Some(topic) = self.directory.get(key) else { return Ok(None) };
-        let spec = &topic.spec;
+        let (topic, spec) = (self.home.at(topic), &topic.spec);
         let durable = self.journal.keeps(spec);
         let removes = run.any(Flags::RETAIN_REMOVE);
         // What the server removes by itself is gone even if the store is full.
@@ -362,12 +358,17 @@ impl HomeSide<'_> {
     }
 
     /// Whether there is room for the value that a run makes.
-    fn check_value_room(&self, topic: &Topic, run: &Run, always: bool) -> Result<(), Close> {
+    fn check_value_room(
+        &self,
+        topic: TopicAtHome<'_>,
+        run: &Run,
+        always: bool,
+    ) -> Result<(), Close> {
         // A value takes no more than its run.
         if self.memory.has_room(MemoryUse::Values, run.bytes()) {
             return Ok(());
         }
-        let before = topic.home.as_ref().map_or(0, |home| home.retained_bytes());
+        let before = topic.home().map_or(0, |home| home.retained_bytes());
         let bytes = match decisive(run, always) {
             Some(message) if message.flags.contains(Flags::RETAIN_REMOVE) => 0,
             Some(_) if run.len() == 1 => run.bytes(),
@@ -378,7 +379,7 @@ impl HomeSide<'_> {
             return Ok(());
         }
         // What the server says of itself is needed most when memory is short.
-        if is_reserved(&topic.path) && self.memory.has_room(MemoryUse::Names, bytes - before) {
+        if is_reserved(topic.path()) && self.memory.has_room(MemoryUse::Names, bytes - before) {
             return Ok(());
         }
         Err(CloseCode::MemoryFull.into())
@@ -414,27 +415,6 @@ impl HomeSide<'_> {
             self.send(self.here(), ToSubscriber::Fanout { run, spec }, effects);
         }
     }
-
-    /// Makes a run's last retained message the topic's value, or takes the value away; whether the
-    /// value is still the same. There is room for it.
-    fn replace_value(&mut self, key: Key, run: &Arc<Run>) -> bool {
-        let Some(topic) = self.directory.get_mut(key) else { return false };
-        let always = topic.spec.retain || topic.spec.series;
-        let Some(home) = &mut topic.home else { return false };
-        if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
-            return home.value().is_some();
-        }
-        let before = home.retained_bytes();
-        let after = retain(home.value().cloned(), run, always);
-        let bytes = after.as_ref().map_or(0, |value| HomeTopic::bytes_with(value));
-        self.memory.change(MemoryUse::Values, before, bytes);
-        self.metrics.retained += u64::from(after.is_some());
-        self.metrics.retained -= u64::from(home.value().is_some());
-        let stays = same(home.value(), after.as_ref());
-        let before = home.replace_value(after);
-        self.home.note_displaced(before, self.memory);
-        stays
-    }
 }
 
 /// Where messages of a session go.
@@ -468,17 +448,11 @@ enum Passed {
 }
 
 /// Whether a session may publish to a topic, by what holds the topic's publishers back.
-pub(crate) fn may_change(topic: &Topic, origin: Option<SessionId>) -> Result<(), Close> {
-    let guard = topic.home.as_ref().and_then(|home| home.guard());
-    match (guard, origin) {
-        (Some(guard), Some(origin)) => guard.admit(&topic.path, origin),
+pub(crate) fn may_change(topic: TopicAtHome<'_>, origin: Option<SessionId>) -> Result<(), Close> {
+    match (topic.guard(), origin) {
+        (Some(guard), Some(origin)) => guard.admit(topic.path(), origin),
         _ => Ok(()),
     }
-}
-
-/// Whether both are the same value.
-fn same(one: Option<&Arc<Run>>, other: Option<&Arc<Run>>) -> bool {
-    matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }
 
 /// Runs that are large enough to count while they are on their way to another shard.

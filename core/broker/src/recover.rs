@@ -19,6 +19,7 @@ use crate::authorise::Caller;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::recovery::{Recovery, What};
 use crate::effects::Effects;
+use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, First, Missed, SubscribeRequestId};
 use crate::places::{Place, key_of};
@@ -28,7 +29,6 @@ use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
 use crate::together::RecoveriesTogether;
-use crate::topic::Topic;
 
 impl SessionSide<'_> {
     /// For a subscription that comes back.
@@ -385,9 +385,10 @@ impl HomeSide<'_> {
         let most = self.options.page.looked_at;
         let below = pattern.literal_prefix();
         let walk = self.directory.walk(&below, None);
-        let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
+        let part: Vec<TopicAtHome<'_>> =
+            walk.take(most + 1).map(|(_, topic)| self.home.at(topic)).collect();
         if part.len() <= most {
-            let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
+            let named = part.into_iter().filter(|topic| reaches(pattern, topic.path()));
             let floor = |after| self.home.floor_for(pattern, after);
             let first = First::Since { after, earlier: false, retained };
             let answer = self.beginning(now, named, first, floor);
@@ -395,12 +396,7 @@ impl HomeSide<'_> {
             return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
         }
         let runs = after.and_then(|after| {
-            self.home.recent(
-                pattern,
-                after,
-                self.options.backlog_bytes_high,
-                self.directory.topics(),
-            )
+            self.home.recent(pattern, after, self.options.backlog_bytes_high, self.directory)
         });
         (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
     }
@@ -410,11 +406,11 @@ impl HomeSide<'_> {
     pub(crate) fn beginning<'a>(
         &self,
         now: Now,
-        topics: impl Iterator<Item = &'a Topic>,
+        topics: impl Iterator<Item = TopicAtHome<'a>>,
         first: First,
         floor: impl FnOnce(u64) -> u64,
     ) -> Answer {
-        let homes = topics.filter_map(|topic| topic.home.as_deref());
+        let homes = topics.filter_map(|topic| topic.home());
         let mut answer = Answer { at: self.home.last_number(), ..Answer::default() };
         let (after, wants_retained) = match first {
             First::Nothing => return answer,

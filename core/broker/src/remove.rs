@@ -49,10 +49,10 @@ impl HomeSide<'_> {
         let slice = removal.next_slice(self.directory);
         let (mut removed, before_slice) = (0, self.journal.last_record());
         for key in slice {
-            let Some(topic) = self.directory.get(key).filter(|topic| removal.names(topic)) else {
+            let Some(topic) = self.topic(key).filter(|topic| removal.names(*topic)) else {
                 continue;
             };
-            let path = topic.path.clone();
+            let path = topic.path().clone();
             let read_only = topic.is_read_only();
             match self.may_operate(removal.requester(), Action::Create, &path) {
                 Ok(()) if !read_only => {
@@ -75,13 +75,13 @@ impl HomeSide<'_> {
 
     /// At its home: a topic is there no more, with all that it kept.
     pub(crate) fn remove_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        self.journal.end_stream(topic);
+        let Some(topic) = self.directory.get(key) else { return };
         let path = topic.path.clone();
-        let heard = topic
-            .home
-            .as_ref()
-            .is_some_and(|home| !home.places().is_empty() || home.value().is_some());
+        let mut heard = false;
+        if let Some(home) = self.home.topic_mut(topic) {
+            self.journal.end_stream(home);
+            heard = !home.places().is_empty() || home.value().is_some();
+        }
         if heard {
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
@@ -96,7 +96,7 @@ impl HomeSide<'_> {
         let policy = self.options.topic(&path).clone();
         // Behind the last message, which waits with those before it.
         self.loopback.hand_on(LocalMessage::SetSpec { topic: key, spec: policy });
-        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.topic_mut(key) {
             home.remove();
         }
         self.announce_topic(key, effects);

@@ -13,15 +13,14 @@ use crate::home_side::HomeSide;
 impl HomeSide<'_> {
     /// A session has created the topic, which has a policy.
     pub(crate) fn begin_retirement(&mut self, now: Now, key: Key, creator: SessionId) {
-        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
-        let Some(home) = home else { return };
+        let Some(home) = self.topic_mut(key) else { return };
         home.set_retirement(Retirement::of(creator, now.time));
     }
 
     /// The session that created the topic has ended.
     pub(crate) fn abandon(&mut self, path: &Path, creator: SessionId) {
         let key = self.directory.find(path);
-        let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
+        let home = key.and_then(|key| self.topic_mut(key));
         if let Some(retirement) = home.and_then(|home| home.retirement_mut()) {
             retirement.abandon(creator);
         }
@@ -29,16 +28,12 @@ impl HomeSide<'_> {
 
     /// Removes the topic if its time has come.
     pub(crate) fn sweep_retirement(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get_mut(key).filter(|topic| topic.is_known()) else {
-            return;
-        };
-        let Some(removal) = topic.spec.removal.clone() else { return };
-        let Some(home) = topic.home.as_mut() else { return };
-        let mut heard = !home.interested().is_empty();
-        if !heard {
-            heard = self.home.is_named(&topic.path);
-        }
-        let Some(retirement) = home.retirement_mut() else { return };
+        let Some(topic) = self.topic(key).filter(|topic| topic.is_known()) else { return };
+        let Some(removal) = topic.spec().removal.clone() else { return };
+        let Some(home) = topic.home() else { return };
+        let heard = !home.interested().is_empty() || self.home.is_named(topic.path());
+        let home = self.topic_mut(key);
+        let Some(retirement) = home.and_then(|home| home.retirement_mut()) else { return };
         if retirement.is_due(&removal, heard, now.time) {
             self.metrics.topics_retired += 1;
             self.remove_topic(now, key, effects);

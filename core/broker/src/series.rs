@@ -32,9 +32,8 @@ impl HomeSide<'_> {
         before: u64,
         publisher: &Publisher<'_>,
     ) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        let spec = topic.spec.clone();
-        let Some(home) = topic.home.as_mut().filter(|_| holds_messages(run)) else { return };
+        let Some(topic) = self.directory.get(key).filter(|_| holds_messages(run)) else { return };
+        let Some(home) = self.home.topic_mut(topic) else { return };
         let series = home.begin_series(before);
         let before = series.bytes();
         series.push_run(Kept {
@@ -44,34 +43,32 @@ impl HomeSide<'_> {
             author: publisher.name.cloned(),
             amends: publisher.amends,
         });
-        series.trim(spec.history, now.wall_ms);
+        series.trim(topic.spec.history, now.wall_ms);
         self.memory.change(MemoryUse::Values, before, series.bytes());
     }
 
     /// At its home: gives up what has become too old.
     pub(crate) fn sweep_series(&mut self, now: Now, key: Key) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        let spec = topic.spec.history;
-        let first = topic.home.as_ref().and_then(|home| home.first_kept());
-        let Some(series) = topic.home.as_mut().and_then(|home| home.series_mut()) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
+        let Some(home) = self.home.topic_mut(topic) else { return };
+        let first = home.first_kept();
+        let Some(series) = home.series_mut() else { return };
         let before = series.bytes();
-        series.trim(spec, now.wall_ms);
+        series.trim(topic.spec.history, now.wall_ms);
         self.memory.change(MemoryUse::Values, before, series.bytes());
-        self.journal.append_trim(key, topic, first);
+        self.journal.append_trim(key, home, first);
     }
 
     /// At its home: all that a topic kept is gone.
     pub(crate) fn drop_series(&mut self, key: Key) {
-        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
-        if let Some(series) = home.and_then(|home| home.end_series()) {
+        if let Some(series) = self.topic_mut(key).and_then(|home| home.end_series()) {
             self.memory.refund(MemoryUse::Values, series.bytes());
         }
     }
 
     /// What reading so many of a topic's messages costs at most.
     pub(crate) fn price_of_history(&self, path: &tiderace_topics::Path, limit: u32) -> u64 {
-        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-        let series = topic.and_then(|topic| topic.home.as_ref()?.series());
+        let series = self.topic_named(path).and_then(|topic| topic.home()?.series());
         series.map_or(0, |series| series.price(limit))
     }
 
@@ -91,16 +88,14 @@ impl HomeSide<'_> {
         };
         let policy = self.options.topic(path).clone();
         let key = self.directory.find(path);
-        let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
-        let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
+        let topic = key.and_then(|key| self.topic(key)).filter(|topic| topic.is_known());
+        let spec = topic.map_or(&policy, |topic| topic.spec()).clone();
         self.may_operate(requester, Action::Subscribe, path)?;
-        let topic = topic.filter(|topic| keeps(&topic.spec)).ok_or_else(unknown)?;
+        topic.filter(|topic| keeps(topic.spec())).ok_or_else(unknown)?;
         if let Some(key) = key.filter(|_| !spec.history.age.is_zero()) {
-            let _ = topic;
             self.sweep_series(now, key);
         }
-        let home = key.and_then(|key| self.directory.get(key)?.home.as_ref());
-        let series = home.and_then(|home| home.series());
+        let series = key.and_then(|key| self.topic(key)?.home()?.series());
         let events = series.map_or_else(Events::default, |series| series.read(query, spec.series));
         Ok(OperationResult::Events(Box::new(events)))
     }
@@ -117,11 +112,11 @@ impl HomeSide<'_> {
     ) -> Result<Done, Close> {
         let policy = self.options.topic(path).clone();
         let key = self.directory.find(path);
-        let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
-        let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
+        let topic = key.and_then(|key| self.topic(key)).filter(|topic| topic.is_known());
+        let spec = topic.map_or(&policy, |topic| topic.spec()).clone();
         self.may_operate(requester, Action::Publish, path)?;
         self.may_depend_on(requester, path, None)?;
-        let known = topic.and_then(|topic| topic.home.as_ref()?.series()?.event(version));
+        let known = topic.and_then(|topic| topic.home()?.series()?.event(version));
         let (Some(key), Some(event), true) = (key, known, spec.series) else {
             let reason = format!("{path} is no time series, or has no event {version} any more");
             return Err(Close::new(CloseCode::TopicUnknown, reason));

@@ -18,8 +18,7 @@ impl HomeSide<'_> {
         match kind {
             Kind::Service => true,
             Kind::Topic => {
-                let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
-                let home = topic.and_then(|topic| topic.home.as_ref());
+                let home = self.topic_named(path).and_then(|topic| topic.home());
                 home.is_some_and(|home| home.interested().contains(self.here()))
             }
             Kind::Queue => self.has_room_for(session, path, run.bytes()),

@@ -1,14 +1,14 @@
-//! A topic as one shard knows it: its name, what it is and, at its home, what it remembers.
+//! A topic as both sides of a shard know it: its name, what it is, and when it was used last.
+//!
+//! What its home keeps of it, and who listens to it here, stands in tables of these sides; see [`crate::side_table`].
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, Span, Time};
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Run, TopicSpec};
+use tiderace_base::{Span, Time};
+use tiderace_topics::Path;
+use tiderace_wire::TopicSpec;
 
-use crate::home::guard::Guard;
 use crate::home::topic::HomeTopic;
-use crate::runs::fresh;
 use crate::topic_subscribers::TopicSubscribers;
 
 /// One topic on one shard.
@@ -20,15 +20,13 @@ pub(crate) struct Topic {
     slot: u32,
     /// When it was last used, in whole seconds since the node began.
     used_seconds: u32,
-    /// Present at its home only.
-    pub(crate) home: Option<Box<HomeTopic>>,
 }
 
-const _: () = assert!(size_of::<Topic>() <= 40, "there may be millions of them");
+const _: () = assert!(size_of::<Topic>() <= 32, "there may be millions of them");
 /// What a topic costs besides its value and the text of its name: its records, and its places in the tables,
 /// which are half empty after they have grown.
 const TOPIC_BYTES: usize =
-    size_of::<Topic>() + size_of::<TopicSubscribers>() + size_of::<HomeTopic>() + 120;
+    size_of::<Topic>() + size_of::<TopicSubscribers>() + size_of::<HomeTopic>() + 128;
 
 /// Bytes that a topic of that name takes on a shard, whatever is kept of it.
 pub(crate) fn price_of_topic(path: &Path) -> usize {
@@ -37,12 +35,7 @@ pub(crate) fn price_of_topic(path: &Path) -> usize {
 
 impl Topic {
     pub(crate) fn new(path: Path, spec: Arc<TopicSpec>, now: Time) -> Topic {
-        Topic { path, spec, slot: u32::MAX, used_seconds: seconds(now), home: None }
-    }
-
-    /// Its specification, and what it remembers as a home.
-    pub(crate) fn with_home(&mut self) -> Option<(&Arc<TopicSpec>, &mut HomeTopic)> {
-        Some((&self.spec, self.home.as_deref_mut()?))
+        Topic { path, spec, slot: u32::MAX, used_seconds: seconds(now) }
     }
 
     /// Its slot in the directory.
@@ -64,44 +57,6 @@ impl Topic {
     /// How long it has not been used, to about a second.
     pub(crate) fn unused(&self, now: Time) -> Span {
         Span::from_secs(u64::from(seconds(now).saturating_sub(self.used_seconds)))
-    }
-
-    /// Whether it remembers a value whose time is over.
-    pub(crate) fn retained_expired(&self, wall_ms: u64) -> bool {
-        let retained = self.home.as_ref().and_then(|home| home.value());
-        let message = retained.and_then(|run| run.message(0));
-        message.is_some_and(|message| message.is_expired(wall_ms))
-    }
-
-    /// Whether it is there for those who list topics: it was created or published to.
-    pub(crate) fn is_known(&self) -> bool {
-        self.home.as_ref().is_some_and(|home| home.is_known())
-    }
-
-    /// Whether it is there and some pattern names it.
-    pub(crate) fn is_named(&self, selector: &[Pattern]) -> bool {
-        self.is_known() && selector.iter().any(|pattern| pattern.matches(&self.path))
-    }
-
-    /// Its value, unless its time is over.
-    pub(crate) fn value(&self, now: Now) -> Option<Arc<Run>> {
-        fresh(self.home.as_ref()?.value(), now)
-    }
-
-    /// Whether the server alone publishes to it.
-    pub(crate) fn is_read_only(&self) -> bool {
-        let guard = self.home.as_ref().and_then(|home| home.guard());
-        guard.is_some_and(Guard::is_read_only)
-    }
-
-    /// Whether forgetting what its home keeps would change nothing.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.home.as_ref().is_none_or(|home| home.is_idle())
-    }
-
-    /// Whether somebody may come back to it, even if there are no recent messages.
-    pub(crate) fn is_recorded(&self) -> bool {
-        self.home.as_ref().is_some_and(|home| home.history().is_some())
     }
 }
 

@@ -29,7 +29,6 @@ use crate::requester::Done;
 use crate::requester::Requester;
 use crate::room::check_room;
 use crate::runs::keeps;
-use crate::topic::Topic;
 use crate::work::PRICE_MAX;
 
 impl HomeSide<'_> {
@@ -43,11 +42,11 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let spec = self.spec_from(requester, path, spec)?;
-        let known = self.directory.find(path).and_then(|key| self.directory.get(key));
+        let known = self.topic_named(path);
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
             self.may_operate(requester, Action::Create, path)?;
-            if topic.spec != spec {
+            if *topic.spec() != spec {
                 let reason = format!(
                     "the topic {path} is there with another specification; remove it first, or create it with the same"
                 );
@@ -95,16 +94,12 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let path = &update.path;
-        let there = self
-            .directory
-            .find(path)
-            .and_then(|key| self.directory.get(key))
-            .is_some_and(Topic::is_known);
+        let there = self.topic_named(path).is_some_and(|topic| topic.is_known());
         let created = match (there, &update.spec) {
             (false, Some(spec)) => Some(self.spec_from(requester, path, spec)?),
             _ => None,
         };
-        let known = self.directory.find(path).and_then(|key| self.directory.get(key));
+        let known = self.topic_named(path);
         if known.is_none() {
             self.directory.check_room(path)?;
         }
@@ -117,7 +112,7 @@ impl HomeSide<'_> {
             self.may_depend_on(requester, path, created.as_deref())?;
         }
         let policy = self.options.topic(path);
-        let spec = created.as_ref().or(known.map(|topic| &topic.spec)).unwrap_or(policy).clone();
+        let spec = created.as_ref().or(known.map(|topic| topic.spec())).unwrap_or(policy).clone();
         let value = known.and_then(|topic| topic.value(now));
         if let Some(condition) = &update.condition {
             self.check_condition(requester, path, value.as_deref(), condition)?;
@@ -264,13 +259,13 @@ impl HomeSide<'_> {
         self.set_spec(key, spec, effects);
         if let Some(topic) = self.directory.get_mut(key) {
             topic.touch(now.time);
-            let floor = || self.home.new_topic(path);
-            let home = topic.home.get_or_insert_with(floor);
+            let (topic, next_number) = (&*topic, self.home.next_number());
+            let home = self.home.topic_or_new(topic);
             let changed = home.create();
             if topic.spec.persistent && (changed || home.stream().is_none()) {
-                self.journal.declare(now, key, topic, self.home.next_number());
+                self.journal.declare(now, (key, topic, home), next_number);
             } else if home.stream().is_some() && !topic.spec.persistent {
-                self.journal.end_stream(topic);
+                self.journal.end_stream(home);
             }
             self.announce_topic(key, effects);
         }
@@ -291,7 +286,7 @@ impl HomeSide<'_> {
         spec: &TopicSpec,
         run: &Run,
     ) -> Result<(), Close> {
-        if let Some(topic) = self.directory.find(path).and_then(|key| self.directory.get(key)) {
+        if let Some(topic) = self.topic_named(path) {
             may_change(topic, Some(requester.session))?;
             check_values(spec, run, self.work)?;
         }

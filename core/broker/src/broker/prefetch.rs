@@ -41,13 +41,14 @@ impl Broker {
             *slot = self.directory.guess(path.as_str());
             let slot = slot.unwrap_or(u32::MAX);
             self.directory.topics().prefetch(slot);
+            self.home.prefetch(slot);
             self.fanout.prefetch(slot);
         }
         for topic in slots.into_iter().flatten().filter_map(|slot| self.directory.topics().at(slot))
         {
             prefetch(topic.path.as_str());
-            if let Some(home) = &topic.home {
-                prefetch(&**home);
+            if let Some(home) = self.home.topic(topic) {
+                prefetch(home);
             }
             if let Some(known) = self.fanout.subscribers(topic) {
                 known.expect();

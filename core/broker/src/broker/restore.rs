@@ -84,11 +84,11 @@ impl Broker {
         self.metrics.retained += u64::from(home.value().is_some());
         self.metrics.topics_restored += 1;
         self.memory.charge(MemoryUse::Values, home.retained_bytes() + bytes);
-        topic.home = Some(home);
         if !spec.persistent {
             // The configuration does not say so any more.
-            self.journal.end_stream(topic);
+            self.journal.end_stream(&mut home);
         }
+        self.home.restore_topic(topic, home);
         Ok(())
     }
 
@@ -131,9 +131,9 @@ impl Broker {
 
     /// Of two streams of one topic the newer one counts: what came of the other is forgotten.
     fn forget_kept(&mut self, key: Key) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        self.journal.end_stream(topic);
-        let Some(home) = topic.home.as_mut() else { return };
+        let Some(topic) = self.directory.get(key) else { return };
+        let Some(home) = self.home.topic_mut(topic) else { return };
+        self.journal.end_stream(home);
         if let Some(series) = home.end_series() {
             self.memory.refund(MemoryUse::Values, series.bytes());
         }

@@ -79,7 +79,7 @@ impl Broker {
     /// Hands the journal what is kept of a subject that the store has refused.
     fn append_again(&mut self, now: Now, subject: RecordSubject) {
         let topic = match subject {
-            RecordSubject::Topic(key, _) => self.directory.get_mut(key),
+            RecordSubject::Topic(key, _) => self.directory.get(key),
             _ => None,
         };
         let view = match subject {
@@ -87,6 +87,7 @@ impl Broker {
             _ => None,
         };
         let (next_number, last_fence) = (self.home.next_number(), self.home.last_fence());
+        let topic = topic.and_then(|topic| Some((topic, self.home.topic_mut(topic)?)));
         let kept = KeptSubject { next_number, last_fence, topic, view };
         self.journal.append_again(now, subject, kept);
     }

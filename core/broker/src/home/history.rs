@@ -9,16 +9,17 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Memory, MemoryUse, Now, Slab, Span, Time};
+use tiderace_base::{Key, Memory, MemoryUse, Now, Span, Time};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::Run;
 
 use crate::BrokerOptions;
 use crate::collections::Map;
+use crate::directory::Directory;
+use crate::home::home_topics::HomeTopics;
 use crate::home::topic::HomeTopic;
 use crate::home::topic_history::TopicHistory;
-use crate::topic::Topic;
 
 /// Patterns without subscribers that still make topics record; more are given up at once.
 const LINGERING_MAX: usize = 10_000;
@@ -190,11 +191,10 @@ impl History {
         key: Key,
         run: &Arc<Run>,
         before: u64,
-        topics: &mut Slab<Topic>,
+        (topics, directory): (&mut HomeTopics, &Directory),
         options: &BrokerOptions,
     ) {
-        let home = topics.get_mut(key).and_then(|topic| topic.home.as_mut());
-        let Some(home) = home else { return };
+        let Some(home) = topics.find_mut(directory, key) else { return };
         let wanted = home.is_recorded();
         let topic = home.begin_history(before, now.time);
         if wanted {
@@ -210,10 +210,10 @@ impl History {
         }
         // Nobody is refused anything for lack of what is kept here, so it is given up first.
         while (self.bytes() > options.history_bytes_max || self.memory.is_full())
-            && self.evict_oldest(topics, |_| true)
+            && self.evict_oldest(topics, directory, |_| true)
         {}
         if self.order.len() > 2 * self.runs + 64 {
-            self.compact(topics);
+            self.compact(topics, directory);
         }
     }
 
@@ -225,7 +225,7 @@ impl History {
         pattern: &Pattern,
         after: u64,
         bytes_max: usize,
-        topics: &Slab<Topic>,
+        (topics, directory): (&HomeTopics, &Directory),
     ) -> Option<Vec<Arc<Run>>> {
         let recorded = self.patterns.get(pattern).is_some_and(|known| known.from <= after);
         let kept = self.emptied <= after && self.floor_for(pattern, after) <= after;
@@ -238,8 +238,8 @@ impl History {
         keys.sort_unstable();
         keys.dedup();
         let (mut runs, mut bytes) = (Vec::new(), 0);
-        for topic in keys.into_iter().filter_map(|key| topics.get(key)) {
-            let home = topic.home.as_ref().filter(|home| home.last() > after);
+        for topic in keys.into_iter().filter_map(|key| directory.get(key)) {
+            let home = topics.get(topic).filter(|home| home.last() > after);
             if home.is_none() || !reaches(pattern, &topic.path) {
                 continue;
             }
@@ -257,11 +257,16 @@ impl History {
     }
 
     /// Gives up the oldest run of all if it is old enough; whether there may be another.
-    fn evict_oldest(&mut self, topics: &mut Slab<Topic>, old: impl Fn(Time) -> bool) -> bool {
+    fn evict_oldest(
+        &mut self,
+        topics: &mut HomeTopics,
+        directory: &Directory,
+        old: impl Fn(Time) -> bool,
+    ) -> bool {
         let Some((number, key)) = self.order.front().copied() else {
             return false;
         };
-        let home = topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = topics.find_mut(directory, key);
         let topic = home.and_then(|home| home.history_mut());
         if let Some(topic) = topic
             && let Some((first, at)) = topic.oldest()
@@ -277,17 +282,22 @@ impl History {
     }
 
     /// Forgets places of runs that are gone.
-    fn compact(&mut self, topics: &Slab<Topic>) {
+    fn compact(&mut self, topics: &HomeTopics, directory: &Directory) {
         self.order.retain(|(number, key)| {
-            let home = topics.get(*key).and_then(|topic| topic.home.as_ref());
+            let home = topics.find(directory, *key);
             let oldest = home.and_then(|home| home.history()?.oldest());
             oldest.is_some_and(|(oldest, _)| oldest <= *number)
         });
     }
 
     /// Gives up what is too old; whether some patterns do not record topics any more.
-    pub(crate) fn sweep(&mut self, now: Time, age: Span, topics: &mut Slab<Topic>) -> bool {
-        while self.evict_oldest(topics, |at| now.since(at) >= age) {}
+    pub(crate) fn sweep(
+        &mut self,
+        now: Time,
+        age: Span,
+        (topics, directory): (&mut HomeTopics, &Directory),
+    ) -> bool {
+        while self.evict_oldest(topics, directory, |at| now.since(at) >= age) {}
         self.sweep_patterns(now, age)
     }
 

@@ -1,7 +1,7 @@
 //! The room of a shard as the home of destinations: what it numbers, keeps and knows of them.
 //!
-//! What is kept of each topic stands in the topic's record (`home/topic.rs`); what is kept of all together is
-//! here. The state of each part is private to its file, and the parts are private to the room: the rest of the
+//! What is kept of each topic stands in a table that this room alone has (`home/home_topics.rs`); what is kept of all
+//! together is here. The state of each part is private to its file, and the parts are private to the room: the rest of the
 //! broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others (topics,
 //! options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
@@ -9,6 +9,7 @@ pub(crate) mod displaced;
 pub(crate) mod graces;
 pub(crate) mod guard;
 pub(crate) mod history;
+pub(crate) mod home_topics;
 pub(crate) mod locks;
 pub(crate) mod missing;
 pub(crate) mod notice_interest;
@@ -31,19 +32,22 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, Memory, Now, SessionId, ShardId, Slab, Span, Time};
+use tiderace_base::{Close, Key, Memory, MemoryUse, Now, SessionId, ShardId, Span, Time};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Run;
+use tiderace_wire::{Flags, Run};
 
-use crate::BrokerOptions;
+use crate::directory::Directory;
 use crate::messages::{SnapshotPage, SubscribeRequestId};
 use crate::places::Place;
 use crate::requester::Requester;
+use crate::runs::retain;
 use crate::topic::Topic;
+use crate::{BrokerMetrics, BrokerOptions};
 
 use displaced::Displaced;
 use graces::Graces;
 use history::History;
+use home_topics::{HomeTopics, TopicAtHome};
 use locks::{LockAnswer, Locks};
 use missing::MissingTopics;
 use notice_interest::NoticeInterest;
@@ -61,6 +65,7 @@ use topic::HomeTopic;
 /// A shard as a home.
 #[derive(Debug)]
 pub(crate) struct Home {
+    topics: HomeTopics,
     numbers: Numbers,
     patterns: PatternInterest,
     /// What new subscriptions have yet to get.
@@ -92,6 +97,7 @@ const LOST_SLICE: u32 = 1024;
 impl Home {
     pub(crate) fn new(shard: ShardId, memory: &Rc<Memory>) -> Home {
         Home {
+            topics: HomeTopics::default(),
             numbers: Numbers::new(shard),
             patterns: PatternInterest::new(memory.clone()),
             snapshots: Snapshots::default(),
@@ -120,6 +126,85 @@ impl Home {
         self.history.forget_up_to(numbers);
     }
 
+    /// A topic with what is kept of it.
+    #[inline]
+    pub(crate) fn at<'a>(&'a self, topic: &'a Topic) -> TopicAtHome<'a> {
+        self.topics.at(topic)
+    }
+
+    /// What is kept of a topic, if anything is.
+    #[inline]
+    pub(crate) fn topic(&self, topic: &Topic) -> Option<&HomeTopic> {
+        self.topics.get(topic)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn topic_mut(&mut self, topic: &Topic) -> Option<&mut HomeTopic> {
+        self.topics.get_mut(topic)
+    }
+
+    /// What is kept of a topic, or from now on; nothing is known of its messages up to now.
+    pub(crate) fn topic_or_new(&mut self, topic: &Topic) -> &mut HomeTopic {
+        let history = &self.history;
+        let new = || HomeTopic::starting(history.floor_of(&topic.path));
+        self.topics.get_or_insert_with(topic, new)
+    }
+
+    /// What is kept of a topic is this, from the store.
+    pub(crate) fn restore_topic(&mut self, topic: &Topic, home: Box<HomeTopic>) {
+        self.topics.set(topic, home);
+    }
+
+    /// What is kept of the topic in this slot is wanted soon.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        self.topics.prefetch(slot);
+    }
+
+    /// A run of a topic comes, and gets its numbers and versions: whether the topic is there from now on.
+    #[inline]
+    pub(crate) fn begin_run(&mut self, now: Time, topic: &Topic, run: &mut Run) -> bool {
+        let (history, patterns) = (&self.history, &self.patterns);
+        let new = || HomeTopic::starting(history.floor_of(&topic.path));
+        let home = self.topics.get_or_insert_with(topic, new);
+        let generation = patterns.generation();
+        if !home.is_found_at(generation) {
+            let places = patterns.places_of(&topic.path);
+            home.set_patterns(generation, places, history.names(&topic.path));
+        }
+        let is_new = home.begin_message(now, topic.spec.removal.is_some());
+        self.numbers.assign(run);
+        home.assign_versions(run, self.numbers.earlier());
+        is_new
+    }
+
+    /// Makes a run's last retained message the topic's value, or takes the value away; whether the
+    /// value is still the same. There is room for it.
+    #[inline]
+    pub(crate) fn replace_value(
+        &mut self,
+        topic: &Topic,
+        run: &Arc<Run>,
+        memory: &Memory,
+        metrics: &mut BrokerMetrics,
+    ) -> bool {
+        let always = topic.spec.retain || topic.spec.series;
+        let Some(home) = self.topics.get_mut(topic) else { return false };
+        if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
+            return home.value().is_some();
+        }
+        let before = home.retained_bytes();
+        let after = retain(home.value().cloned(), run, always);
+        let bytes = after.as_ref().map_or(0, |value| HomeTopic::bytes_with(value));
+        memory.change(MemoryUse::Values, before, bytes);
+        metrics.retained += u64::from(after.is_some());
+        metrics.retained -= u64::from(home.value().is_some());
+        let stays = same(home.value(), after.as_ref());
+        let before = home.replace_value(after);
+        self.displaced.note(before, memory);
+        stays
+    }
+
     /// Gives the messages of a run their numbers.
     #[inline]
     pub(crate) fn number(&mut self, run: &mut Run) {
@@ -144,22 +229,6 @@ impl Home {
     /// Up to where earlier lives of the server may have given numbers and versions.
     pub(crate) fn earlier_numbers(&self) -> u64 {
         self.numbers.earlier()
-    }
-
-    /// What a home keeps of a topic from now on; nothing is known of its messages up to now.
-    pub(crate) fn new_topic(&self, path: &Path) -> Box<HomeTopic> {
-        HomeTopic::starting(self.history.floor_of(path))
-    }
-
-    /// Finds the shards with patterns that name a topic, and whether it is recorded for one, if that may
-    /// have changed.
-    #[inline]
-    pub(crate) fn refresh_patterns(&self, topic: &mut HomeTopic, path: &Path) {
-        let generation = self.patterns.generation();
-        if !topic.is_found_at(generation) {
-            let places = self.patterns.places_of(path);
-            topic.set_patterns(generation, places, self.history.names(path));
-        }
     }
 
     /// Whether a pattern of any shard names a topic.
@@ -187,9 +256,10 @@ impl Home {
         &mut self,
         now: Now,
         (key, run, before): (Key, &Arc<Run>, u64),
-        topics: &mut Slab<Topic>,
+        directory: &Directory,
         options: &BrokerOptions,
     ) {
+        let topics = (&mut self.topics, directory);
         self.history.record(now, key, run, before, topics, options);
     }
 
@@ -199,9 +269,9 @@ impl Home {
         pattern: &Pattern,
         after: u64,
         bytes_max: usize,
-        topics: &Slab<Topic>,
+        directory: &Directory,
     ) -> Option<Vec<Arc<Run>>> {
-        self.history.recent(pattern, after, bytes_max, topics)
+        self.history.recent(pattern, after, bytes_max, (&self.topics, directory))
     }
 
     /// The number up to which nothing is known of topics of a pattern that are not there now.
@@ -215,18 +285,17 @@ impl Home {
     }
 
     /// Gives up recent messages that are too old, and patterns for which nothing is recorded any more.
-    pub(crate) fn sweep_history(&mut self, now: Time, age: Span, topics: &mut Slab<Topic>) {
-        if self.history.sweep(now, age, topics) {
+    pub(crate) fn sweep_history(&mut self, now: Time, age: Span, directory: &Directory) {
+        if self.history.sweep(now, age, (&mut self.topics, directory)) {
             self.patterns.renew();
         }
     }
 
     /// Gives up a topic's history if nobody may come back to it.
-    pub(crate) fn sweep_recording(&mut self, now: Time, age: Span, topic: &mut Topic) {
+    pub(crate) fn sweep_recording(&mut self, now: Time, age: Span, topic: &Topic) {
         let path = &topic.path;
-        let Some(home) = topic.home.as_mut().filter(|home| home.history().is_some()) else {
-            return;
-        };
+        let home = self.topics.get_mut(topic).filter(|home| home.history().is_some());
+        let Some(home) = home else { return };
         let named = match home.is_found_at(self.patterns.generation()) {
             true => home.is_recorded_by_pattern(),
             false => self.history.names(path),
@@ -235,13 +304,17 @@ impl Home {
     }
 
     /// A topic gets an owner, who is not to be shown what was published under its name before.
-    pub(crate) fn empty_history(&mut self, topic: &mut HomeTopic) {
-        self.history.empty(topic);
+    pub(crate) fn empty_history(&mut self, topic: &Topic) {
+        if let Some(home) = self.topics.get_mut(topic) {
+            self.history.empty(home);
+        }
     }
 
     /// A topic is forgotten.
-    pub(crate) fn forget_topic(&mut self, path: &Path, topic: &HomeTopic) {
-        self.history.forget(path, topic);
+    pub(crate) fn forget_topic(&mut self, topic: &Topic) {
+        if let Some(home) = self.topics.take(topic) {
+            self.history.forget(&topic.path, &home);
+        }
     }
 
     /// A snapshot begins: its first page.
@@ -251,7 +324,7 @@ impl Home {
         new: NewSnapshot<'_>,
         from: Topics<'_>,
     ) -> Page {
-        self.snapshots.begin(now, new, from)
+        self.snapshots.begin(now, new, from, &self.topics)
     }
 
     /// A subscriber's shard has room for another page of so many bytes; it is given in its turn.
@@ -269,12 +342,6 @@ impl Home {
         self.requested_pages.pop_front()
     }
 
-    /// A topic no longer has that value; see [`Displaced::note`].
-    #[inline]
-    pub(crate) fn note_displaced(&mut self, value: Option<Arc<Run>>, memory: &Memory) {
-        self.displaced.note(value, memory);
-    }
-
     /// Forgets replaced values that nobody has any more.
     pub(crate) fn sweep_displaced(&mut self, memory: &Memory) {
         self.displaced.sweep(memory);
@@ -288,7 +355,7 @@ impl Home {
         bytes: usize,
         from: Topics<'_>,
     ) -> Page {
-        self.snapshots.next_page(now, request, bytes, from)
+        self.snapshots.next_page(now, request, bytes, from, &self.topics)
     }
 
     /// A snapshot is not wanted any more.
@@ -315,7 +382,7 @@ impl Home {
         before: (u64, bool),
         options: &BrokerOptions,
     ) -> Vec<(SubscribeRequestId, SnapshotPage)> {
-        self.snapshots.before_change(now, topic, before, options)
+        self.snapshots.before_change(now, self.topics.at(topic), before, options)
     }
 
     /// A removal goes on in another turn.
@@ -480,4 +547,9 @@ impl Home {
     pub(crate) fn next_swept(&mut self, now: Time, slots: u32) -> Option<Range<u32>> {
         self.sweep.next_topics(now, slots)
     }
+}
+
+/// Whether both are the same value.
+fn same(one: Option<&Arc<Run>>, other: Option<&Arc<Run>>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }

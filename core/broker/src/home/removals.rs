@@ -7,9 +7,9 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::OperationResult;
 
 use crate::directory::Directory;
+use crate::home::home_topics::TopicAtHome;
 use crate::price::REMOVAL_SLICE;
 use crate::requester::{Operated, Requester};
-use crate::topic::Topic;
 
 /// A removal under way.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Removal {
     }
 
     /// Whether it is for a topic.
-    pub(crate) fn names(&self, topic: &Topic) -> bool {
+    pub(crate) fn names(&self, topic: TopicAtHome<'_>) -> bool {
         topic.is_named(&self.selector)
     }
 

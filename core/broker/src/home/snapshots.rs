@@ -16,12 +16,12 @@ use tiderace_wire::{Run, TopicSpec};
 use crate::BrokerOptions;
 use crate::collections::Map;
 use crate::directory::Directory;
+use crate::home::home_topics::{HomeTopics, TopicAtHome};
 use crate::home::topic::HomeTopic;
 use crate::messages::{First, SnapshotPage, Specs, SubscribeRequestId};
 use crate::places::Place;
 use crate::runs::fresh;
 use crate::runs::last_of;
-use crate::topic::Topic;
 
 /// The snapshots that a home has not given completely.
 #[derive(Debug, Default)]
@@ -79,13 +79,19 @@ pub(crate) struct Topics<'a> {
 
 impl Snapshots {
     /// A snapshot begins: its first page.
-    pub(crate) fn begin(&mut self, now: Now, new: NewSnapshot<'_>, from: Topics<'_>) -> Page {
+    pub(crate) fn begin(
+        &mut self,
+        now: Now,
+        new: NewSnapshot<'_>,
+        from: Topics<'_>,
+        kept: &HomeTopics,
+    ) -> Page {
         let NewSnapshot { request, pattern, at, first, bytes } = new;
         let below = pattern.literal_prefix().into();
         let mut snapshot = Snapshot { pattern: pattern.clone(), below, at, first, after: None };
         let page = match bytes {
             None => Page { more: true, ..Page::default() },
-            Some(bytes) => snapshot.next_page(now, bytes, false, from),
+            Some(bytes) => snapshot.next_page(now, bytes, false, from, kept),
         };
         if page.more {
             self.keep(request, snapshot);
@@ -100,9 +106,10 @@ impl Snapshots {
         request: SubscribeRequestId,
         bytes: usize,
         from: Topics<'_>,
+        kept: &HomeTopics,
     ) -> Page {
         let Some(mut snapshot) = self.take(&request) else { return Page::default() };
-        let page = snapshot.next_page(now, bytes, true, from);
+        let page = snapshot.next_page(now, bytes, true, from, kept);
         if page.more {
             self.keep(request, snapshot);
         }
@@ -120,17 +127,17 @@ impl Snapshots {
     pub(crate) fn before_change(
         &self,
         now: Now,
-        topic: &Topic,
+        topic: TopicAtHome<'_>,
         (last, stays): (u64, bool),
         options: &BrokerOptions,
     ) -> Vec<(SubscribeRequestId, SnapshotPage)> {
         let mut concerned = Vec::new();
-        self.index.matches(&topic.path, &mut |request| {
+        self.index.matches(topic.path(), &mut |request| {
             concerned.extend(self.open.get_key_value(request));
         });
         let lacking = concerned
             .into_iter()
-            .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
+            .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(topic.path()))
             .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
             .map(|(request, snapshot)| {
                 let (runs, after) = (snapshot.values(topic, now), snapshot.floor());
@@ -186,8 +193,8 @@ impl Snapshots {
 
 impl Snapshot {
     /// What a topic contributes, as long as nothing newer was sent.
-    fn values(&self, topic: &Topic, now: Now) -> Vec<Arc<Run>> {
-        let home = topic.home.as_deref().filter(|_| reaches(&self.pattern, &topic.path));
+    fn values(&self, topic: TopicAtHome<'_>, now: Now) -> Vec<Arc<Run>> {
+        let home = topic.home().filter(|_| reaches(&self.pattern, topic.path()));
         match (self.first, home) {
             (_, None) => Vec::new(),
             (First::Replay(from), Some(home)) if home.series().is_some() => {
@@ -199,18 +206,25 @@ impl Snapshot {
 
     /// Whether something newer of the topic makes up for what it contributes; `stays` says whether
     /// that leaves its value.
-    fn can_do_without(&self, topic: &Topic, stays: bool) -> bool {
+    fn can_do_without(&self, topic: TopicAtHome<'_>, stays: bool) -> bool {
         let replays = matches!(self.first, First::Replay(_));
-        let keeps = topic.home.as_ref().is_some_and(|home| home.series().is_some());
+        let keeps = topic.home().is_some_and(|home| home.series().is_some());
         !(stays || replays && keeps)
     }
 
     /// The next values. `some`: even if the next one is larger than so many bytes.
-    fn next_page(&mut self, now: Now, bytes: usize, some: bool, from: Topics<'_>) -> Page {
+    fn next_page(
+        &mut self,
+        now: Now,
+        bytes: usize,
+        some: bool,
+        from: Topics<'_>,
+        kept: &HomeTopics,
+    ) -> Page {
         let limits = from.options.page;
         let (mut runs, mut specs, mut used, mut more) = (Vec::new(), Vec::new(), 0, false);
         let mut seen = 0;
-        let mut last: Option<&Topic> = None;
+        let mut last: Option<TopicAtHome<'_>> = None;
         let after = self.after.as_ref().map(Path::as_str);
         let walk = from.directory.walk(&self.below, after);
         for (looked_at, (_, topic)) in walk.enumerate() {
@@ -219,7 +233,8 @@ impl Snapshot {
                 break;
             }
             seen = looked_at + 1;
-            let silent = topic.home.as_ref().is_some_and(|home| home.last() <= self.at);
+            let topic = kept.at(topic);
+            let silent = topic.home().is_some_and(|home| home.last() <= self.at);
             if silent {
                 let mut values = self.values(topic, now);
                 used += values.iter().map(|run| run.bytes()).sum::<usize>();
@@ -236,7 +251,7 @@ impl Snapshot {
             last = Some(topic);
         }
         if let Some(topic) = last {
-            self.after = Some(topic.path.clone());
+            self.after = Some(topic.path().clone());
         }
         Page { runs, specs, more, looked_at: seen, after: self.floor() }
     }
@@ -268,8 +283,8 @@ fn value_of(home: &HomeTopic, first: First, now: Now) -> Option<Arc<Run>> {
 }
 
 /// What a topic is, if that is not what the configuration says of its path.
-fn own_spec<'a>(topic: &'a Topic, options: &BrokerOptions) -> Option<&'a Arc<TopicSpec>> {
-    let usual = Arc::ptr_eq(&topic.spec, &options.topic_default)
-        || Arc::ptr_eq(&topic.spec, options.topic(&topic.path));
-    (!usual).then_some(&topic.spec)
+fn own_spec<'a>(topic: TopicAtHome<'a>, options: &BrokerOptions) -> Option<&'a Arc<TopicSpec>> {
+    let usual = Arc::ptr_eq(topic.spec(), &options.topic_default)
+        || Arc::ptr_eq(topic.spec(), options.topic(topic.path()));
+    (!usual).then_some(topic.spec())
 }

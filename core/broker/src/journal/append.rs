@@ -14,6 +14,7 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 use super::codec::{Circumstances, Description, encode};
 use super::{HomeJournal, OpenJournal};
 use crate::home::series::Kept;
+use crate::home::topic::HomeTopic;
 use crate::publisher::Publisher;
 use crate::runs::copy_of;
 use crate::runs::keeps;
@@ -26,18 +27,23 @@ pub(crate) struct KeptSubject<'a> {
     pub(crate) next_number: u64,
     /// The last fence that was given to a holder of a lock.
     pub(crate) last_fence: u64,
-    /// The topic, if the subject is one that is there.
-    pub(crate) topic: Option<&'a mut Topic>,
+    /// The topic, with what its home keeps, if the subject is one that is there.
+    pub(crate) topic: Option<(&'a Topic, &'a mut HomeTopic)>,
     /// The view, if the subject is one that is there.
     pub(crate) view: Option<(&'a Path, &'a View)>,
 }
 
 impl HomeJournal {
     /// A persistent topic is there, or has become something else. The home's next message will have that number.
-    pub(crate) fn declare(&mut self, now: Now, key: Key, topic: &mut Topic, next_number: u64) {
+    pub(crate) fn declare(
+        &mut self,
+        now: Now,
+        (key, topic, home): (Key, &Topic, &mut HomeTopic),
+        next_number: u64,
+    ) {
         let Some(open) = self.open.as_deref_mut() else { return };
         if topic.spec.persistent {
-            open.declare(now, key, topic, next_number);
+            open.declare(now, (key, topic, home), next_number);
         }
     }
 
@@ -47,24 +53,21 @@ impl HomeJournal {
     pub(crate) fn append_run(
         &mut self,
         now: Now,
-        (key, topic): (Key, &mut Topic),
+        (key, topic, home): (Key, &Topic, &mut HomeTopic),
         next_number: u64,
         run: &Arc<Run>,
         publisher: &Publisher<'_>,
     ) -> u64 {
         let Some(open) = self.open.as_deref_mut() else { return 0 };
         open.reserve_numbers(next_number);
-        open.append_messages(now, (key, topic), next_number, run, publisher);
+        open.append_messages(now, (key, topic, home), next_number, run, publisher);
         open.journal.last()
     }
 
     /// Some of what a topic kept, or its value, has become too old; `before` was the first version.
-    pub(crate) fn append_trim(&mut self, key: Key, topic: &Topic, before: Option<u64>) {
+    pub(crate) fn append_trim(&mut self, key: Key, home: &HomeTopic, before: Option<u64>) {
         let Some(open) = self.open.as_deref_mut() else { return };
-        let home = topic.home.as_ref();
-        let Some((home, stream)) = home.and_then(|home| Some((home, home.stream()?))) else {
-            return;
-        };
+        let Some(stream) = home.stream() else { return };
         let after = home.keeps_from();
         if before.is_some_and(|before| before < after) {
             let record = StoreRecord::Trim { stream, up_to: after - 1 };
@@ -73,9 +76,9 @@ impl HomeJournal {
     }
 
     /// The topic is gone, or is not persistent any more.
-    pub(crate) fn end_stream(&mut self, topic: &mut Topic) {
+    pub(crate) fn end_stream(&mut self, home: &mut HomeTopic) {
         let Some(open) = self.open.as_deref_mut() else { return };
-        if let Some(stream) = topic.home.as_mut().and_then(|home| home.end_stream()) {
+        if let Some(stream) = home.end_stream() {
             open.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
         }
     }
@@ -93,15 +96,13 @@ impl HomeJournal {
             }
             RecordSubject::View(number) => self.append_view(number, kept.view),
             RecordSubject::Topic(key, stream) => {
-                let topic = kept.topic.filter(|topic| {
-                    topic.home.as_ref().and_then(|home| home.stream()) == Some(stream)
-                });
+                let topic = kept.topic.filter(|(_, home)| home.stream() == Some(stream));
                 // Otherwise it has ended, which has been appended or is going to be.
-                if let Some(topic) = topic {
+                if let Some((topic, home)) = topic {
                     if topic.spec.persistent {
-                        open.declare(now, key, topic, kept.next_number);
+                        open.declare(now, (key, topic, home), kept.next_number);
                     }
-                    open.append_all(now, key, topic);
+                    open.append_all(now, (key, topic, home));
                 }
             }
         }
@@ -110,8 +111,12 @@ impl HomeJournal {
 
 impl OpenJournal {
     /// Says what a persistent topic is; it has a stream from then on.
-    fn declare(&mut self, now: Now, key: Key, topic: &mut Topic, next_number: u64) {
-        let Some(home) = topic.home.as_mut() else { return };
+    fn declare(
+        &mut self,
+        now: Now,
+        (key, topic, home): (Key, &Topic, &mut HomeTopic),
+        next_number: u64,
+    ) {
         self.reserve_numbers(next_number);
         let stream = match home.stream() {
             Some(stream) => stream,
@@ -124,8 +129,8 @@ impl OpenJournal {
         let record = StoreRecord::Declare {
             stream,
             path: topic.path.clone(),
-            description: describe(now, topic),
-            version: topic.home.as_ref().map_or(0, |home| home.last_version()),
+            description: describe(now, topic, home),
+            version: home.last_version(),
         };
         self.journal.append(record, RecordSubject::Topic(key, stream));
     }
@@ -133,12 +138,11 @@ impl OpenJournal {
     fn append_messages(
         &mut self,
         now: Now,
-        (key, topic): (Key, &mut Topic),
+        (key, topic, home): (Key, &Topic, &mut HomeTopic),
         next_number: u64,
         run: &Arc<Run>,
         publisher: &Publisher<'_>,
     ) {
-        let Some(home) = topic.home.as_ref() else { return };
         let (keeps, removes) = (keeps(&topic.spec), run.any(Flags::RETAIN_REMOVE));
         let decides = topic.spec.retain || topic.spec.series || removes || run.any(Flags::RETAIN);
         let nothing_to_remove = removes && home.stream().is_none() && home.value().is_none();
@@ -146,9 +150,8 @@ impl OpenJournal {
             return;
         }
         if home.stream().is_none() && topic.spec.persistent {
-            self.declare(now, key, topic, next_number);
+            self.declare(now, (key, topic, home), next_number);
         }
-        let Some(home) = topic.home.as_ref() else { return };
         let Some(stream) = home.stream() else { return };
         let about = Circumstances {
             time_ms: now.wall_ms,
@@ -177,8 +180,7 @@ impl OpenJournal {
     }
 
     /// Everything that a topic keeps.
-    fn append_all(&mut self, now: Now, key: Key, topic: &mut Topic) {
-        let Some(home) = topic.home.as_mut() else { return };
+    fn append_all(&mut self, now: Now, (key, topic, home): (Key, &Topic, &mut HomeTopic)) {
         let Some(stream) = home.stream() else { return };
         let from = home.keeps_from();
         let subject = RecordSubject::Topic(key, stream);
@@ -231,10 +233,9 @@ fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRe
     StoreRecord::Put { stream, first, count, keep_from, bytes: encode(run, about) }
 }
 
-fn describe(now: Now, topic: &Topic) -> Vec<u8> {
-    let home = topic.home.as_ref();
-    let created = home.is_some_and(|home| home.is_created());
-    let age = home.and_then(|home| home.retirement()).map(|retirement| retirement.age(now.time));
+fn describe(now: Now, topic: &Topic, home: &HomeTopic) -> Vec<u8> {
+    let created = home.is_created();
+    let age = home.retirement().map(|retirement| retirement.age(now.time));
     let age = age.map_or(0, |age| age.as_millis() as u64);
     let made_ms = now.wall_ms.saturating_sub(age);
     // What the configuration says may be something else in another life.

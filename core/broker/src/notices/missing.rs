@@ -47,8 +47,8 @@ impl HomeSide<'_> {
         if !self.home.missing().is_wanted() {
             return;
         }
-        let topic = self.directory.get(topic).filter(|topic| !topic.is_known());
-        let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
+        let topic = self.topic(topic).filter(|topic| !topic.is_known());
+        let Some(path) = topic.map(|topic| topic.path().clone()) else { return };
         let heard = !is_unspoken(&path)
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
             && self.home.missing_mut().may_tell(path.as_str(), now.time);
@@ -74,7 +74,7 @@ impl HomeSide<'_> {
         let mut left = LOOKED_AT_MAX;
         let found = self.directory.walk(&pattern.literal_prefix(), None).any(|(_, topic)| {
             left -= 1;
-            left == 0 || topic.is_known() && reaches(pattern, &topic.path)
+            left == 0 || self.home.at(topic).is_known() && reaches(pattern, &topic.path)
         });
         if !found {
             self.send(from, ToSubscriber::NoTopics { request }, effects);

@@ -275,7 +275,7 @@ impl HomeSide<'_> {
                 }
                 looked += 1;
                 last = Some(&topic.path);
-                if topic.is_known() && reaches(&pattern, &topic.path) {
+                if self.home.at(topic).is_known() && reaches(&pattern, &topic.path) {
                     bytes += TOPIC_BYTES + topic.path.as_str().len();
                     topics.push((topic.path.clone(), topic.spec.clone()));
                 }

@@ -290,9 +290,9 @@ impl HomeSide<'_> {
         if self.home.notice_interest().is_empty() {
             return;
         }
-        let Some(topic) = self.directory.get(topic) else { return };
-        let path = topic.path.clone();
-        let spec = topic.is_known().then(|| topic.spec.clone());
+        let Some(topic) = self.topic(topic) else { return };
+        let path = topic.path().clone();
+        let spec = topic.is_known().then(|| topic.spec().clone());
         self.announce_as(&path, spec, effects);
     }
 

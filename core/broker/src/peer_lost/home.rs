@@ -53,10 +53,10 @@ impl HomeSide<'_> {
     }
 
     fn lose_at_topic(&mut self, now: Now, place: Place, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let shows = shows_session_of(&topic.path, place);
         let path = topic.path.clone();
-        let Some(home) = topic.home.as_mut() else { return };
+        let Some(home) = self.home.topic_mut(topic) else { return };
         home.set_watcher(place, false);
         if home.guard_mut().is_some_and(|guard| guard.lose(place)) {
             home.tidy_guard();

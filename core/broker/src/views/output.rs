@@ -108,7 +108,7 @@ impl ViewSide<'_> {
             return true;
         }
         let shown = || {
-            let retained = self.home.directory.get(key)?.home.as_ref()?.value()?;
+            let retained = self.home.topic(key)?.home()?.value()?;
             Some(retained.message(0)?.body.len())
         };
         let same = |given: &&Given| given.rank == rank && given.source == *source;
@@ -124,8 +124,8 @@ impl ViewSide<'_> {
             return Some(key);
         }
         let bytes = value?.len();
-        let topic = known.and_then(|key| self.home.directory.get(key));
-        let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
+        let topic = known.and_then(|key| self.home.topic(key));
+        let taken = topic.and_then(|topic| topic.home()).is_some_and(|home| {
             let claimed = home.guard().is_some_and(|guard| guard.is_claimed());
             home.is_created() || home.value().is_some() || claimed
         });
@@ -236,8 +236,8 @@ impl ViewSide<'_> {
 
     /// What stands in the topic is going to be replaced: its publisher keeps it.
     fn take_shown_back(&mut self, key: Key) {
-        let topic = self.home.directory.get(key);
-        let retained = topic.and_then(|topic| topic.home.as_ref()?.value().cloned());
+        let topic = self.home.topic(key);
+        let retained = topic.and_then(|topic| topic.home()?.value().cloned());
         let Some(output) = self.views.outputs.output_mut(key) else { return };
         let Some(given) = output.given.iter_mut().find(|given| given.value.is_none()) else {
             return;
@@ -265,15 +265,15 @@ impl ViewSide<'_> {
         given.sort_unstable_by(|left, right| left.source.cmp(&right.source));
         let values = given.iter().filter_map(|given| given.value.as_deref());
         let merged = merge(values, self.views.limits);
-        let topic = self.home.directory.get(key)?;
-        let retained = topic.home.as_ref().and_then(|home| home.value()?.message(0));
+        let topic = self.home.topic(key)?;
+        let retained = topic.home().and_then(|home| home.value()?.message(0));
         match merged {
             Ok(merged) => {
                 let shown = retained.map(|message| message.body);
                 merged.filter(|merged| shown != Some(merged)).map(Into::into)
             }
             Err(stop) => {
-                let problem = format!("{}: {stop}", topic.path);
+                let problem = format!("{}: {stop}", topic.path());
                 self.view_problem(rank, problem);
                 None
             }
@@ -294,14 +294,14 @@ impl ViewSide<'_> {
         };
         let Some(spec) = self.spec_of_outputs(rank, &path) else { return false };
         let value = spec.value;
-        let topic = self.home.directory.get(key);
+        let topic = self.home.topic(key);
         let made = topic.is_some_and(|topic| {
-            topic.spec == spec && topic.home.as_ref().is_some_and(|home| home.is_created())
+            *topic.spec() == spec && topic.home().is_some_and(|home| home.is_created())
         });
         if !made {
             self.home.make_known(now, &path, spec, effects);
         }
-        if let Some(home) = self.home.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.home.topic_mut(key) {
             home.guard_or_new().set_read_only(true);
         }
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
@@ -345,7 +345,7 @@ impl ViewSide<'_> {
             output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
         });
         self.home.memory.refund(MemoryUse::Views, held);
-        if let Some(home) = self.home.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.home.topic_mut(key) {
             if let Some(guard) = home.guard_mut() {
                 guard.set_read_only(false);
             }

@@ -52,8 +52,8 @@ impl ViewSide<'_> {
     /// The value of a topic whose home this is has expired.
     pub(crate) fn note_expired(&mut self, key: Key) {
         self.note_source(key, None);
-        let topic = self.home.directory.get(key).and_then(|topic| topic.home.as_ref());
-        if topic.is_some_and(|home| !home.watchers().is_empty()) {
+        let home = self.home.topic(key).and_then(|topic| topic.home());
+        if home.is_some_and(|home| !home.watchers().is_empty()) {
             self.views.jobs.push_back(Job::Tell(key));
         }
     }
@@ -76,14 +76,14 @@ impl ViewSide<'_> {
     /// Whether a view follows a topic; which ones do is found once for each set of views.
     fn is_followed(&mut self, key: Key) -> bool {
         let views = &self.views;
-        let Some(topic) = self.home.directory.get_mut(key) else { return false };
-        let path = topic.path.clone();
-        let Some(home) = &mut topic.home else { return false };
+        let Some(topic) = self.home.directory.get(key) else { return false };
+        let path = &topic.path;
+        let Some(home) = self.home.home.topic_mut(topic) else { return false };
         if !home.is_viewed_at(views.generation) {
             let mut found: Vec<u32> = Vec::new();
-            views.index.matches(&path, &mut |rank| found.push(*rank));
+            views.index.matches(path, &mut |rank| found.push(*rank));
             found.retain(|rank| {
-                views.known.get(rank).is_some_and(|entry| follows(&entry.view, &path))
+                views.known.get(rank).is_some_and(|entry| follows(&entry.view, path))
             });
             found.sort_unstable();
             found.dedup();
@@ -98,7 +98,7 @@ impl ViewSide<'_> {
         if !self.is_followed(key) {
             return None;
         }
-        let home = self.home.directory.get(key).and_then(|topic| topic.home.as_ref())?;
+        let home = self.home.topic(key).and_then(|topic| topic.home())?;
         let ranks = home.viewed().iter().rev().copied().collect();
         Some(Job::Evaluate { key, ranks, changed })
     }
@@ -177,9 +177,9 @@ impl ViewSide<'_> {
     ) -> u32 {
         let Some(entry) = self.views.known.get(&rank) else { return 0 };
         let view = entry.view.clone();
-        let Some(topic) = self.home.directory.get(key) else { return 0 };
-        let path = topic.path.clone();
-        let form = form_of(topic.spec.value);
+        let Some(topic) = self.home.topic(key) else { return 0 };
+        let path = topic.path().clone();
+        let form = form_of(topic.spec().value);
         let hops = hops.max(self.views.outputs.hops_of(key));
         let current = topic.value(now);
         let made = self.views.made.get(&rank).and_then(|buckets| buckets.get(bucket_of(key)));

@@ -27,8 +27,7 @@ impl ViewSide<'_> {
     /// The value of another topic: nothing if it is not known yet whether there is one.
     pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
         if self.home.options.home_of(path) == self.home.here() {
-            let topic = self.home.directory.find(path).and_then(|key| self.home.directory.get(key));
-            let run = topic.and_then(|topic| topic.home.as_ref()?.value());
+            let run = self.home.topic_named(path).and_then(|topic| topic.home()?.value());
             return Some(run.and_then(|run| body(run, now)));
         }
         let watch = self.views.watches.get(path).filter(|watch| watch.known)?;
@@ -108,7 +107,7 @@ impl ViewSide<'_> {
         let key = self.home.directory.ensure(now, path);
         let Some(topic) = self.home.directory.get_mut(key) else { return };
         topic.touch(now.time);
-        let home = topic.home.get_or_insert_with(|| self.home.home.new_topic(path));
+        let home = self.home.home.topic_or_new(topic);
         home.set_watcher(from, on);
         if on && from != here {
             let value = fresh(home.value(), now);
@@ -120,13 +119,13 @@ impl ViewSide<'_> {
 
     /// At its home: a topic has changed that is inserted elsewhere.
     pub(crate) fn tell_watchers(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.home.directory.get(key) else { return };
-        let Some(home) = &topic.home else { return };
+        let Some(topic) = self.home.topic(key) else { return };
+        let Some(home) = topic.home() else { return };
         let watchers = home.watchers();
         if watchers.is_empty() {
             return;
         }
-        let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
+        let (path, hops) = (topic.path().clone(), self.views.outputs.hops_of(key));
         let value = fresh(home.value(), now);
         for place in watchers.without(self.home.here()).iter() {
             let message = ToViews::Watched { path: path.clone(), value: value.clone(), hops };
