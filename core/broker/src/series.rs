@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
+use tiderace_base::{Close, CloseCode, Key, Now};
 use tiderace_wire::{Events, HistoryQuery, NewValue, OperationResult, Run, properties};
 
 use crate::Action;
@@ -33,18 +33,14 @@ impl HomeSide<'_> {
         publisher: &Publisher<'_>,
     ) {
         let Some(topic) = self.directory.get(key).filter(|_| holds_messages(run)) else { return };
-        let Some(home) = self.home.topic_mut(topic) else { return };
-        let series = home.begin_series(before);
-        let before = series.bytes();
-        series.push_run(Kept {
+        let kept = Kept {
             run: run.clone(),
             from: 0,
             time_ms: now.wall_ms,
             author: publisher.name.cloned(),
             amends: publisher.amends,
-        });
-        series.trim(topic.spec.history, now.wall_ms);
-        self.memory.change(MemoryUse::Values, before, series.bytes());
+        };
+        self.home.push_series(topic, kept, before, (now, self.memory));
     }
 
     /// At its home: gives up what has become too old.
@@ -52,17 +48,19 @@ impl HomeSide<'_> {
         let Some(topic) = self.directory.get(key) else { return };
         let Some(home) = self.home.topic_mut(topic) else { return };
         let first = home.first_kept();
-        let Some(series) = home.series_mut() else { return };
-        let before = series.bytes();
-        series.trim(topic.spec.history, now.wall_ms);
-        self.memory.change(MemoryUse::Values, before, series.bytes());
-        self.journal.append_trim(key, home, first);
+        if home.series().is_none() {
+            return;
+        }
+        self.home.trim_series(topic, now, self.memory);
+        if let Some(home) = self.home.topic_mut(topic) {
+            self.journal.append_trim(key, home, first);
+        }
     }
 
     /// At its home: all that a topic kept is gone.
     pub(crate) fn drop_series(&mut self, key: Key) {
-        if let Some(series) = self.topic_mut(key).and_then(|home| home.end_series()) {
-            self.memory.refund(MemoryUse::Values, series.bytes());
+        if let Some(topic) = self.directory.get(key) {
+            self.home.end_series(topic, self.memory);
         }
     }
 

@@ -37,11 +37,12 @@ impl HomeSide<'_> {
         let Some(topic) = topic.filter(is_over) else { return false };
         let Some(home) = self.home.topic_mut(topic) else { return false };
         let first = home.first_kept();
-        let bytes = home.retained_bytes();
-        home.replace_value(None);
+        let bytes = self.home.end_value(topic);
         self.memory.refund(MemoryUse::Values, bytes);
         self.metrics.retained -= 1;
-        self.journal.append_trim(key, home, first);
+        if let Some(home) = self.home.topic_mut(topic) {
+            self.journal.append_trim(key, home, first);
+        }
         true
     }
 

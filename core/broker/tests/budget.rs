@@ -107,6 +107,65 @@ fn a_value_that_is_changed_again_and_again_counts_once() {
 }
 
 #[test]
+fn a_replaced_value_counts_once_if_something_counts_it() {
+    let bytes = 70_000;
+    for (spec, wish, kept) in [
+        // The last value is kept for the next delta, and no other.
+        (r#"{"retain":true}"#, Some(Wish { deltas: true, ..Wish::to("topic:t") }), 1),
+        (r#"{"retain":true,"history":{"count":3}}"#, None, 3),
+        (r#"{"retain":true}"#, Some(Wish { recoverable: true, ..Wish::to("topic:t") }), 6),
+    ] {
+        let mut world = world();
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        tell(&mut world, ann, create("t", spec, Some(&"x".repeat(bytes)))).unwrap();
+        if let Some(wish) = wish {
+            world.subscribe(bob, 0, wish);
+            world.quiesce();
+        }
+        let before = used(&world) - bytes;
+        for changes in 0..5 {
+            let value = asking::update("t", &changes.to_string().repeat(bytes), None);
+            tell(&mut world, ann, value).unwrap();
+        }
+        let values = (used(&world) - before) as f64 / bytes as f64;
+        // The value itself is counted beside what is kept of it in a history.
+        assert!(
+            values < f64::from(kept) + 1.1,
+            "{spec}: {values} values, {:?}",
+            world.brokers[0].memory()
+        );
+        world.end();
+    }
+}
+
+#[test]
+fn a_value_that_a_history_gives_up_counts_while_a_reader_has_it() {
+    let bytes = 70_000;
+    let mut world = world();
+    let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+    let spec = r#"{"retain":true,"history":{"count":2}}"#;
+    tell(&mut world, ann, create("t", spec, Some(&"x".repeat(bytes)))).unwrap();
+    world.subscribe(bob, 0, Wish::to("topic:t"));
+    world.settle_messages();
+    let values =
+        |world: &World| world.brokers[0].memory().used_for(MemoryUse::Values) as f64 / bytes as f64;
+    let before = values(&world);
+    for changes in 0..3 {
+        let value = asking::update("t", &changes.to_string().repeat(bytes), None);
+        asking::ask(&mut world, ann, value);
+        world.settle_messages();
+    }
+    // One more in the history, and two that bob has not read and nothing else keeps.
+    let more = values(&world) - before;
+    assert!((2.9..3.1).contains(&more), "{more}");
+    world.quiesce();
+    world.advance(tiderace_base::Span::from_millis(50));
+    let more = values(&world) - before;
+    assert!((0.9..1.1).contains(&more), "{more}");
+    world.end();
+}
+
+#[test]
 fn names_have_a_price() {
     for kind in ["topic", "queue"] {
         let mut world = world();

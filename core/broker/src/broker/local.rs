@@ -58,6 +58,7 @@ impl Broker {
             self.take_loopback(now, effects);
             self.work_on_views(now, effects);
         }
+        self.home.count_displaced(&self.directory, &self.memory);
     }
 
     /// Does what views have to do within the turn's budget.

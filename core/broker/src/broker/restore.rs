@@ -13,6 +13,7 @@ use tiderace_wire::TopicSpec;
 
 use super::Broker;
 use crate::collections::Map;
+use crate::home::displaced::Displaced;
 use crate::home::retirement::Retirement;
 use crate::home::series::Kept;
 use crate::home::topic::HomeTopic;
@@ -66,7 +67,7 @@ impl Broker {
         keep_messages(&mut home, &spec, messages);
         let mut bytes = 0;
         if let Some(series) = home.series_mut() {
-            series.trim(spec.history, now.wall_ms);
+            series.trim(spec.history, now.wall_ms, &mut Displaced::default());
             bytes += series.bytes();
         }
         if let Some(removal) = &spec.removal {

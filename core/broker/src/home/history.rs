@@ -17,6 +17,7 @@ use tiderace_wire::Run;
 use crate::BrokerOptions;
 use crate::collections::Map;
 use crate::directory::Directory;
+use crate::home::displaced::Displaced;
 use crate::home::home_topics::HomeTopics;
 use crate::home::topic::HomeTopic;
 use crate::home::topic_history::TopicHistory;
@@ -174,7 +175,7 @@ impl History {
     }
 
     /// Takes the oldest run out of a topic's history.
-    fn shorten(&mut self, topic: &mut TopicHistory) {
+    fn shorten(&mut self, topic: &mut TopicHistory, displaced: &mut Displaced) {
         let Some(run) = topic.pop() else { return };
         self.memory.refund(MemoryUse::Histories, run.bytes());
         self.messages -= run.len();
@@ -182,6 +183,7 @@ impl History {
         if topic.is_empty() {
             self.emptied = self.emptied.max(topic.boundary());
         }
+        displaced.note(run);
     }
 
     /// Keeps a run that was just numbered; `before` is the number of the topic's message before it.
@@ -192,7 +194,7 @@ impl History {
         run: &Arc<Run>,
         before: u64,
         (topics, directory): (&mut HomeTopics, &Directory),
-        options: &BrokerOptions,
+        (options, displaced): (&BrokerOptions, &mut Displaced),
     ) {
         let Some(home) = topics.find_mut(directory, key) else { return };
         let wanted = home.is_recorded();
@@ -206,11 +208,11 @@ impl History {
         self.messages += run.len();
         self.runs += 1;
         while topic.bytes() > options.history_bytes_per_topic {
-            self.shorten(topic);
+            self.shorten(topic, displaced);
         }
         // Nobody is refused anything for lack of what is kept here, so it is given up first.
         while (self.bytes() > options.history_bytes_max || self.memory.is_full())
-            && self.evict_oldest(topics, directory, |_| true)
+            && self.evict_oldest(topics, directory, displaced, |_| true)
         {}
         if self.order.len() > 2 * self.runs + 64 {
             self.compact(topics, directory);
@@ -261,6 +263,7 @@ impl History {
         &mut self,
         topics: &mut HomeTopics,
         directory: &Directory,
+        displaced: &mut Displaced,
         old: impl Fn(Time) -> bool,
     ) -> bool {
         let Some((number, key)) = self.order.front().copied() else {
@@ -275,7 +278,7 @@ impl History {
             if !old(at) {
                 return false;
             }
-            self.shorten(topic);
+            self.shorten(topic, displaced);
         }
         self.order.pop_front();
         true
@@ -296,17 +299,18 @@ impl History {
         now: Time,
         age: Span,
         (topics, directory): (&mut HomeTopics, &Directory),
+        displaced: &mut Displaced,
     ) -> bool {
-        while self.evict_oldest(topics, directory, |at| now.since(at) >= age) {}
+        while self.evict_oldest(topics, directory, displaced, |at| now.since(at) >= age) {}
         self.sweep_patterns(now, age)
     }
 
     /// A topic gets an owner, who is not to be shown what was published under its name before.
-    pub(crate) fn empty(&mut self, home: &mut HomeTopic) {
+    pub(crate) fn empty(&mut self, home: &mut HomeTopic, displaced: &mut Displaced) {
         let last = home.last();
         let Some(history) = home.history_mut() else { return };
         while !history.is_empty() {
-            self.shorten(history);
+            self.shorten(history, displaced);
         }
         history.raise_boundary(last);
         self.emptied = self.emptied.max(last);
@@ -314,14 +318,20 @@ impl History {
 
     /// Gives up a topic's history if nobody may come back to it; `named` says whether a pattern wants it
     /// recorded.
-    pub(crate) fn sweep_topic(&mut self, now: Time, age: Span, home: &mut HomeTopic, named: bool) {
+    pub(crate) fn sweep_topic(
+        &mut self,
+        now: Time,
+        age: Span,
+        (home, named): (&mut HomeTopic, bool),
+        displaced: &mut Displaced,
+    ) {
         let recorders = home.recorders();
         let Some(history) = home.history_mut() else { return };
         if named || !recorders.is_empty() {
             history.want(now);
         } else if history.unwanted(now) >= age {
             while !history.is_empty() {
-                self.shorten(history);
+                self.shorten(history, displaced);
             }
             home.end_history();
         }

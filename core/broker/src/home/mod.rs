@@ -26,23 +26,23 @@ pub(crate) mod sweep;
 pub(crate) mod temporary;
 pub(crate) mod topic;
 pub(crate) mod topic_history;
+mod values;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, Memory, MemoryUse, Now, SessionId, ShardId, Span, Time};
+use tiderace_base::{Close, Key, Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Flags, Run};
+use tiderace_wire::Run;
 
+use crate::BrokerOptions;
 use crate::directory::Directory;
 use crate::messages::{SnapshotPage, SubscribeRequestId};
 use crate::places::Place;
 use crate::requester::Requester;
-use crate::runs::retain;
 use crate::topic::Topic;
-use crate::{BrokerMetrics, BrokerOptions};
 
 use displaced::Displaced;
 use graces::Graces;
@@ -178,33 +178,6 @@ impl Home {
         is_new
     }
 
-    /// Makes a run's last retained message the topic's value, or takes the value away; whether the
-    /// value is still the same. There is room for it.
-    #[inline]
-    pub(crate) fn replace_value(
-        &mut self,
-        topic: &Topic,
-        run: &Arc<Run>,
-        memory: &Memory,
-        metrics: &mut BrokerMetrics,
-    ) -> bool {
-        let always = topic.spec.retain || topic.spec.series;
-        let Some(home) = self.topics.get_mut(topic) else { return false };
-        if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
-            return home.value().is_some();
-        }
-        let before = home.retained_bytes();
-        let after = retain(home.value().cloned(), run, always);
-        let bytes = after.as_ref().map_or(0, |value| HomeTopic::bytes_with(value));
-        memory.change(MemoryUse::Values, before, bytes);
-        metrics.retained += u64::from(after.is_some());
-        metrics.retained -= u64::from(home.value().is_some());
-        let stays = same(home.value(), after.as_ref());
-        let before = home.replace_value(after);
-        self.displaced.note(before, memory);
-        stays
-    }
-
     /// Gives the messages of a run their numbers.
     #[inline]
     pub(crate) fn number(&mut self, run: &mut Run) {
@@ -260,7 +233,7 @@ impl Home {
         options: &BrokerOptions,
     ) {
         let topics = (&mut self.topics, directory);
-        self.history.record(now, key, run, before, topics, options);
+        self.history.record(now, key, run, before, topics, (options, &mut self.displaced));
     }
 
     /// The runs of a pattern's topics with messages above a number; see [`History::recent`].
@@ -286,7 +259,7 @@ impl Home {
 
     /// Gives up recent messages that are too old, and patterns for which nothing is recorded any more.
     pub(crate) fn sweep_history(&mut self, now: Time, age: Span, directory: &Directory) {
-        if self.history.sweep(now, age, (&mut self.topics, directory)) {
+        if self.history.sweep(now, age, (&mut self.topics, directory), &mut self.displaced) {
             self.patterns.renew();
         }
     }
@@ -300,13 +273,13 @@ impl Home {
             true => home.is_recorded_by_pattern(),
             false => self.history.names(path),
         };
-        self.history.sweep_topic(now, age, home, named);
+        self.history.sweep_topic(now, age, (home, named), &mut self.displaced);
     }
 
     /// A topic gets an owner, who is not to be shown what was published under its name before.
     pub(crate) fn empty_history(&mut self, topic: &Topic) {
         if let Some(home) = self.topics.get_mut(topic) {
-            self.history.empty(home);
+            self.history.empty(home, &mut self.displaced);
         }
     }
 
@@ -340,11 +313,6 @@ impl Home {
     /// The page that is to be given next.
     pub(crate) fn next_requested_page(&mut self) -> Option<(SubscribeRequestId, u32)> {
         self.requested_pages.pop_front()
-    }
-
-    /// Forgets replaced values that nobody has any more.
-    pub(crate) fn sweep_displaced(&mut self, memory: &Memory) {
-        self.displaced.sweep(memory);
     }
 
     /// The next page of a snapshot.
@@ -547,9 +515,4 @@ impl Home {
     pub(crate) fn next_swept(&mut self, now: Time, slots: u32) -> Option<Range<u32>> {
         self.sweep.next_topics(now, slots)
     }
-}
-
-/// Whether both are the same value.
-fn same(one: Option<&Arc<Run>>, other: Option<&Arc<Run>>) -> bool {
-    matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }

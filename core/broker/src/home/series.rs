@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Event, Events, Flags, HistoryQuery, HistorySpec, Replay, Run};
 
+use crate::home::displaced::Displaced;
 use crate::price::{EVENT, EVENT_PASSED};
 use crate::runs::{copy_of, last_of};
 
@@ -98,6 +99,12 @@ impl Series {
         Some(self.kept.range(start..).map(|kept| &kept.run))
     }
 
+    /// Whether that run is kept.
+    pub(crate) fn has_run(&self, run: &Arc<Run>) -> bool {
+        let place = self.kept.partition_point(|kept| last_of(&kept.run) < last_of(run));
+        self.kept.get(place).is_some_and(|kept| Arc::ptr_eq(&kept.run, run))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -139,7 +146,7 @@ impl Series {
     }
 
     /// Gives up what the specification no longer wants.
-    pub(crate) fn trim(&mut self, spec: HistorySpec, wall_ms: u64) {
+    pub(crate) fn trim(&mut self, spec: HistorySpec, wall_ms: u64, displaced: &mut Displaced) {
         let age = u64::try_from(spec.age.as_millis()).unwrap_or(u64::MAX);
         while let Some(front) = self.kept.front_mut() {
             let over = match spec.count as usize {
@@ -157,7 +164,9 @@ impl Series {
                 {
                     self.replaced.remove(&original);
                 }
-                self.kept.pop_front();
+                if let Some(kept) = self.kept.pop_front() {
+                    displaced.note(kept.run);
+                }
             } else {
                 front.from += over;
                 if over > 0 {
@@ -320,7 +329,7 @@ mod tests {
                 let run = run(version, size);
                 let amends = (size == 1 && version > 1).then(|| 1 + time_ms % (version - 1));
                 series.push(Kept { run, from: 0, time_ms, author: None, amends });
-                series.trim(spec, time_ms);
+                series.trim(spec, time_ms, &mut Displaced::default());
                 model.extend((version..version + size as u64).map(|version| (version, time_ms)));
                 version += size as u64;
                 if age > 0 {

@@ -238,6 +238,13 @@ impl HomeTopic {
         self.value.as_ref()
     }
 
+    /// Whether that run is its value, or one of those that it keeps besides.
+    pub(crate) fn has_run(&self, run: &Arc<Run>) -> bool {
+        self.value.as_ref().is_some_and(|value| Arc::ptr_eq(value, run))
+            || self.series().is_some_and(|series| series.has_run(run))
+            || self.history().is_some_and(|history| history.has_run(run))
+    }
+
     /// Gives it another value, or none; returns the one before.
     #[inline]
     pub(crate) fn replace_value(&mut self, value: Option<Arc<Run>>) -> Option<Arc<Run>> {

@@ -45,6 +45,11 @@ impl TopicHistory {
         self.runs.range(start..).map(|(_, run)| run)
     }
 
+    /// Whether that run is here.
+    pub(crate) fn has_run(&self, run: &Arc<Run>) -> bool {
+        self.after(last_of(run).saturating_sub(1)).next().is_some_and(|here| Arc::ptr_eq(here, run))
+    }
+
     pub(crate) fn newest(&self) -> Option<&Arc<Run>> {
         self.runs.back().map(|(_, run)| run)
     }
