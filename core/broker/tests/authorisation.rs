@@ -41,7 +41,7 @@ fn bodies(world: &World, client: usize) -> Vec<&str> {
 }
 
 fn refusals(world: &mut World, client: usize) -> Vec<(Option<u32>, CloseCode)> {
-    world.settle_messages();
+    world.deliver_envelopes();
     std::mem::take(&mut world.clients[client].refused)
 }
 
@@ -54,7 +54,7 @@ fn nothing_but_a_login_is_taken_before_the_login() {
     world.unsubscribe(client, 0);
     assert_eq!(refusals(&mut world, client), [(None, CloseCode::LoginRequired); 3]);
     assert!(world.clients[client].confirmed.is_empty());
-    assert_eq!((world.metrics().subscriptions, world.has_messages()), (0, false));
+    assert_eq!((world.metrics().subscriptions, world.has_envelopes()), (0, false));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_refused_publication_is_blamed_on_its_first_message() {
     }
     assert_eq!(world.metrics().denied, 5);
     let token = world.publish(ann, "topic:fx/ann", "x");
-    world.settle_messages();
+    world.deliver_envelopes();
     assert!(world.is_confirmed(ann, token), "what is allowed goes on");
     let token = world.publish(ann, "topic:fx/a", "x");
     assert_eq!(refusals(&mut world, ann), [(Some(token), CloseCode::NotAuthorised)]);
@@ -140,11 +140,11 @@ fn a_subscription_is_refused_as_a_whole() {
         let expected = [(Some(token), CloseCode::NotAuthorised)];
         assert_eq!(refusals(&mut world, client), expected, "{wish:?}");
     }
-    assert_eq!((world.metrics().subscriptions, world.has_messages()), (0, false));
+    assert_eq!((world.metrics().subscriptions, world.has_envelopes()), (0, false));
     assert_eq!(world.metrics().denied, 8);
     for (key, target) in [(0, "topic:fx/a"), (1, "queue:jobs/*"), (2, "topic:**")] {
         let token = world.subscribe(ann, key, Wish::to(target));
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.is_confirmed(ann, token), "{target}");
     }
     let token = world.subscribe(ann, 2, Wish::to("topic:fx/a"));
@@ -220,7 +220,7 @@ fn a_second_login_that_fails_changes_nothing() {
     world.verified(ann, Err(Close::from(CloseCode::LoginFailed)));
     assert_eq!(refusals(&mut world, ann), [(None, CloseCode::LoginFailed)]);
     let token = world.publish(ann, "topic:fx/a", "x");
-    world.settle_messages();
+    world.deliver_envelopes();
     assert!(world.is_confirmed(ann, token), "she still is who she was");
     assert_eq!(world.clients[ann].closed, None);
 }
@@ -240,7 +240,7 @@ fn a_second_login_takes_away_what_was_allowed_before() {
             }
             world.quiesce();
         };
-        world.settle_messages();
+        world.deliver_envelopes();
         world.publish(client, "topic:fx/a", "fx/a");
         publish(&mut world);
         assert_eq!(bodies(&world, client), ["fx/a", "fx/a", "fx/a", "fx/a", "other"]);
@@ -266,7 +266,7 @@ fn a_second_login_ends_a_session_that_listens_to_what_it_may_not() {
         verified(&mut world, client, "ann");
         world.subscribe(client, 0, Wish::to("topic:fx/a"));
         world.subscribe(client, 1, Wish::to(target));
-        world.settle_messages();
+        world.deliver_envelopes();
         verified(&mut world, client, "ann");
         assert_eq!(world.clients[client].closed, None, "nothing has changed");
         verified(&mut world, client, "reader");

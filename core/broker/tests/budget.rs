@@ -43,7 +43,7 @@ fn what_one_use_takes_the_others_have_not() {
         let mut world = world();
         let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
         world.subscribe(bob, 0, Wish::to("topic:backlog"));
-        world.settle_messages();
+        world.deliver_envelopes();
         for place in 0..3 {
             let to =
                 if filled == "topic:value" { format!("{filled}/{place}") } else { filled.into() };
@@ -146,14 +146,14 @@ fn a_value_that_a_history_gives_up_counts_while_a_reader_has_it() {
     let spec = r#"{"retain":true,"history":{"count":2}}"#;
     tell(&mut world, ann, create("t", spec, Some(&"x".repeat(bytes)))).unwrap();
     world.subscribe(bob, 0, Wish::to("topic:t"));
-    world.settle_messages();
+    world.deliver_envelopes();
     let values =
         |world: &World| world.brokers[0].memory().used_for(MemoryUse::Values) as f64 / bytes as f64;
     let before = values(&world);
     for changes in 0..3 {
         let value = asking::update("t", &changes.to_string().repeat(bytes), None);
         asking::ask(&mut world, ann, value);
-        world.settle_messages();
+        world.deliver_envelopes();
     }
     // One more in the history, and two that bob has not read and nothing else keeps.
     let more = values(&world) - before;
@@ -191,7 +191,7 @@ fn subscriptions_have_a_price() {
         let ann = connect(&mut world, "ann");
         let accepted = (0..5_000u32).take_while(|number| {
             world.subscribe(ann, *number, Wish::to(&format!("{target}{number}")));
-            world.settle_messages();
+            world.deliver_envelopes();
             refused(&world, ann).is_none()
         });
         let accepted = accepted.count();
@@ -201,7 +201,7 @@ fn subscriptions_have_a_price() {
         world.close(ann);
         let bob = connect(&mut world, "bob");
         world.subscribe(bob, 0, Wish::to("topic:b/0"));
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(refused(&world, bob), None, "what has ended does not count");
         world.end();
     }
@@ -242,12 +242,12 @@ fn calls_that_nobody_takes_have_a_price() {
     let server = connect(&mut world, "server");
     let wish = Wish { credit: Some(1), ..Wish::to("service:s") };
     world.subscribe(server, 0, wish);
-    world.settle_messages();
+    world.deliver_envelopes();
     let body = "x".repeat(100_000);
     for _ in 0..30 {
         let caller = connect(&mut world, "caller");
         world.call(caller, 1, "s", &body, true);
-        world.settle_messages();
+        world.deliver_envelopes();
     }
     let full = |client: &crate::support::Client| {
         client.ended.iter().any(|end| end.1 == CloseCode::MemoryFull)
@@ -267,7 +267,7 @@ fn values_made_of_a_few_bytes_obey_the_budget_within_a_turn() {
         let spec = format!(r#"{{"slow_consumer":"{slow_consumer}","retain":true}}"#);
         tell(&mut world, ann, create("t", &spec, Some(&value))).unwrap();
         world.subscribe(bob, 0, Wish::to("topic:t"));
-        world.settle_messages();
+        world.deliver_envelopes();
         let mut commands = tiderace_wire::Commands::new();
         for number in 0..300u32 {
             let merge = format!(r#"{{"b":{number}}}"#);
@@ -319,7 +319,7 @@ fn when_memory_is_exhausted_no_backlog_grows_and_readers_go_on() {
         for (client, number) in slow.iter().zip(0..) {
             world.subscribe(*client, 0, Wish::to(&format!("topic:t/{number}")));
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         for round in 0..3 {
             for number in 0..60 {
                 world.publish(ann, &format!("topic:t/{number}"), &"x".repeat(100_000 + round));
@@ -351,7 +351,7 @@ fn operations_that_wait_for_their_turn_have_a_price() {
     tell(&mut world, writers[0], create("m", r#"{"retain":true}"#, Some(&large))).unwrap();
     world.quiesce();
     world.publish(writers[0], "topic:m", &large);
-    world.settle_messages();
+    world.deliver_envelopes();
     for (number, writer) in (0..4).flat_map(|number| writers.iter().map(move |it| (number, *it))) {
         let merge = Change::Merge(large.replace('x', &number.to_string()).into_bytes().into());
         let Operation::Update(update) = asking::update("m", "", None) else { unreachable!() };
@@ -361,7 +361,7 @@ fn operations_that_wait_for_their_turn_have_a_price() {
             Operation::Update(Box::new(Update { change: merge, ..*update })),
         );
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     let waiting = world.brokers[0].metrics().work_waiting_bytes as usize;
     assert!(waiting > MAX / 4, "{waiting} bytes wait");
     assert!(waiting <= (MAX + MAX / 8) / 2, "{waiting} bytes wait");
@@ -432,7 +432,7 @@ fn exchanges_that_nobody_goes_on_with_are_bounded() {
         });
         // It takes whatever comes and answers nothing.
         world.subscribe(responder, 4, Wish { window: Some(u32::MAX), ..Wish::to("service:mute") });
-        world.settle_messages();
+        world.deliver_envelopes();
         let (mut number, mut refused) = (0, None);
         while refused.is_none() {
             number += 1;

@@ -134,7 +134,7 @@ impl Run {
         }
         let mut world = World::new(seed, options);
         let writer = world.connect(0, "writer");
-        world.settle_messages();
+        world.deliver_envelopes();
         let life = |path: &'static str| {
             let merges = path.contains("merge");
             (path, Life { merges, ..Life::default() })
@@ -374,7 +374,7 @@ impl Run {
             }
             16..=19 => {
                 for _ in 0..4 {
-                    self.world.deliver_message();
+                    self.world.deliver_envelope();
                 }
             }
             _ => {

@@ -200,7 +200,7 @@ fn what_is_dropped_from_the_backlog_is_not_paid_for() {
     let mut world = World::new(1, options);
     let (writer, reader) = (world.connect(0, "w"), world.connect(0, "r"));
     world.subscribe(reader, 0, bounded("topic:a", 100));
-    world.settle_messages();
+    world.deliver_envelopes();
     for number in 0..100 {
         world.publish(writer, "topic:a", &number.to_string());
         world.advance(Span::from_millis(60));
@@ -280,7 +280,7 @@ fn a_consumer_of_many_queues_never_gets_more_than_its_credit() {
                     world.pull(reader);
                 }
                 _ => {
-                    world.deliver_message();
+                    world.deliver_envelope();
                 }
             }
             assert!(world.clients[reader].received.len() as u64 <= granted);

@@ -35,7 +35,7 @@ fn a_responder_hears_what_its_caller_wants() {
         assert_eq!(told(&world, responder), (Some(10), vec![]));
         world.ask_for_more(caller, 1, 3);
         world.ask_for_more(caller, 1, u64::MAX);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(told(&world, responder), (Some(10), vec![3, u64::MAX]));
         // A caller that asks without a bound is not told of one, and asking for more changes nothing.
         call(&mut world, caller, 2, None);
@@ -60,9 +60,9 @@ fn what_is_asked_before_the_call_is_taken_comes_with_it() {
         call(&mut world, caller, 1, Some(2));
         // The first before anybody is known to answer, the second before the responder's session takes the call.
         world.ask_for_more(caller, 1, 3);
-        world.settle_messages();
+        world.deliver_envelopes();
         world.ask_for_more(caller, 1, 4);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.clients[responder].credits.is_empty(), "of what has not begun nobody hears");
         world.quiesce();
         assert_eq!(told(&world, responder), (Some(9), vec![]));
@@ -201,7 +201,7 @@ impl Run {
         for responder in &responders {
             world.subscribe(*responder, 3, Wish { window: Some(9), ..Wish::to("service:add") });
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         let (calls, served, looked) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Run { world, callers, responders, calls, served, looked }
     }
@@ -290,7 +290,7 @@ impl Run {
                 self.say(name);
             }
             6..=8 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 let client = self.world.random.below(self.world.clients.len());

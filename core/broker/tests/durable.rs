@@ -40,7 +40,7 @@ fn world(seed: u64) -> World {
 /// Asks something that does not wait for the store.
 fn tell(world: &mut World, client: usize, operation: Operation) -> Option<OperationResult> {
     let token = ask(world, client, operation);
-    world.settle_messages();
+    world.deliver_envelopes();
     world.clients[client].operated.get(&token).cloned()
 }
 
@@ -192,7 +192,7 @@ fn live(
 ) {
     for number in steps {
         let (token, topics, removes) = step(life, number);
-        life.world.settle_messages();
+        life.world.deliver_envelopes();
         // Who removes nothing is promised nothing.
         let there = |topic: &usize| known[*topic].states.last().unwrap().1.spec.is_some();
         let promised = topics.iter().copied().filter(there).collect();
@@ -216,7 +216,7 @@ fn live(
         if life.world.random.one_in(5) {
             life.world.advance(Span::from_secs(2));
         }
-        life.world.settle_messages();
+        life.world.deliver_envelopes();
         note_confirmations(life, known);
     }
 }
@@ -271,9 +271,9 @@ fn what_was_confirmed_survives_a_crash_at_any_moment() {
                 continue;
             }
             let token = ask(&mut life.world, life.publisher, update(name, "{}", None));
-            life.world.settle_messages();
+            life.world.deliver_envelopes();
             keeping.finish(&mut life.world);
-            life.world.settle_messages();
+            life.world.deliver_envelopes();
             match life.world.clients[life.publisher].operated.get(&token) {
                 Some(OperationResult::Updated { version }) => assert!(*version > last_version),
                 other => panic!("{other:?}"),
@@ -293,7 +293,7 @@ fn when_there_is_room_again_nothing_is_missing_and_nothing_is_left_over() {
         for _ in 0..4 {
             life.world.advance(Span::from_secs(2));
             keeping.finish(&mut life.world);
-            life.world.settle_messages();
+            life.world.deliver_envelopes();
         }
         note_confirmations(&mut life, &mut known);
         assert!(life.awaited.is_empty(), "everybody is answered");
@@ -363,14 +363,14 @@ fn publishers_wait_while_the_store_is_behind() {
         let mut sent = 0;
         while !world.clients[publisher].paused {
             world.publish(publisher, "topic:p/a", &body);
-            world.settle_messages();
+            world.deliver_envelopes();
             sent += 1;
             assert!(sent < 100, "what waits for the store is bounded");
         }
         for shard in 0..world.brokers.len() {
             keeping.take(&mut world, shard);
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(!world.clients[publisher].paused, "the store has taken it");
     });
 }
@@ -400,10 +400,10 @@ fn age_counts_across_lives() {
     let Life { mut world, publisher, eye, .. } = begin(2, &mut keeping);
     let spec = r#"{"persistent":true,"removal":"after 1h"}"#;
     ask(&mut world, publisher, create("p/a", spec, Some("1")));
-    world.settle_messages();
+    world.deliver_envelopes();
     world.advance(Span::from_secs(3000));
     keeping.finish(&mut world);
-    world.settle_messages();
+    world.deliver_envelopes();
     assert!(look(&mut world, eye, "p/a").spec.is_some());
     let then = world.now.wall_ms;
     keeping.crash(&mut world);

@@ -41,7 +41,7 @@ fn what_is_said_before_an_end_arrives_before_it() {
             world.send_exchange(responder, key, body, false);
         }
         world.cancel_with(responder, key, code);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(ended(&mut world, caller), [], "it has taken nothing yet");
         assert_eq!(world.metrics().exchanges, 1, "and counts as open");
         world.quiesce();
@@ -68,7 +68,7 @@ fn a_session_that_cancels_hears_nothing_more() {
             if ended_already {
                 world.cancel(responder, key);
             }
-            world.settle_messages();
+            world.deliver_envelopes();
             world.cancel(caller, ExchangeKey::caller(1));
             world.quiesce();
             assert_eq!(heard(&world, caller), []);

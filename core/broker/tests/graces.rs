@@ -29,7 +29,7 @@ fn connect(world: &mut World) -> usize {
 
 fn publish(world: &mut World, client: usize, topic: &str) {
     world.publish_all(client, topic, &[Outgoing::new("x".repeat(500))]);
-    world.settle_messages();
+    world.deliver_envelopes();
 }
 
 /// Ticks of ten minutes in which the publisher did not get through, with a new reader that never reads
@@ -39,7 +39,7 @@ fn waits(seed: u64, grace: Option<Span>) -> (usize, usize, usize) {
     let (publisher, reader) = (connect(&mut world), connect(&mut world));
     world.subscribe(reader, 0, Wish::to("topic:news"));
     world.subscribe(reader, 1, Wish::to("topic:other"));
-    world.settle_messages();
+    world.deliver_envelopes();
     let (mut waited, mut sent) = (0, 0);
     let mut slow = None;
     for tick in 0..1_200 {
@@ -48,7 +48,7 @@ fn waits(seed: u64, grace: Option<Span>) -> (usize, usize, usize) {
                 world.close(slow);
             }
             world.subscribe(slow.unwrap(), 0, Wish::to("topic:news"));
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         if world.clients[publisher].paused {
             waited += 1;
@@ -59,7 +59,7 @@ fn waits(seed: u64, grace: Option<Span>) -> (usize, usize, usize) {
         }
         world.drain(reader);
         world.advance(TICK);
-        world.settle_messages();
+        world.deliver_envelopes();
     }
     (waited, sent, world.clients[reader].received.len())
 }
@@ -88,7 +88,7 @@ fn one_publisher_does_not_wait_for_one_topic_after_the_other() {
         let mut world = world(seed, Some(Span::from_secs(2)));
         let (publisher, slow) = (connect(&mut world), connect(&mut world));
         world.subscribe(slow, 0, Wish::to("topic:t/*"));
-        world.settle_messages();
+        world.deliver_envelopes();
         let mut waited = 0;
         for tick in 0..1_000 {
             if world.clients[publisher].paused {
@@ -97,7 +97,7 @@ fn one_publisher_does_not_wait_for_one_topic_after_the_other() {
                 publish(&mut world, publisher, &format!("topic:t/{}", tick / 20));
             }
             world.advance(TICK);
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert!(waited <= 2 * 41, "{waited} ticks for fifty topics");
         assert_eq!(world.metrics().slow_consumers, 1);
@@ -115,17 +115,17 @@ fn the_policy_block_has_no_end() {
         let mut world = World::new(seed, options);
         let (publisher, slow) = (connect(&mut world), connect(&mut world));
         world.subscribe(slow, 0, Wish::to("topic:news"));
-        world.settle_messages();
+        world.deliver_envelopes();
         while !world.clients[publisher].paused {
             publish(&mut world, publisher, "topic:news");
         }
         for _ in 0..2_000 {
             world.advance(TICK);
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert!(world.clients[publisher].paused);
         world.drain(slow);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(!world.clients[publisher].paused);
     });
 }

@@ -26,7 +26,7 @@ fn visit(world: &mut World, target: &str) -> Position {
     world.quiesce();
     assert!(world.is_confirmed(client, token));
     world.close(client);
-    world.settle_messages();
+    world.deliver_envelopes();
     world.clients[client].position.clone()
 }
 
@@ -41,7 +41,7 @@ fn come_back(world: &mut World, target: &str, position: &Position) -> (bool, Vec
     let received = world.clients[client].received.iter();
     let bodies = received.map(|message| message.body.clone()).collect();
     world.close(client);
-    world.settle_messages();
+    world.deliver_envelopes();
     (complete, bodies)
 }
 
@@ -128,7 +128,7 @@ fn a_quiet_topic_can_be_come_back_to_after_any_time() {
     let mut world = World::new(1, options(3));
     let (writer, stays) = (world.connect(0, "writer"), world.connect(1, "stays"));
     world.publish(writer, "topic:t", "before");
-    world.settle_messages();
+    world.deliver_envelopes();
     world.subscribe(stays, 0, recoverable("topic:t"));
     world.subscribe(stays, 1, recoverable("topic:*"));
     world.quiesce();
@@ -143,7 +143,7 @@ fn a_quiet_topic_can_be_come_back_to_after_any_time() {
     assert_eq!(come_back(&mut world, "topic:*", &position), (true, vec![]));
     world.publish(writer, "topic:t", "missed");
     world.publish(writer, "topic:new", "new");
-    world.settle_messages();
+    world.deliver_envelopes();
     assert_eq!(come_back(&mut world, "topic:t", &position), (true, vec!["missed".to_owned()]));
     let (complete, mut bodies) = come_back(&mut world, "topic:*", &position);
     bodies.sort_unstable();
@@ -173,7 +173,7 @@ fn positions_of_another_life_and_made_up_ones_are_not_believed() {
     visit(&mut world, "topic:t");
     let home = if path_at("t", 0, 2) == "t0" { 0 } else { 1 };
     world.publish_all(writer, "topic:t", &[retained("value")]);
-    world.settle_messages();
+    world.deliver_envelopes();
     for epoch in [0, 7] {
         let mut position = Position::new(epoch);
         for shard in [home, 1 - home] {
@@ -194,7 +194,7 @@ fn what_is_too_much_for_a_backlog_is_reduced_to_the_newest() {
     let position = visit(&mut world, "topic:*");
     for number in 0..40 {
         world.publish(writer, &format!("topic:{}", number % 2), &format!("{number:0100}"));
-        world.settle_messages();
+        world.deliver_envelopes();
     }
     let (complete, mut bodies) = come_back(&mut world, "topic:*", &position);
     bodies.sort_unstable();
@@ -254,7 +254,7 @@ fn the_message_before_is_known_where_somebody_wants_changes() {
     for (target, key) in [("topic:t", 0), ("topic:*", 1)] {
         for deltas in [false, true] {
             world.subscribe(reader, key, Wish { deltas, ..Wish::to(target) });
-            world.settle_messages();
+            world.deliver_envelopes();
             let long = "x".repeat(10_000);
             for (body, before) in
                 [("1", None), ("2", Some("1")), (&long, Some("2")), ("3", Some(&long))]

@@ -67,7 +67,7 @@ fn live(node: &mut Node, keeping: &mut Keeping, known: &mut [Known], steps: std:
         if node.world.random.one_in(5) {
             node.advance(2_000);
         }
-        node.world.settle_messages();
+        node.world.deliver_envelopes();
         let done = &node.world.clients[node.client].operated;
         for (_, at, step) in awaited.iter().filter(|(token, ..)| done.contains_key(token)) {
             known[*at].confirmed = known[*at].confirmed.max(*step);
@@ -180,7 +180,7 @@ fn a_store_without_room_refuses_views() {
     keeping.full = true;
     let first = ask(&mut node, "a", Some("map n to m"));
     keeping.finish(&mut node.world);
-    node.world.settle_messages();
+    node.world.deliver_envelopes();
     let second = ask(&mut node, "b", Some("map n to m"));
     let third = ask(&mut node, "a", None);
     for token in [first, second, third] {

@@ -54,7 +54,7 @@ fn kept(world: &mut World, eye: usize, name: &str) -> Vec<(u64, String)> {
         amended: true,
     };
     let token = ask(world, eye, Operation::History(Box::new(query)));
-    world.settle_messages();
+    world.deliver_envelopes();
     let Some(OperationResult::Events(events)) = world.clients[eye].operated.get(&token) else {
         return Vec::new();
     };

@@ -65,7 +65,7 @@ fn what_is_asked_of_a_lost_home_is_answered() {
         let client = world.connect(0, "client");
         ask_everything(&mut world, client, 1, 0);
         for _ in 0..world.random.below(40) {
-            world.deliver_message();
+            world.deliver_envelope();
         }
         world.lose(1);
         world.quiesce();
@@ -117,7 +117,7 @@ fn what_the_sessions_of_a_lost_place_held_is_given_back() {
         world.end();
         for _ in 0..3 {
             world.advance(Span::from_secs(100));
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert_eq!(world.metrics().topics, 0, "the topic went with its session");
     });
@@ -136,19 +136,19 @@ fn publishers_do_not_wait_for_a_lost_place() {
         let waiter = world.connect(0, "waiter");
         let topic = format!("topic:{}", at("t", 2));
         world.subscribe(slow, 0, Wish::to(&topic));
-        world.settle_messages();
+        world.deliver_envelopes();
         for _ in 0..20 {
             world.publish(writer, &topic, &"x".repeat(400));
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert!(world.clients[writer].paused, "a subscriber is slow");
         for _ in 0..5 {
             world.publish(waiter, &format!("queue:{}", at("q", 1)), &"x".repeat(400));
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert!(world.clients[waiter].paused, "a queue is full");
         world.lose(1);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(!world.clients[writer].paused, "the slow subscriber has gone");
         assert!(!world.clients[waiter].paused, "the queue has gone");
         world.end();
@@ -165,12 +165,12 @@ fn both_sides_of_exchanges_with_a_lost_place_hear_of_it() {
         let serves = world.random.one_in(2);
         let (caller, responder) = if serves { (there, here) } else { (here, there) };
         world.subscribe(responder, 0, Wish { window: Some(2), ..Wish::to(&target) });
-        world.settle_messages();
+        world.deliver_envelopes();
         for number in 1..=4 {
             world.call(caller, number, &service, "hello", false);
         }
         for _ in 0..world.random.below(30) {
-            world.deliver_message();
+            world.deliver_envelope();
             world.pull(responder);
         }
         world.lose(1);
@@ -246,7 +246,7 @@ fn what_was_deferred_for_the_sessions_of_a_lost_place_is_not_done() {
         ask(&mut world, lost, Operation::Update(Box::new(update)));
     }
     ask(&mut world, lost, lock(&name, Span::ZERO));
-    while world.deliver_message_between(1, 2) {}
+    while world.deliver_envelope_between(1, 2) {}
     assert!(world.brokers[2].has_deferred());
     world.lose(1);
     world.tell_loss(1, 2);
@@ -286,17 +286,17 @@ fn snapshots_go_on_without_a_lost_place_and_not_for_it() {
                 world.publish_all(writer, &topic, &[kept]);
             }
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         world.subscribe(lost, 0, Wish::to("topic:here/*"));
         for key in 0..8 {
             world.subscribe(reader, key, Wish::to("topic:gone/*"));
         }
         for _ in 0..30 + world.random.below(60) {
-            world.deliver_message();
+            world.deliver_envelope();
             world.pull(reader);
         }
         world.lose(1);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(world.brokers[2].metrics().snapshots, 0, "its own shard had asked for it");
         world.subscribe(reader, 9, Wish::to("topic:here/*"));
         world.quiesce();
@@ -407,7 +407,7 @@ fn nothing_waits_for_a_lost_place_whatever_went_on() {
             let client = *world.random.pick(&living);
             step(&mut world, client, &mut keys);
             for _ in 0..world.random.below(4) {
-                world.deliver_message();
+                world.deliver_envelope();
             }
             if world.random.one_in(4) {
                 world.pull(client);
@@ -426,7 +426,7 @@ fn nothing_waits_for_a_lost_place_whatever_went_on() {
             let topic = format!("topic:{}", at("after", home));
             keys += 1;
             world.subscribe(living[0], keys, Wish::to(&topic));
-            world.settle_messages();
+            world.deliver_envelopes();
             world.publish(living[1], &topic, "goes on");
             world.quiesce();
             let came = |it: &crate::support::Received| it.key == keys && it.body == "goes on";

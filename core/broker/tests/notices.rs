@@ -169,13 +169,13 @@ fn joining_and_leaving_take_turns_whatever_comes_between() {
                     let path = *world.random.pick(&paths);
                     world.publish(ann, &format!("topic:{path}"), "x");
                 }
-                6 => world.settle_messages(),
+                6 => world.deliver_envelopes(),
                 7 => {
                     let reader = *world.random.pick(&readers);
                     world.pull(reader);
                 }
                 _ => {
-                    world.deliver_message();
+                    world.deliver_envelope();
                 }
             }
             let mut seen = BTreeMap::new();
@@ -228,7 +228,7 @@ fn many(shards: usize, topics: usize) -> (World, usize, usize) {
         let kept = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("1") };
         world.publish_all(ann, &format!("topic:load/{number}"), &[kept]);
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     (world, ann, bob)
 }
 
@@ -240,7 +240,7 @@ fn turn(world: &mut World) -> u64 {
     for shard in 0..shards {
         world.work(shard);
         for from in 0..shards {
-            while world.deliver_message_between(from, shard) {}
+            while world.deliver_envelope_between(from, shard) {}
         }
     }
     (0..shards).map(|shard| spent(world, shard) - before[shard]).max().unwrap()
@@ -251,7 +251,7 @@ fn topics_are_told_a_page_at_a_time_as_they_are_taken() {
     for shards in 1..=2 {
         let (mut world, ann, bob) = many(shards, 20_000);
         world.subscribe(bob, 0, wish(&["**"]));
-        while world.has_messages() {
+        while world.has_envelopes() {
             assert!(turn(&mut world) <= TURN_UNITS_MAX);
         }
         // It takes nothing, so that it is told no more than a page.
@@ -294,7 +294,7 @@ fn many_subscriptions_that_want_notices_cost_bounded_turns_and_end_in_slices() {
     world.subscribe(eve, 1, Wish::to("topic:**"));
     world.close(bob);
     let mut slices = 0;
-    while world.has_messages() {
+    while world.has_envelopes() {
         assert!(turn(&mut world) <= TURN_UNITS_MAX);
         slices += 1;
     }

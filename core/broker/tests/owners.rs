@@ -333,11 +333,11 @@ fn a_topic_that_changes_hands_under_way_is_not_shown_to_who_owned_it() {
         let wish = Wish { recoverable, notices: true, ..Wish::to("topic:make/a") };
         world.subscribe(mal, 0, wish);
         for _ in 0..seed % 7 {
-            world.deliver_message();
+            world.deliver_envelope();
         }
         asking::ask(&mut world, ann, asking::remove("make/a"));
         for _ in 0..seed % 5 {
-            world.deliver_message();
+            world.deliver_envelope();
         }
         let theirs = asking::create("make/a", r#"{"owner":"ann"}"#, Some("CONFIDENTIAL"));
         asking::ask(&mut world, ann, theirs);

@@ -51,7 +51,7 @@ impl Run {
         let targets = TOPICS.map(|path| format!("topic:{path}")).to_vec();
         run.world.subscribe(run.fast[1], 0, Wish { targets, ..Wish::default() });
         run.world.subscribe(run.slow, 0, Wish::to("topic:t/*"));
-        run.world.settle_messages();
+        run.world.deliver_envelopes();
         run
     }
 
@@ -90,7 +90,7 @@ impl Run {
             }
             4..=6 => {
                 for _ in 0..self.world.random.below(12) {
-                    self.world.deliver_message();
+                    self.world.deliver_envelope();
                     self.drain_fast();
                 }
             }
@@ -147,7 +147,7 @@ impl Run {
 
     /// Delivers all messages between shards while the fast ones keep reading.
     fn settle(&mut self) {
-        while self.world.deliver_message() {
+        while self.world.deliver_envelope() {
             self.drain_fast();
         }
     }

@@ -241,7 +241,7 @@ impl Run {
             10 => self.world.advance(Span::from_millis(250)),
             11..=14 => self.settle(client),
             15..=19 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 self.world.pull(client);
@@ -257,7 +257,7 @@ impl Run {
                 self.leave(*client, key);
             }
         }
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
         let last = self.connect();
         for (key, target) in [(0, "queue:jobs/*"), (1, "queue:dlq/**")] {
             self.world.subscribe(last, key, Wish::to(target));

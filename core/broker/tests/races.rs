@@ -33,14 +33,14 @@ fn an_answer_to_an_ended_subscription_is_not_its_successors() {
         let topic = format!("topic:{}", path_at("t", 1, 2));
         let (reader, writer) = (world.connect(0, "reader"), world.connect(1, "writer"));
         let first = world.subscribe(reader, 0, Wish::to(&topic));
-        assert!(world.deliver_message_between(0, 1));
+        assert!(world.deliver_envelope_between(0, 1));
         world.unsubscribe(reader, 0);
         assert!(world.is_confirmed(reader, first), "its client need not wait any longer");
         let second = world.subscribe(reader, 0, Wish::to(&topic));
         world.publish(writer, &topic, "between");
-        while world.deliver_message_between(1, 0) {}
+        while world.deliver_envelope_between(1, 0) {}
         assert!(!world.is_confirmed(reader, second), "its home has not heard of it");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.is_confirmed(reader, second));
         world.publish(writer, &topic, "after");
         world.quiesce();
@@ -58,7 +58,7 @@ fn a_delivery_for_an_ended_consumer_is_not_its_successors() {
         let (reader, writer) = (world.connect(0, "reader"), world.connect(1, "writer"));
         world.publish(writer, &queue, "blue");
         world.subscribe(reader, 0, Wish { explicit: true, ..Wish::to(&queue) });
-        assert!(world.deliver_message_between(0, 1));
+        assert!(world.deliver_envelope_between(0, 1));
         world.unsubscribe(reader, 0);
         let selector = Some("colour = 'red'");
         world.subscribe(reader, 0, Wish { selector, ..Wish::to(&queue) });
@@ -81,18 +81,18 @@ fn a_message_for_an_ended_session_does_not_reach_the_next_in_its_place() {
         let (old, writer) = (world.connect(0, "old"), world.connect(1, "writer"));
         world.subscribe(old, 0, Wish::to(&topic));
         world.subscribe(old, 1, Wish { explicit: true, ..Wish::to(&queue) });
-        world.settle_messages();
+        world.deliver_envelopes();
         world.publish(old, &topic, "own");
         world.publish(writer, &topic, "for the old one");
         world.publish(writer, &queue, "job");
-        while world.deliver_message_between(0, 1) {}
+        while world.deliver_envelope_between(0, 1) {}
         world.close(old);
         let new = world.connect(0, "new");
         let (before, after) = (world.clients[old].session, world.clients[new].session);
         assert_eq!((before.shard, before.slot), (after.shard, after.slot));
         world.subscribe(new, 0, Wish::to(&topic));
         world.subscribe(new, 1, Wish::to(&queue));
-        while world.deliver_message_between(1, 0) {}
+        while world.deliver_envelope_between(1, 0) {}
         assert!(world.clients[new].confirmed.is_empty());
         world.quiesce();
         assert_eq!(bodies(&world, new), ["job"], "returned, and nothing else");
@@ -112,7 +112,7 @@ fn two_targets_of_one_subscription_may_share_a_home() {
                 let targets = paths.iter().map(|path| format!("{kind}:{path}")).collect();
                 let wish = Wish { targets, explicit: true, ..Wish::default() };
                 let token = world.subscribe(reader, key, wish);
-                world.settle_messages();
+                world.deliver_envelopes();
                 assert!(world.is_confirmed(reader, token));
                 for path in &paths {
                     world.publish(writer, &format!("{kind}:{path}"), path);
@@ -151,7 +151,7 @@ fn an_exclusive_consumer_is_followed_by_the_next() {
                 0,
                 Wish { exclusive: true, explicit: true, ..Wish::to(&queue) },
             );
-            world.settle_messages();
+            world.deliver_envelopes();
             reader
         });
         for body in ["one", "two"] {
@@ -183,7 +183,7 @@ fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
         for _ in 0..3 {
             for writer in writers {
                 world.publish(writer, &queue, &"x".repeat(200));
-                world.settle_messages();
+                world.deliver_envelopes();
             }
         }
         assert!(writers.iter().all(|writer| world.clients[*writer].paused));
@@ -194,7 +194,7 @@ fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
         assert!(world.clients[writers[1]].paused, "what is in flight counts too");
         let late = world.connect(0, "late");
         world.publish(late, &queue, "late");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.clients[late].paused);
         world.close(writers[2]);
         for message in world.clients[reader].received.clone() {
@@ -203,7 +203,7 @@ fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
         world.quiesce();
         assert!(world.clients.iter().all(|client| !client.paused));
         world.publish(writers[1], &queue, "again");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(!world.clients[writers[1]].paused);
         world.end();
     });
@@ -307,9 +307,9 @@ fn what_was_never_read_comes_back_as_new() {
             world.publish(writer, &queue, "job");
             for key in 0..5 {
                 world.subscribe(reader, key, Wish { explicit: true, ..Wish::to(&queue) });
-                world.settle_messages();
+                world.deliver_envelopes();
                 world.unsubscribe(reader, key);
-                world.settle_messages();
+                world.deliver_envelopes();
             }
             world.subscribe(reader, 9, Wish::to(&queue));
             world.quiesce();
@@ -357,7 +357,7 @@ fn a_retained_value_is_forgotten_when_its_time_is_over() {
         let mut message = Outgoing::new("soon old");
         (message.flags, message.expires_ms) = (Flags::RETAIN, Some(10));
         world.publish_all(writer, "topic:t", &[message]);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(world.metrics().retained, 1);
         world.advance(Span::from_millis(10));
         world.subscribe(reader, 0, Wish::to("topic:t"));
@@ -383,24 +383,24 @@ fn nobody_waits_for_a_subscription_that_has_ended() {
             let writer = world.connect(place, "writer");
             let topic = format!("topic:{}", paths[place]);
             world.subscribe(reader, place as u32, Wish::to(&topic));
-            world.settle_messages();
+            world.deliver_envelopes();
             (writer, topic)
         });
         for _ in 0..10 {
             for (writer, topic) in &writers {
                 if !world.clients[*writer].paused {
                     world.publish(*writer, topic, &"x".repeat(400));
-                    world.settle_messages();
+                    world.deliver_envelopes();
                 }
             }
         }
         assert!(writers.iter().all(|(writer, _)| world.clients[*writer].paused));
         world.unsubscribe(reader, 0);
-        world.settle_messages();
+        world.deliver_envelopes();
         for _ in 0..5 {
             for (writer, topic) in &writers {
                 world.publish(*writer, topic, &"x".repeat(400));
-                world.settle_messages();
+                world.deliver_envelopes();
             }
         }
         let paused = writers.each_ref().map(|(writer, _)| world.clients[*writer].paused);
@@ -434,10 +434,10 @@ fn a_publisher_that_comes_late_is_held_back_too() {
         let (reader, early, late) =
             (world.connect(0, "reader"), world.connect(1, "early"), world.connect(2, "late"));
         world.subscribe(reader, 0, Wish::to(&topic));
-        world.settle_messages();
+        world.deliver_envelopes();
         while !world.clients[early].paused {
             world.publish(early, &topic, &"x".repeat(400));
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert!(!world.clients[late].paused);
         world.publish(late, &topic, "x");
@@ -461,7 +461,7 @@ fn retained_values_keep_to_the_memory_they_may_have() {
         for (name, number) in homes.iter().zip(0..) {
             let client = if number % 2 == 0 { local } else { remote };
             world.publish_all(client, name, &[value.clone()]);
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         for client in [local, remote] {
             let refused = &world.clients[client].refused;
@@ -484,7 +484,7 @@ fn an_end_is_confirmed_when_its_messages_are_back_in_their_queue() {
         world.quiesce();
         let ended = world.unsubscribe(first, 0);
         assert!(!world.is_confirmed(first, ended), "the message is still on its way back");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.is_confirmed(first, ended));
         world.publish(second, &queue, "2");
         world.subscribe(second, 0, Wish::to(&queue));

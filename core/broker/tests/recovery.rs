@@ -102,7 +102,7 @@ impl Run {
         let witness = world.connect(0, "witness");
         world.subscribe(witness, 0, Wish { deltas: true, ..Wish::to("topic:**") });
         let writer = world.connect(0, "writer");
-        world.settle_messages();
+        world.deliver_envelopes();
         Run {
             world,
             case,
@@ -264,7 +264,7 @@ impl Run {
                 self.world.advance(Span::from_secs(5));
             }
             12..=16 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 if let Some(client) = self.people[who].client {
@@ -363,7 +363,7 @@ fn scenario(seed: u64, case: Case) -> u64 {
         }
     }
     // Not all at once, so that the witness is never slow.
-    while run.world.deliver_message() {
+    while run.world.deliver_envelope() {
         run.world.drain(run.witness);
     }
     run.world.quiesce();

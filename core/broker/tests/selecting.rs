@@ -45,7 +45,7 @@ fn a_topic_that_several_targets_match_comes_once() {
         for path in ["a/b", "a/c", "x/y"] {
             world.publish(writer, &format!("topic:{path}"), "old");
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         let targets = ["**", "a/*", "?a/[bc]", "a/b", "?[ax]/.*"];
         world.subscribe(reader, 0, several(&targets));
         let old = [("a/b", "old"), ("a/c", "old"), ("x/y", "old")];
@@ -73,7 +73,7 @@ fn regular_expressions_find_topics_that_are_made_later() {
     let mut world = World::new(2, options(2));
     let (reader, writer) = (world.connect(0, "reader"), world.connect(1, "writer"));
     world.subscribe(reader, 0, several(&["?fx/[A-Z]{3}-USD/.*"]));
-    world.settle_messages();
+    world.deliver_envelopes();
     for path in
         ["fx/EUR-USD/bid", "fx/EURO-USD/bid", "fx/GBP-USD", "fx/GBP-USD/ask/x", "fx/GBP-USD/ask"]
     {
@@ -89,7 +89,7 @@ fn no_target_of_a_set_shows_what_is_private() {
     let wish = several(&["**", "?user/.*/.*", "?use[rs]/ann/.*", "user/ann/*"]);
     world.subscribe(ann, 0, wish);
     world.subscribe(bob, 0, several(&["**", "?user/.*/.*", "?use[rs]/ann/.*"]));
-    world.settle_messages();
+    world.deliver_envelopes();
     world.publish(bob, "topic:user/ann/inbox", "hello");
     assert_eq!(got(&mut world, ann), pairs(&[("user/ann/inbox", "hello")]));
     assert_eq!(got(&mut world, bob), []);

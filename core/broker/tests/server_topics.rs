@@ -112,7 +112,7 @@ fn subscribers_show_where_the_topic_says_so() {
         let mut world = World::new(seed, options(seed));
         let ann = connect(&mut world, "ann");
         world.subscribe(ann, 0, Wish::to("topic:$sys/presence/**"));
-        world.settle_messages();
+        world.deliver_envelopes();
         let names = ["bob", "cid", "dan"];
         let clients: Vec<usize> = names.iter().map(|name| connect(&mut world, name)).collect();
         let topics = ["fx", "gold"];
@@ -132,9 +132,9 @@ fn subscribers_show_where_the_topic_says_so() {
                     world.quiesce();
                     create(&mut world, ann, topics[which], &spec);
                 }
-                1 => while world.deliver_message() {},
+                1 => while world.deliver_envelope() {},
                 2 => {
-                    world.deliver_message();
+                    world.deliver_envelope();
                 }
                 _ if subscribed.remove(&(at, key)).is_some() => {
                     world.unsubscribe(client, key);

@@ -212,7 +212,7 @@ impl Run {
             7..=13 => self.call(client),
             14..=24 => self.go_on(client),
             25..=32 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 self.world.pull(client);
@@ -343,11 +343,11 @@ fn nobody_serving_and_no_room_are_told_at_once() {
             options.services.calls_waiting_max = 2;
         });
         world.call(caller, 1, "subtract", "x", true);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!(ended(&mut world, caller), [(1, CloseCode::NoResponder)]);
         for number in 2..7 {
             world.call(caller, number, "add", &number.to_string(), true);
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert_eq!(ended(&mut world, caller), [(6, CloseCode::ServiceBusy)]);
         world.quiesce();
@@ -358,7 +358,7 @@ fn nobody_serving_and_no_room_are_told_at_once() {
         world.quiesce();
         assert_eq!(heard(&world, responder).last(), Some(&("4", true, true)), "the next");
         world.close(responder);
-        world.settle_messages();
+        world.deliver_envelopes();
         let gone = CloseCode::ResponderGone;
         let mut told = ended(&mut world, caller);
         told.sort_unstable();
@@ -401,7 +401,7 @@ fn each_end_is_told_to_the_other_side() {
         assert_eq!(ended(&mut world, caller), [(4, CloseCode::ResponderGone)]);
         assert_eq!(ended(&mut world, responder), [(key.number, CloseCode::ResponderGone)]);
         world.subscribe(responder, 3, Wish::to("service:*"));
-        world.settle_messages();
+        world.deliver_envelopes();
         let key = begin(&mut world, 5);
         world.close(caller);
         world.quiesce();
@@ -459,7 +459,7 @@ fn a_session_has_so_many_calls_and_each_number_once() {
     world.call(caller, 2, "add", &"x".repeat(2_000), true);
     world.call(caller, 3, "add", "y", true);
     assert_eq!(ended(&mut world, caller), [(3, CloseCode::TooManyCalls)], "bytes");
-    world.settle_messages();
+    world.deliver_envelopes();
     world.call(caller, 3, "add", "y", true);
     world.call(caller, 4, "add", "y", true);
     assert_eq!(ended(&mut world, caller), [(4, CloseCode::TooManyCalls)], "calls");
@@ -484,7 +484,7 @@ fn a_side_that_does_not_read_loses_the_exchange_and_nothing_else() {
         world.publish(responder, "topic:news", "news");
         for _ in 0..10 {
             world.send_exchange(responder, key, &"x".repeat(600), false);
-            world.settle_messages();
+            world.deliver_envelopes();
         }
         assert_eq!(ended(&mut world, caller), [], "it has yet to take what came before");
         assert_eq!(ended(&mut world, responder), [(key.number, CloseCode::SlowConsumer)]);
@@ -508,7 +508,7 @@ fn the_one_with_the_least_to_do_answers_and_names_come_before_patterns() {
         for (client, target) in [(named[0], "fx/a"), (named[1], "fx/a"), (pattern, "fx/*")] {
             world.subscribe(client, 0, Wish::to(&format!("service:{target}")));
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         for number in 0..6 {
             world.call(caller, number, "fx/a", "x", true);
             world.call(caller, 10 + number, "fx/b", "x", true);
@@ -553,7 +553,7 @@ fn calling_and_serving_are_matters_of_rules() {
         ] {
             let key = world.clients[client].tokens;
             let token = world.subscribe(client, key, Wish::to(target));
-            world.settle_messages();
+            world.deliver_envelopes();
             assert_eq!(world.is_confirmed(client, token), allowed, "{target}");
         }
         let token =

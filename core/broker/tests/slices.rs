@@ -43,14 +43,14 @@ fn messages_for_very_many_subscriptions_go_out_over_several_turns() {
         let mut world = world(1);
         let mal = world.connect(0, "mal");
         world.subscribe_all(mal, (0..10_000).map(|_| Wish::to(target)).collect());
-        world.settle_messages();
+        world.deliver_envelopes();
         let before = metrics(&world).work;
         publish_in_turn(&mut world, mal, &["topic:a", "topic:b/b"], 300);
         let spent = metrics(&world).work - before;
         assert!(spent <= TURN_UNITS_MAX, "one call spent {spent} units");
         assert!(metrics(&world).work_waiting > 100, "most of them wait");
         let mut turns = 0;
-        while world.has_messages() {
+        while world.has_envelopes() {
             world.drain(mal);
             let before = metrics(&world).work;
             world.work(0);
@@ -73,7 +73,7 @@ fn a_message_for_an_ordinary_number_of_subscribers_costs_nothing_extra() {
         let reader = world.connect(0, "reader");
         world.subscribe(reader, 0, Wish::to("topic:a"));
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     let before = metrics(&world).work;
     publish_in_turn(&mut world, ann, &["topic:a", "topic:b"], 10_000);
     assert_eq!(metrics(&world).work, before);
@@ -85,7 +85,7 @@ fn subscriptions_that_end_together_look_through_a_backlog_once() {
     let mal = world.connect(0, "mal");
     let topics: Vec<String> = (0..1_000).map(|number| format!("topic:t/{number}")).collect();
     world.subscribe_all(mal, topics.iter().map(|topic| Wish::to(topic)).collect());
-    world.settle_messages();
+    world.deliver_envelopes();
     let all: Vec<&str> = topics.iter().map(String::as_str).collect();
     publish_in_turn(&mut world, mal, &all, 20_000);
     let before = metrics(&world).work;
@@ -128,13 +128,13 @@ fn the_end_of_a_session_looks_through_its_backlog_once() {
         let queues: Vec<String> = (0..1_000).map(|number| format!("queue:q/{number}")).collect();
         let wish = |queue: &String| Wish { explicit: true, window: Some(20), ..Wish::to(queue) };
         world.subscribe_all(mal, queues.iter().map(wish).collect());
-        world.settle_messages();
+        world.deliver_envelopes();
         let all: Vec<&str> = queues.iter().map(String::as_str).collect();
         publish_in_turn(&mut world, ann, &all, 20_000);
-        world.settle_messages();
+        world.deliver_envelopes();
         let before = world.metrics().work + world.brokers[shards - 1].metrics().work;
         world.close(mal);
-        world.settle_messages();
+        world.deliver_envelopes();
         let spent = world.metrics().work + world.brokers[shards - 1].metrics().work - before;
         assert!(spent < 8 * 20_000 * 4, "1,000 ends cost {spent} units over {shards} shards");
         // All of it is there for others, as new.
@@ -151,7 +151,7 @@ fn world_with_calls(calls: u32) -> (World, usize, usize) {
     let mut world = world(1);
     let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
     world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
-    world.settle_messages();
+    world.deliver_envelopes();
     (0..calls).for_each(|number| world.call(mal, number, "s", "x", true));
     (world, mal, ann)
 }
@@ -167,7 +167,7 @@ fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
             world.send_exchange(ann, *exchange, "said", false);
         }
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     let before = metrics(&world).work;
     let mut commands = Commands::new();
     for number in 0..400 {
@@ -192,15 +192,15 @@ fn calls_that_are_withdrawn_together_look_through_a_backlog_a_few_times() {
         let (mal, bob, ann) =
             (world.connect(0, "mal"), world.connect(0, "bob"), world.connect(shards - 1, "ann"));
         world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
-        world.settle_messages();
+        world.deliver_envelopes();
         for number in 0..3_000 {
             world.call(mal, number, "s", "x", true);
         }
         world.call(bob, 0, "s", "wanted", true);
-        world.settle_messages();
+        world.deliver_envelopes();
         let before = metrics(&world).work;
         world.close(mal);
-        world.settle_messages();
+        world.deliver_envelopes();
         let spent = metrics(&world).work - before;
         assert!(spent < 10 * 3_000 * 4, "3000 withdrawals cost {spent} units");
         world.quiesce();
@@ -219,11 +219,11 @@ fn a_call_that_was_taken_before_it_was_withdrawn_ends() {
     let mut world = world(1);
     let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
     world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
-    world.settle_messages();
+    world.deliver_envelopes();
     world.call(mal, 0, "s", "first", true);
     world.drain(ann);
     (1..200).for_each(|number| world.call(mal, number, "s", "x", true));
-    world.settle_messages();
+    world.deliver_envelopes();
     world.close(mal);
     world.quiesce();
     assert_eq!(world.clients[ann].heard.len(), 1);
@@ -234,7 +234,7 @@ fn a_call_that_was_taken_before_it_was_withdrawn_ends() {
 #[test]
 fn a_service_that_ends_looks_through_what_waits_for_it_once() {
     let (mut world, mal, ann) = world_with_calls(3_000);
-    world.settle_messages();
+    world.deliver_envelopes();
     let before = metrics(&world).work;
     world.command(ann, unsubscribe(0));
     let spent = metrics(&world).work - before;
@@ -256,7 +256,7 @@ fn subscriptions_that_end_together_look_through_waiting_snapshots_a_few_times() 
     }
     // It reads nothing, so that there is no room for the next pages.
     world.subscribe_all(mal, (0..2_000).map(|_| Wish::to("topic:t/*")).collect());
-    world.settle_messages();
+    world.deliver_envelopes();
     let before = metrics(&world).work;
     let mut commands = Commands::new();
     (0..1_900).for_each(|key| commands.push(unsubscribe(key)));
@@ -286,7 +286,7 @@ fn graces_of_very_many_sessions_and_topics_are_looked_at_in_parts() {
         let slow = world.connect(0, "slow");
         world.subscribe(slow, 0, Wish { unretained: true, ..Wish::to("topic:t/*") });
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     for round in 0..2 {
         for number in 0..300 {
             // A publisher of its own for each: they wait.
@@ -294,7 +294,7 @@ fn graces_of_very_many_sessions_and_topics_are_looked_at_in_parts() {
             world.publish(publisher, &format!("topic:t/{number}"), &"x".repeat(60 + round));
         }
     }
-    world.settle_messages();
+    world.deliver_envelopes();
     let mut ticks = 0;
     while metrics(&world).slow_consumers < 200 {
         let before = metrics(&world).work;
@@ -334,12 +334,12 @@ fn commands_of_one_call_do_what_they_would_one_by_one() {
                 let target = *world.random.pick(&targets);
                 world.subscribe(mal, key, Wish { window, explicit, ..Wish::to(target) });
             }
-            world.settle_messages();
+            world.deliver_envelopes();
             for number in 0..150 {
                 let name = *world.random.pick(&names);
                 world.publish_all(mal, name, &[Outgoing::new(format!("before {number}"))]);
             }
-            world.settle_messages();
+            world.deliver_envelopes();
             let mut there = [true; 6];
             let mut all = Commands::new();
             for number in 0..40 {

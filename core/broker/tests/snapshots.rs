@@ -89,7 +89,7 @@ impl Run {
         };
         let witness = run.connect();
         run.subscribe(witness, 0, "topic:**", false);
-        run.world.settle_messages();
+        run.world.deliver_envelopes();
         run.writer = run.connect();
         run
     }
@@ -181,7 +181,7 @@ impl Run {
             }
             10 => self.world.advance(Span::from_millis(50)),
             11..=17 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 self.world.pull(client);
@@ -308,17 +308,17 @@ fn a_large_snapshot_takes_little_of_the_backlog() {
             message.flags = Flags::RETAIN;
             world.publish_all(writer, &format!("topic:load/{}/{number}", number % 7), &[message]);
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         let token = world.subscribe(reader, 0, Wish::to("topic:**"));
         let late = Wish { confirm_values: true, ..Wish::to("topic:load/3/**") };
         let last = world.subscribe(reader, 1, late);
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.is_confirmed(reader, token), "it is live before all has come");
         let mut pulls = 0;
         loop {
             assert!(world.metrics().backlog_bytes <= low, "{}", world.metrics().backlog_bytes);
             assert!(pulls > 1_000 || !world.is_confirmed(reader, last));
-            world.settle_messages();
+            world.deliver_envelopes();
             if world.pull(reader) == 0 {
                 break;
             }
@@ -361,19 +361,19 @@ fn a_session_that_ends_amid_a_snapshot_leaves_nothing() {
             message.flags = Flags::RETAIN;
             world.publish_all(writer, &format!("topic:load/{number}"), &[message]);
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         for steps in 0..20 {
             world.subscribe(reader, 0, Wish::to("topic:**"));
-            (0..steps).for_each(|_| _ = world.deliver_message());
+            (0..steps).for_each(|_| _ = world.deliver_envelope());
             world.pull(reader);
             world.unsubscribe(reader, 0);
-            world.settle_messages();
+            world.deliver_envelopes();
             world.drain(reader);
             let metrics = world.metrics();
             assert_eq!((metrics.snapshots, metrics.backlog_bytes), (0, 0), "{steps}");
         }
         world.subscribe(reader, 0, Wish::to("topic:**"));
-        world.deliver_message();
+        world.deliver_envelope();
         world.end();
     }
 }
@@ -393,7 +393,7 @@ fn what_a_topic_was_created_as_counts_from_its_value_on() {
         }
         // What nobody here has heard of waits in its order as well.
         world.subscribe(bob, 0, Wish::to("topic:**"));
-        world.settle_messages();
+        world.deliver_envelopes();
         world.quiesce();
         let heard = world.clients[bob].received.iter();
         let order: Vec<usize> = heard

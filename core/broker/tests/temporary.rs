@@ -116,17 +116,17 @@ fn names_are_not_guessed_and_what_nobody_has_keeps_nothing() {
             world.publish(mal, &format!("queue:{guessed}/{at}"), "x");
             world.publish(mal, &format!("topic:{own}/{at}"), "x");
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         let metrics = world.metrics();
         assert_eq!((metrics.queues, metrics.topics, metrics.dropped_temporary), (0, 0, 200));
         assert_eq!(refusals(&mut world, mal), []);
         // The session ends: what comes later goes nowhere.
         world.publish(mal, &format!("queue:{own}/r"), "waits");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert!(world.metrics().queue_bytes > 0);
         world.close(ann);
         world.publish(mal, &format!("queue:{own}/r"), "late");
-        world.settle_messages();
+        world.deliver_envelopes();
         assert_eq!((world.metrics().queues, world.metrics().queue_bytes), (0, 0));
         // Nor does it reach the session that has its place now.
         let next = world.connect(world.clients[ann].shard, "bob");
@@ -199,7 +199,7 @@ fn what_waits_for_a_session_is_bounded_and_holds_nobody_back() {
         for at in 0..1_000 {
             world.publish(bob, &to(at % 300), &"x".repeat(100));
         }
-        world.settle_messages();
+        world.deliver_envelopes();
         let metrics = world.metrics();
         assert!(metrics.queue_bytes <= 10_000 + 200, "{}", metrics.queue_bytes);
         assert!(metrics.queues <= 256 && metrics.dropped_temporary > 800);

@@ -189,7 +189,7 @@ impl Run {
             }
             12 => self.world.advance(Span::from_millis(50)),
             13..=16 => {
-                self.world.deliver_message();
+                self.world.deliver_envelope();
             }
             _ => {
                 self.world.pull(client);
@@ -279,7 +279,7 @@ fn scenario(seed: u64) {
     let exact = run.connect();
     let targets = TOPICS.iter().map(|path| format!("topic:{path}")).collect();
     run.subscribe(exact, 0, Wish { targets, ..Wish::default() });
-    run.world.settle_messages();
+    run.world.deliver_envelopes();
     run.step += 1;
     run.look();
     let mut clients: Vec<usize> = (0..4).map(|_| run.connect()).collect();
@@ -308,7 +308,7 @@ fn the_next_topic_of_a_slot_begins_anew() {
         (world.connect(0, "ann"), world.connect(0, "bob"), world.connect(0, "eve"));
     world.subscribe(one, 0, Wish::to("topic:a/*"));
     world.subscribe(two, 0, Wish::to("topic:b/*"));
-    world.settle_messages();
+    world.deliver_envelopes();
     for (topic, body) in [("other", ""), ("a/x", "first"), ("other", "")] {
         world.publish(publisher, &format!("topic:{topic}"), body);
         world.quiesce();
@@ -316,7 +316,7 @@ fn the_next_topic_of_a_slot_begins_anew() {
     assert_eq!(world.metrics().topics, 2);
     for _ in 0..3 {
         world.advance(Span::from_secs(100));
-        world.settle_messages();
+        world.deliver_envelopes();
     }
     assert_eq!(world.metrics().topics, 0);
     world.publish(publisher, "topic:b/x", "second");

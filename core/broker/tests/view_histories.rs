@@ -54,7 +54,7 @@ fn any_order_ends_with_what_the_views_say() {
                 }
             }
             for _ in 0..node.world.random.below(6) {
-                node.world.deliver_message();
+                node.world.deliver_envelope();
             }
         }
         for _ in 0..4 {

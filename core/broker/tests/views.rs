@@ -341,7 +341,7 @@ fn circles_and_long_chains_come_to_rest() {
         assert!(topics.contains_key("chain8") && !topics.contains_key("chain9"), "{topics:?}");
         assert_eq!(topics["chain8"], "8");
         assert!(topics.keys().all(|path| path.len() < 40), "{topics:?}");
-        assert!(!node.world.has_messages());
+        assert!(!node.world.has_envelopes());
         node.advance(1100);
         node.advance(1100);
         let problem = node.shown("chain/8").unwrap()["last_problem"].to_string();
@@ -357,7 +357,7 @@ fn an_output_that_takes_itself_away_comes_to_rest() {
         node.set("p", r#"{"n":1}"#);
         node.rest();
         assert!(!node.world.brokers.iter().any(|broker| broker.views_have_work()));
-        assert!(!node.world.has_messages());
+        assert!(!node.world.has_envelopes());
     });
 }
 

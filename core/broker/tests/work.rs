@@ -55,8 +55,8 @@ fn metrics(world: &World) -> BrokerMetrics {
 }
 
 /// Delivers the messages that wait for one shard.
-fn settle_messages_to(world: &mut World, shard: usize) {
-    while (0..world.brokers.len()).any(|from| world.deliver_message_between(from, shard)) {}
+fn deliver_envelopes_to(world: &mut World, shard: usize) {
+    while (0..world.brokers.len()).any(|from| world.deliver_envelope_between(from, shard)) {}
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn many_dear_operations_take_many_short_turns() {
     assert_eq!(after.work, before.work, "nothing of it is done while it is read");
     assert_eq!(after.work_waiting, 40);
     let mut turns = 0;
-    while world.has_messages() {
+    while world.has_envelopes() {
         let before = metrics(&world).work;
         world.work(0);
         let spent = metrics(&world).work - before;
@@ -100,14 +100,14 @@ fn a_cheap_operation_of_another_session_waits_for_one_turn_at_most() {
         for attacker in attackers {
             ask_all(&mut world, attacker, (0..4).map(|_| dear("m/large", 60)).collect());
         }
-        while (0..shards).any(|from| world.deliver_message_between(from, 0)) {}
+        while (0..shards).any(|from| world.deliver_envelope_between(from, 0)) {}
         world.work(0);
         let token = ask(&mut world, bob, update("m/small", "1", None));
         if answer(&world, bob, token).is_none() {
             world.work(0);
             for shard in 0..shards {
-                world.deliver_message_between(0, shard);
-                world.deliver_message_between(shard, 0);
+                world.deliver_envelope_between(0, shard);
+                world.deliver_envelope_between(shard, 0);
             }
         }
         assert!(answer(&world, bob, token).is_some(), "over {shards} shards");
@@ -173,11 +173,11 @@ fn a_session_with_many_deferred_operations_is_not_read_until_half_are_done() {
         let ann = world.connect(shards - 1, "ann");
         tell(&mut world, ann, update("m/large", &large(1_000_000), None)).unwrap();
         ask_all(&mut world, ann, (0..7).map(|_| dear("m/large", 2)).collect());
-        settle_messages_to(&mut world, 0);
+        deliver_envelopes_to(&mut world, 0);
         assert!(!world.clients[ann].paused);
         ask(&mut world, ann, dear("m/large", 2));
-        settle_messages_to(&mut world, 0);
-        settle_messages_to(&mut world, shards - 1);
+        deliver_envelopes_to(&mut world, 0);
+        deliver_envelopes_to(&mut world, shards - 1);
         assert!(world.clients[ann].paused, "over {shards} shards");
         world.quiesce();
         assert!(!world.clients[ann].paused);
@@ -264,7 +264,7 @@ fn changes_wait_for_a_reader_that_does_not_read() {
         tell(&mut world, ann, create("m/large", spec, Some(&large(1_000_000)))).unwrap();
         world.quiesce();
         ask_all(&mut world, ann, (0..100).map(|it| merged("m/large", it)).collect());
-        world.settle_messages();
+        world.deliver_envelopes();
         let held = world.metrics().backlog_bytes;
         assert!(held <= 12_000_000, "{held} bytes are kept for it over {shards} shards");
         assert!(world.metrics().work_waiting > 80, "the others are not done yet");
@@ -281,10 +281,10 @@ fn changes_wait_while_the_store_is_behind() {
     let ann = world.connect(0, "ann");
     let body = large(1_000_000);
     ask(&mut world, ann, create("m/kept", r#"{"persistent":true}"#, Some(&body)));
-    world.settle_messages();
+    world.deliver_envelopes();
     keeping.take(&mut world, 0);
     ask_all(&mut world, ann, (0..100).map(|it| merged("m/kept", it)).collect());
-    world.settle_messages();
+    world.deliver_envelopes();
     let waiting = world.metrics().work_waiting;
     assert!((90..100).contains(&waiting), "{waiting} wait for the store to take what was written");
 }
@@ -423,7 +423,7 @@ fn what_is_compiled_for_a_specification_is_charged() {
     let before = metrics(&world);
     let tokens = ask_all(&mut world, ann, (0..20).map(create).collect());
     let mut turns = 1;
-    while world.has_messages() {
+    while world.has_envelopes() {
         let before = metrics(&world).work;
         world.work(0);
         let spent = metrics(&world).work - before;
@@ -454,7 +454,7 @@ fn a_new_queue_costs_what_its_consumers_do() {
     }
     world.commands(sender, &mut commands);
     assert!(metrics(&world).work_waiting > 150, "most of them wait");
-    while world.has_messages() {
+    while world.has_envelopes() {
         let before = metrics(&world).work;
         world.work(0);
         let spent = metrics(&world).work - before;

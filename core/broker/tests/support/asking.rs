@@ -80,7 +80,7 @@ impl World {
     pub fn sweep(&mut self) {
         for _ in 0..3 {
             self.advance(Span::from_secs(100));
-            self.settle_messages();
+            self.deliver_envelopes();
         }
         let metrics = self.metrics();
         assert_eq!(metrics.topics, metrics.retained, "idle topics are forgotten");

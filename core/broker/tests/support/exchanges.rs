@@ -76,7 +76,7 @@ pub fn pair(shards: usize, change: impl Fn(&mut BrokerOptions)) -> (World, usize
     let mut world = World::new(1, options);
     let (caller, responder) = (world.connect(0, "caller"), world.connect(shards - 1, "responder"));
     world.subscribe(responder, 3, Wish { window: Some(2), ..Wish::to("service:add") });
-    world.settle_messages();
+    world.deliver_envelopes();
     (world, caller, responder)
 }
 

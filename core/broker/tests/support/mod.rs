@@ -319,7 +319,7 @@ impl World {
     }
 
     /// Delivers the next message of a pair of shards drawn by lot; whether there was any.
-    pub fn deliver_message(&mut self) -> bool {
+    pub fn deliver_envelope(&mut self) -> bool {
         let shards = self.brokers.len();
         let pairs: Vec<(usize, usize)> = (0..shards)
             .flat_map(|from| (0..shards).map(move |to| (from, to)))
@@ -338,7 +338,7 @@ impl World {
             },
             None => {
                 let (from, to) = *self.random.pick(&pairs);
-                self.deliver_message_between(from, to);
+                self.deliver_envelope_between(from, to);
             }
         }
         true
@@ -356,7 +356,7 @@ impl World {
         self.absorb(shard);
     }
 
-    pub fn deliver_message_between(&mut self, from: usize, to: usize) -> bool {
+    pub fn deliver_envelope_between(&mut self, from: usize, to: usize) -> bool {
         let Some(message) = self.messages[from][to].pop_front() else {
             return false;
         };
@@ -366,16 +366,16 @@ impl World {
     }
 
     /// Delivers messages between shards until there are none.
-    pub fn settle_messages(&mut self) {
-        while self.deliver_message() {}
+    pub fn deliver_envelopes(&mut self) {
+        while self.deliver_envelope() {}
     }
 
     /// Delivers all messages between shards and lets every client take everything.
     pub fn quiesce(&mut self) {
         loop {
-            self.settle_messages();
+            self.deliver_envelopes();
             let taken: usize = (0..self.clients.len()).map(|client| self.pull(client)).sum();
-            if taken == 0 && !self.has_messages() {
+            if taken == 0 && !self.has_envelopes() {
                 break;
             }
         }
@@ -385,7 +385,7 @@ impl World {
         }
     }
 
-    pub fn has_messages(&self) -> bool {
+    pub fn has_envelopes(&self) -> bool {
         let waits = self.messages.iter().flatten().any(|box_| !box_.is_empty());
         let waits = waits || self.losses.has_unaware();
         waits || (0..self.brokers.len()).any(|shard| self.is_busy(shard))
@@ -413,7 +413,7 @@ impl World {
         for client in 0..self.clients.len() {
             self.close(client);
         }
-        self.settle_messages();
+        self.deliver_envelopes();
         let metrics = self.metrics();
         assert_eq!(metrics.sessions, 0);
         assert_eq!(metrics.subscriptions, 0);

@@ -31,7 +31,7 @@ impl Node {
 
     pub(crate) fn operate(&mut self, operation: Operation) -> Token {
         let token = ask(&mut self.world, self.client, operation);
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
         token
     }
 
@@ -55,28 +55,28 @@ impl Node {
     pub(crate) fn set(&mut self, path: &str, value: &str) {
         let message = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(value) };
         self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
     }
 
     pub(crate) fn clear(&mut self, path: &str) {
         let message = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
         self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
     }
 
     /// Until everything has been done that does not wait for its time.
     pub(crate) fn rest(&mut self) {
         for _ in 0..40 {
-            self.world.settle_messages();
+            self.world.deliver_envelopes();
             self.world.advance(Span::from_millis(1));
         }
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
     }
 
     pub(crate) fn advance(&mut self, millis: u64) {
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
         self.world.advance(Span::from_millis(millis));
-        self.world.settle_messages();
+        self.world.deliver_envelopes();
     }
 
     pub(crate) fn fetch(&mut self, selector: &str) -> Vec<TopicEntry> {
