@@ -1,7 +1,7 @@
 //! The sides of a shard: its home with its views upon it, and its sessions with notices and exchanges upon them.
 //!
 //! Relies on the names of the rooms, and on `impl` blocks that end with a brace at the beginning of a line. Invariants:
-//! no field of a side is of a room that the side may not know; no side is larger than [`LINES_MAX`]; the wiring alone
+//! no field of a side is of a room that the side may not know; no side is larger than `LINES_MAX`; the wiring alone
 //! makes a side, and has methods of the whole broker, but for the files in `WHOLE`, which may only become fewer.
 
 use crate::lexis::{code, has_word, without_tests};

@@ -1,9 +1,9 @@
 //! The room of a shard as the home of destinations: what it numbers, keeps and knows of them.
 //!
-//! What is kept of each topic stands in a table that this room alone has (`home/home_topics.rs`); what is kept of all
-//! together is here. The state of each part is private to its file, and the parts are private to the room: the rest of the
-//! broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others (topics,
-//! options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
+//! What is kept of each topic stands in a table that this room alone has (`home/home_topics.rs`); what is kept of
+//! all together is here. The state of each part is private to its file, and the parts are private to the room: the
+//! rest of the broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others
+//! (topics, options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
 pub(crate) mod displaced;
 pub(crate) mod graces;
