@@ -18,7 +18,6 @@ use crate::subscriptions::Entry;
 
 /// A session that is somebody from now on.
 #[derive(Debug)]
-#[must_use = "its client waits for the answer"]
 pub(crate) struct Login {
     before: Option<Rc<Principal>>,
     principal: Rc<Principal>,
@@ -35,6 +34,7 @@ impl Login {
 
 impl SessionSide<'_> {
     /// Who shows such credentials, unless they are to be verified first.
+    #[must_use = "who it is has yet to be told"]
     pub(crate) fn login(
         &self,
         session: SessionId,
@@ -54,6 +54,7 @@ impl SessionSide<'_> {
     }
 
     /// A session is somebody from now on, of which it has yet to be told.
+    #[must_use = "its client waits for the answer"]
     pub(crate) fn begin_login(
         &mut self,
         session: SessionId,

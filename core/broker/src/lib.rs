@@ -116,7 +116,7 @@ pub use home::services::{Address, Calling, Responding};
 pub use journal::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
-    ToExchange, ToHome, ToPublisher, ToSubscriber, ToViews, Values,
+    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};

@@ -20,7 +20,7 @@ use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
+use crate::messages::{SubscribeRequestId, ToHome, ToNotices};
 use crate::owner_requests::OwnerAnswer;
 use crate::places::Place;
 use crate::publisher::Recipients;
@@ -130,6 +130,7 @@ impl SessionSide<'_> {
     }
 
     /// On the session's shard: a home has said whether it is the owner; a subscription that begins for it.
+    #[must_use = "it is to begin"]
     pub(crate) fn owner_answered(
         &mut self,
         request: SubscribeRequestId,
@@ -281,7 +282,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let owned = self.owner_of(Action::Subscribe, path) == Some(name);
-        self.send(from, ToSubscriber::OwnerAnswer { request, owned }, effects);
+        self.send(from, ToNotices::OwnerAnswer { request, owned }, effects);
     }
 
     /// At a topic's home: the next request of that subscription is for the topic's owner.
@@ -342,7 +343,7 @@ mod tests {
     }
 
     /// A message from the other home.
-    fn from_home(message: ToSubscriber) -> Envelope {
+    fn from_home(message: ToNotices) -> Envelope {
         Envelope {
             from: Place::here(ShardId(1)),
             to: Place::here(ShardId(0)),
@@ -365,7 +366,7 @@ mod tests {
     fn positions_wait_no_longer_for_what_is_refused_or_given_up() {
         let (mut broker, session, request) = asking();
         let mut effects = Effects::default();
-        let answer = ToSubscriber::OwnerAnswer { request, owned: false };
+        let answer = ToNotices::OwnerAnswer { request, owned: false };
         broker.receive(Now::default(), from_home(answer), &mut effects);
         assert!(is_refused(&effects));
         assert_eq!(recovering(&broker, session), 0);
@@ -384,7 +385,7 @@ mod tests {
         broker.handle(Now::default(), session, &mut commands, &mut effects);
         assert!(!is_refused(&effects));
         // The first of two: the other is not asked for.
-        let answer = ToSubscriber::OwnerAnswer { request, owned: true };
+        let answer = ToNotices::OwnerAnswer { request, owned: true };
         broker.receive(Now::default(), from_home(answer), &mut effects);
         assert!(is_refused(&effects), "{effects:?}");
         assert_eq!(recovering(&broker, session), 0);

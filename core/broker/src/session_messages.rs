@@ -35,11 +35,6 @@ impl SessionSide<'_> {
             ToSubscriber::Presence { path, on } => {
                 self.presence_changed(now, &path, on, effects);
             }
-            ToSubscriber::UnknownTopic { .. }
-            | ToSubscriber::NoTopics { .. }
-            | ToSubscriber::TopicsPage { .. }
-            | ToSubscriber::Notice { .. }
-            | ToSubscriber::OwnerAnswer { .. } => debug_assert!(false, "taken by notices"),
         }
     }
 

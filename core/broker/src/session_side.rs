@@ -4,8 +4,8 @@
 //! [`SessionSide`]. Its fields are all that they may know; the wiring in `broker.rs` alone makes one, of disjoint
 //! parts of the broker, for one call. Sessions know no numbers, values, queues or locks: these are the home's, which
 //! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what a topic is; who
-//! listens to it, and for whom its publishers wait, stands in [`Fanout`]. Notices and exchanges stand upon this side,
-//! which knows nothing of them.
+//! listens to it, and for whom its publishers wait, stands in [`Fanout`]. Notices and exchanges stand upon this
+//! side, whose methods know nothing of them; the list of a session's ends alone stands in its record.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -29,7 +29,6 @@ use crate::together::{EndingTogether, RecoveriesTogether};
 
 /// A subscription that has begun, but for listening.
 #[derive(Debug)]
-#[must_use = "it is to listen"]
 pub(crate) struct Begun {
     pub(crate) epoch: u32,
     pub(crate) subscribe: Subscribe,
@@ -37,7 +36,6 @@ pub(crate) struct Begun {
 
 /// A subscription that has ended, but for the exchanges that it serves.
 #[derive(Debug)]
-#[must_use = "its session is to go on behind it"]
 pub(crate) struct Ended {
     session: SessionId,
     /// Whether there may be such exchanges.
@@ -63,6 +61,7 @@ impl SessionSide<'_> {
     }
 
     /// A subscription begins that may be, and has yet to listen.
+    #[must_use = "it is to listen"]
     pub(crate) fn begin_subscription(
         &mut self,
         session: SessionId,
@@ -154,6 +153,7 @@ impl SessionSide<'_> {
 
     /// Ends a subscription, but for the exchanges that it serves; messages under way to it go back to their queues. It
     /// is `unheard` if no home has heard of it. Nothing is left to do if there is none.
+    #[must_use = "its session is to go on behind it"]
     pub(crate) fn end_subscription(
         &mut self,
         now: Now,

@@ -2,7 +2,8 @@
 //!
 //! Relies on the names of the rooms, and on `impl` blocks that end with a brace at the beginning of a line. Invariants:
 //! no field of a side is of a room that the side may not know; no side is larger than `LINES_MAX`; the wiring alone
-//! makes a side, and has methods of the whole broker, but for the files in `WHOLE`, which may only become fewer.
+//! makes a side, and has methods of the whole broker, but for the files in `WHOLE`, which may only become fewer;
+//! every side is in `SIDES`.
 
 use crate::lexis::{code, has_word, without_tests};
 use crate::{Finding, Tree};
@@ -106,6 +107,26 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = check_fields(tree, SIDES);
     findings.extend(check_sizes(tree, SIDES, LINES_MAX));
     findings.extend(check_wiring(tree, WHOLE));
+    findings.extend(check_listed(tree, SIDES));
+    findings
+}
+
+/// Sides of which nothing is said here.
+fn check_listed(tree: &Tree, sides: &[Side]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| is_of_broker(&file.path)) {
+        for declared in code(&file.text).split("struct ").skip(1) {
+            let name: String = declared.chars().take_while(|c| c.is_alphanumeric()).collect();
+            let listed = sides.iter().any(|side| side.name == name && side.path == file.path);
+            if name.ends_with("Side") && !listed {
+                findings.push(Finding::in_file(
+                    &file.path,
+                    format!("{name} is a side that SIDES does not know"),
+                    "write it to SIDES in tools/xtask/src/sides.rs, with the rooms that it may not know",
+                ));
+            }
+        }
+    }
     findings
 }
 
@@ -246,6 +267,17 @@ mod tests {
         assert_eq!(found("core/broker/src/home/tests.rs", 4), 0);
         let other = text.replace("HomeSide", "ViewSide");
         assert_eq!(check_sizes(&tree("core/broker/src/lock.rs", &other), SIDE, 0).len(), 0);
+    }
+
+    #[test]
+    fn a_side_that_is_not_listed_is_found() {
+        let sides =
+            &[Side { path: "core/broker/src/home_side.rs", name: "HomeSide", unknown: &[] }];
+        let found = |path: &str| check_listed(&tree(path, TEXT), sides).len();
+        assert_eq!(found("core/broker/src/home_side.rs"), 0);
+        assert_eq!(found("core/broker/src/lock.rs"), 1);
+        let more = TEXT.replace("HomeSide", "LockSide");
+        assert_eq!(check_listed(&tree("core/broker/src/home_side.rs", &more), sides).len(), 1);
     }
 
     #[test]

@@ -30,11 +30,11 @@ impl Broker {
                 };
                 self.home_side().on_message(now, from, message, recipients, effects);
             }
-            Body::Subscriber(message) if message.is_of_notices() => {
-                self.notice_side().on_message(now, from, message, effects);
-            }
             Body::Subscriber(message) => {
                 self.session_side().on_subscriber_message(now, from, message, effects);
+            }
+            Body::Notices(message) => {
+                self.notice_side().on_message(now, from, message, effects);
             }
             Body::Publisher(message) => {
                 self.session_side().on_publisher_message(now, from, message, effects);

@@ -89,7 +89,7 @@ impl Broker {
                 self.end_view_slice(now, effects);
             }
             // Its sessions are gone.
-            Body::Subscriber(_) | Body::Publisher(_) | Body::Undelivered(_) => {}
+            Body::Subscriber(_) | Body::Notices(_) | Body::Publisher(_) | Body::Undelivered(_) => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What rooms of shards tell each other, by who is told.
 //!
 //! Each room has one type of messages, so that it can be told only what concerns it: a home [`ToHome`], the sessions
-//! of a shard [`ToSubscriber`] and [`ToPublisher`], the ends of calls [`ToExchange`], views [`ToViews`]. Between shards
+//! of a shard [`ToSubscriber`] and [`ToPublisher`], its notices [`ToNotices`], the ends of calls [`ToExchange`], views [`ToViews`]. Between shards
 //! they travel in an [`Envelope`]. Relies on nothing that acts. Invariant: a message says all that its receiver needs
 //! to know.
 
@@ -9,6 +9,7 @@ mod local;
 mod subscribing;
 mod to_exchange;
 mod to_home;
+mod to_notices;
 mod to_publisher;
 mod to_subscriber;
 mod to_views;
@@ -22,6 +23,7 @@ pub(crate) use local::LocalMessage;
 pub use subscribing::{Answer, Ask, First, Interest, Missed, SnapshotPage, Specs};
 pub use to_exchange::ToExchange;
 pub use to_home::ToHome;
+pub use to_notices::ToNotices;
 pub use to_publisher::ToPublisher;
 pub use to_subscriber::ToSubscriber;
 pub use to_views::{ToViews, Values};
@@ -46,6 +48,8 @@ pub enum Body {
     Home(ToHome),
     /// For the sessions that subscribe.
     Subscriber(ToSubscriber),
+    /// For the notices of the sessions.
+    Notices(ToNotices),
     /// For the sessions that publish and ask.
     Publisher(ToPublisher),
     /// For an end of a call.
@@ -62,6 +66,7 @@ impl Body {
         match self {
             Body::Home(message) => message.bytes(),
             Body::Subscriber(message) => message.bytes(),
+            Body::Notices(message) => message.bytes(),
             Body::Publisher(message) => message.bytes(),
             Body::Exchange(message) => message.bytes(),
             Body::Views(message) => message.bytes(),
@@ -81,6 +86,13 @@ impl From<ToSubscriber> for Body {
     #[inline]
     fn from(message: ToSubscriber) -> Body {
         Body::Subscriber(message)
+    }
+}
+
+impl From<ToNotices> for Body {
+    #[inline]
+    fn from(message: ToNotices) -> Body {
+        Body::Notices(message)
     }
 }
 

@@ -125,7 +125,7 @@ pub enum ToHome {
     Notify {
         /// Which topics.
         pattern: Pattern,
-        /// Who waits for [`ToSubscriber::TopicsPage`](super::ToSubscriber::TopicsPage).
+        /// Who waits for [`ToNotices::TopicsPage`](super::ToNotices::TopicsPage).
         request: SubscribeRequestId,
         /// Behind which path; absent: it begins.
         after: Option<Path>,

@@ -6,32 +6,31 @@
 use tiderace_base::Now;
 
 use crate::effects::Effects;
-use crate::messages::ToSubscriber;
+use crate::messages::ToNotices;
 use crate::notice_side::NoticeSide;
 use crate::places::Place;
 
 impl NoticeSide<'_> {
-    /// A message for sessions that are told of topics; all others are for the side below.
+    /// A message for sessions that are told of topics, or wait for an owner.
     pub(crate) fn on_message(
         &mut self,
         now: Now,
         from: Place,
-        message: ToSubscriber,
+        message: ToNotices,
         effects: &mut Effects,
     ) {
         match message {
-            ToSubscriber::UnknownTopic { session, path } => {
+            ToNotices::UnknownTopic { session, path } => {
                 self.tell_unknown(now, session, &path, effects);
             }
-            ToSubscriber::NoTopics { request } => self.count_nothing(now, request, effects),
-            ToSubscriber::TopicsPage { request, topics, after, next } => {
+            ToNotices::NoTopics { request } => self.count_nothing(now, request, effects),
+            ToNotices::TopicsPage { request, topics, after, next } => {
                 self.noted(now, from, request, topics, (after, next), effects);
             }
-            ToSubscriber::Notice { path, spec } => self.notice(&path, spec, effects),
-            ToSubscriber::OwnerAnswer { request, owned } => {
+            ToNotices::Notice { path, spec } => self.notice(&path, spec, effects),
+            ToNotices::OwnerAnswer { request, owned } => {
                 self.owner_answered(now, request, owned, effects);
             }
-            message => self.sessions.on_subscriber_message(now, from, message, effects),
         }
     }
 }

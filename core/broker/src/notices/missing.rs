@@ -15,7 +15,7 @@ use tiderace_wire::{Destination, Kind, Subscribe, Target};
 use crate::authorise::MISSING;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::{SubscribeRequestId, ToSubscriber};
+use crate::messages::{SubscribeRequestId, ToNotices};
 use crate::notice_side::NoticeSide;
 use crate::places::Place;
 use crate::server_topics::{append_member, is_unspoken};
@@ -53,7 +53,7 @@ impl HomeSide<'_> {
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
             && self.home.missing_mut().may_tell(path.as_str(), now.time);
         if heard {
-            let message = ToSubscriber::UnknownTopic { session, path };
+            let message = ToNotices::UnknownTopic { session, path };
             self.send(Place::of(session), message, effects);
         }
     }
@@ -77,7 +77,7 @@ impl HomeSide<'_> {
             left == 0 || self.home.at(topic).is_known() && reaches(pattern, &topic.path)
         });
         if !found {
-            self.send(from, ToSubscriber::NoTopics { request }, effects);
+            self.send(from, ToNotices::NoTopics { request }, effects);
         }
     }
 

@@ -1,7 +1,8 @@
 //! What subscriptions of one shard that want notices have been told.
 //!
-//! Bookkeeping only; see `telling.rs` for who tells it, and when, and `pages.rs` for how much at a time. What is told of
-//! topics that are missing stands in `missing.rs`. Invariant: no other file sees what is known here.
+//! Bookkeeping only; see `telling.rs` for who tells it, and when, and `pages.rs` for how much at a time. What is
+//! told of topics that are missing stands in `missing.rs`. Invariant: no file outside this folder sees what is known
+//! here.
 
 mod messages;
 mod missing;

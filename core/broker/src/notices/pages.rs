@@ -28,7 +28,7 @@ use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
-use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
+use crate::messages::{SubscribeRequestId, ToHome, ToNotices};
 use crate::notice_side::NoticeSide;
 use crate::places::{Place, key_of};
 use crate::price::TOPIC;
@@ -282,7 +282,7 @@ impl HomeSide<'_> {
             }
             let next = next.cloned();
             self.work.charge_at(now, TOPIC * looked as u64);
-            let message = ToSubscriber::TopicsPage { request, topics, after, next };
+            let message = ToNotices::TopicsPage { request, topics, after, next };
             self.send(from, message, effects);
             if self.work.left(now) == 0 {
                 return;

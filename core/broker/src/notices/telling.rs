@@ -27,7 +27,7 @@ use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
-use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
+use crate::messages::{SubscribeRequestId, ToHome, ToNotices};
 use crate::notice_side::NoticeSide;
 use crate::owners::recovers;
 use crate::places::{Place, PlaceSet, key_of};
@@ -133,6 +133,7 @@ impl NoticeSide<'_> {
     }
 
     /// On a session's shard: a subscription has ended; whether it has yet to listen.
+    #[must_use = "what has yet to listen is withdrawn otherwise"]
     pub(crate) fn end_notices(
         &mut self,
         session: SessionId,
@@ -304,7 +305,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         for place in self.home.notice_interest().places_of(path).iter() {
-            let message = ToSubscriber::Notice { path: path.clone(), spec: spec.clone() };
+            let message = ToNotices::Notice { path: path.clone(), spec: spec.clone() };
             self.send(place, message, effects);
         }
     }

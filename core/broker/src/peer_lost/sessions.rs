@@ -23,7 +23,6 @@ pub(crate) struct LostWaits {
 
 /// A subscription that is to be refused, with the answer its client waits for.
 #[derive(Debug)]
-#[must_use = "it is to end, and its client to hear of that"]
 pub(crate) struct LostSubscription {
     pub(crate) session: SessionId,
     pub(crate) key: SubscriptionKey,
@@ -116,6 +115,7 @@ impl SessionSide<'_> {
 
     /// A place that is lost does not answer a subscription. One to a destination there is given back, to be refused;
     /// what a pattern names is there no longer, and of what was missed there nobody knows.
+    #[must_use = "it is to end, and its client to hear of that"]
     pub(crate) fn request_lost(
         &mut self,
         now: Now,

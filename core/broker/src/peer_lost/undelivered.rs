@@ -16,6 +16,7 @@ use crate::view_side::ViewSide;
 
 impl SessionSide<'_> {
     /// A message of sessions to a home has come back; a subscription that is to be refused for it.
+    #[must_use = "it is to end, and its client to hear of that"]
     pub(crate) fn home_lost(
         &mut self,
         now: Now,
