@@ -1,11 +1,12 @@
 //! Large runs that a home gave up while somebody still had them.
 //!
-//! A retained value counts once, at its topic's home, however many backlogs refer to it; so does what a series or
-//! a history keeps. When the home gives one up, those backlogs keep it in memory; so it counts here until the last
-//! of them lets go. Who has it is looked at when the call is over that gave it up, as most let go within that call,
-//! and then some of what is counted is looked at in each call and all of it in each tick: an honest client that
-//! changes a large value quickly must not be refused for values that are gone. Invariant: what the home still counts as something else is not counted here.
-//! What waits in a backlog as a message counts there, too.
+//! A retained value counts once, at its topic's home, however many backlogs refer to it; so does what a series or a
+//! history keeps. When the home gives one up, those backlogs keep it in memory; so it counts here until the last of
+//! them lets go. Who has it is looked at when the call is over that gave it up, as most let go within that call, and
+//! then some of what is counted is looked at in each call and all of it in each tick: an honest client that changes
+//! a large value quickly must not be refused for values that are gone. Invariant: what the home still keeps in
+//! another of its places is not counted here. What waits in a backlog as a message, or is on its way to another
+//! shard, counts there, too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -47,7 +48,8 @@ impl Displaced {
     /// A call is over: what it gave up and somebody still has counts from now on, unless `keeps` says that the
     /// home has it in another of its places.
     pub(crate) fn end_call(&mut self, memory: &Memory, keeps: impl Fn(&Arc<Run>) -> bool) {
-        for _ in 0..self.counted.len().min(SWEPT_BY_CALL) {
+        let swept = SWEPT_BY_CALL.max(2 * self.fresh.len());
+        for _ in 0..self.counted.len().min(swept) {
             let Some((run, bytes)) = self.counted.pop_front() else { break };
             match run.strong_count() {
                 0 => memory.refund(MemoryUse::Values, bytes),
@@ -80,7 +82,7 @@ impl Displaced {
     }
 }
 
-/// What a call looks at of what is counted: more than it usually gives up.
+/// What a call looks at least at of what is counted: more than it usually gives up.
 const SWEPT_BY_CALL: usize = 4;
 /// Smaller values are not worth the look: a session has few of them waiting beyond its watermark.
 const LARGE_BYTES: usize = 64 * 1024;

@@ -177,13 +177,17 @@ impl History {
     /// Takes the oldest run out of a topic's history.
     fn shorten(&mut self, topic: &mut TopicHistory, displaced: &mut Displaced) {
         let Some(run) = topic.pop() else { return };
+        let is_full = self.memory.is_full();
         self.memory.refund(MemoryUse::Histories, run.bytes());
         self.messages -= run.len();
         self.runs -= 1;
         if topic.is_empty() {
             self.emptied = self.emptied.max(topic.boundary());
         }
-        displaced.note(run);
+        // What is given up for lack of memory has to be room at once, and most readers count it in their backlogs.
+        if !is_full {
+            displaced.note(run);
+        }
     }
 
     /// Keeps a run that was just numbered; `before` is the number of the topic's message before it.

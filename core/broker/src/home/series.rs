@@ -123,6 +123,11 @@ impl Series {
         self.kept.iter()
     }
 
+    /// The same, when nothing is kept any more.
+    pub(crate) fn into_runs(self) -> impl Iterator<Item = Arc<Run>> {
+        self.kept.into_iter().map(|kept| kept.run)
+    }
+
     /// Takes messages in; of a run with removals those that are none, each for itself.
     pub(crate) fn push_run(&mut self, kept: Kept) {
         if !kept.run.any(Flags::RETAIN_REMOVE) {

@@ -80,7 +80,7 @@ impl Home {
         let series = self.topics.get_mut(topic).and_then(|home| home.end_series());
         let Some(series) = series else { return };
         memory.refund(MemoryUse::Values, series.bytes());
-        series.runs().for_each(|kept| self.displaced.note(kept.run.clone()));
+        series.into_runs().for_each(|run| self.displaced.note(run));
     }
 
     /// A call is over: large runs that it gave up and that somebody still has are counted.
