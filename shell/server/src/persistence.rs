@@ -266,6 +266,8 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: &Notice<'_>) {
                 }
             }
         }
+        // No shard asks for messages yet.
+        Notice::Loaded(_) => {}
         Notice::Trouble { what, is_fatal: true } => {
             error!(event = "store-failed", what, "nothing is kept from now on");
         }

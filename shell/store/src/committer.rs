@@ -1,9 +1,9 @@
 //! The thread that owns the store, so that no shard ever waits for a disk.
 //!
-//! Relies on `store`. Shards hand batches over with a ticket each; the thread writes all that wait at once,
+//! Relies on `store` and `reader`. Shards hand batches over with a ticket each; the thread writes all that wait at once,
 //! syncs once, and then says what became of each ticket. While it syncs, the next batches gather, so a slow
 //! disk makes larger groups. Invariants: batches of one submitter are committed in their order; a submitter
-//! has a bounded number of bytes waiting; each ticket is answered once, in order, unless it was handed over
+//! has a bounded number of bytes waiting, also of what it asks to be read back; each ticket is answered once, in order, unless it was handed over
 //! while the committer was being dropped.
 
 use std::fmt;
@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::CommitError;
+use crate::load::{LoadRequest, Loaded};
 use crate::metrics::StoreMetrics;
 use crate::options::Sync;
+use crate::reader::{Loading, Reader, Report};
 use crate::record::StreamId;
 use crate::store::{Outcome, Store, StreamIds};
 
@@ -30,6 +32,10 @@ const CLEAN_BYTES: usize = 256 << 10;
 const CLEAN_FACTOR: usize = 4;
 /// What a batch costs in memory beside its bytes.
 const BATCH_OVERHEAD: usize = 256;
+/// Bytes that one submitter may have asked to be read back; a single larger request may wait alone.
+const LOADING_BYTES_MAX: usize = 16 << 20;
+/// What a request costs beside the bytes of its answer.
+const LOAD_OVERHEAD: usize = 1 << 10;
 /// How often a full disk is looked at again.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -49,6 +55,8 @@ pub struct Done {
 pub enum Notice<'a> {
     /// What became of batches, in the order in which each shard submitted them.
     Done(&'a [Done]),
+    /// Messages that were read back, in the order in which each shard asked. Said by the thread that reads them.
+    Loaded(Loaded),
     /// Something for the operator's log.
     Trouble {
         /// A sentence.
@@ -72,7 +80,8 @@ pub struct Refused {
 /// Why a batch was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedReason {
-    /// Too much of this submitter waits; there will be room after its next [`Done`].
+    /// Too much of this submitter waits; there will be room after its next [`Done`], or, for a request to load,
+    /// its next [`Loaded`].
     #[error("too many persistent messages wait for the disk; try again after the next answer")]
     Waiting,
     /// The committer has stopped.
@@ -98,6 +107,8 @@ pub struct Submitter {
     queue: Sender<Message>,
     /// Bytes handed over and not yet answered.
     waiting: Arc<AtomicUsize>,
+    /// Bytes asked to be read back and not yet answered.
+    loading: Arc<AtomicUsize>,
     waiting_bytes_max: usize,
     is_stopping: Arc<AtomicBool>,
     streams: StreamIds,
@@ -106,15 +117,16 @@ pub struct Submitter {
 #[derive(Debug)]
 enum Message {
     Batch { shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize> },
+    Load { shard: u16, request: LoadRequest, loading: Loading },
     Stop,
 }
 
 impl Committer {
-    /// Starts the thread. `report` is called on it: it should only put what it hears into the mailboxes of
+    /// Starts the threads. `report` is called on them, never on both at once: it should only put what it hears into the mailboxes of
     /// shards and into the log.
     ///
     /// # Errors
-    /// When the operating system grants no thread.
+    /// When the operating system grants no threads.
     pub fn start<D: Disk>(
         store: Store<D>,
         report: impl FnMut(Notice<'_>) + Send + 'static,
@@ -122,10 +134,13 @@ impl Committer {
         let (queue, messages) = channel();
         let (streams, metrics) = (store.stream_ids(), store.metrics());
         let waiting_bytes_max = store.options().waiting_bytes_max;
+        let report = Report::new(report);
+        let reader = Reader::start(report.clone(), store.metrics())?;
         let worker = Worker {
             store,
             messages,
             report,
+            reader,
             is_stopping: false,
             is_full: None,
             is_cleaning_blocked: false,
@@ -147,6 +162,7 @@ impl Committer {
             shard,
             queue: self.queue.clone(),
             waiting: Arc::default(),
+            loading: Arc::default(),
             waiting_bytes_max: self.waiting_bytes_max,
             is_stopping: Arc::clone(&self.is_stopping),
             streams: self.streams.clone(),
@@ -195,10 +211,30 @@ impl Submitter {
                 self.waiting.fetch_sub(bytes, Ordering::Relaxed);
                 match error.0 {
                     Message::Batch { batch, .. } => refuse(batch, RefusedReason::Stopped),
-                    Message::Stop => refuse(Batch::new(), RefusedReason::Stopped),
+                    _ => refuse(Batch::new(), RefusedReason::Stopped),
                 }
             }
         }
+    }
+
+    /// Asks for messages of a stream; never blocks. The answer is a [`Notice::Loaded`], also if there is no such
+    /// stream. What was answered as committed is found; of what was handed over and is not answered yet nothing is
+    /// certain.
+    ///
+    /// # Errors
+    /// When it is not taken, and will not be answered.
+    pub fn load(&self, request: LoadRequest) -> Result<(), RefusedReason> {
+        if self.is_stopping.load(Ordering::Acquire) {
+            return Err(RefusedReason::Stopped);
+        }
+        let bytes = request.bytes_max.saturating_add(LOAD_OVERHEAD);
+        let loading = self.loading.load(Ordering::Relaxed);
+        if loading > 0 && loading.saturating_add(bytes) > LOADING_BYTES_MAX {
+            return Err(RefusedReason::Waiting);
+        }
+        let loading = Loading::new(&self.loading, bytes);
+        let message = Message::Load { shard: self.shard, request, loading };
+        self.queue.send(message).map_err(|_| RefusedReason::Stopped)
     }
 
     /// Bytes handed over and not yet answered.
@@ -225,7 +261,8 @@ fn cost(batch: &Batch) -> usize {
 struct Worker<D: Disk, R> {
     store: Store<D>,
     messages: Receiver<Message>,
-    report: R,
+    report: Report<R>,
+    reader: Reader<D::File>,
     is_stopping: bool,
     /// When a full disk was looked at last.
     is_full: Option<Instant>,
@@ -249,7 +286,7 @@ impl Group {
     }
 }
 
-impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
+impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
     fn run(mut self) {
         let mut synced = Instant::now();
         loop {
@@ -270,8 +307,9 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             }
             self.clean(written);
         }
+        self.reader.finish();
         if let Err(error) = self.store.close() {
-            (self.report)(Notice::Trouble { what: &error.to_string(), is_fatal: false });
+            self.report.tell(Notice::Trouble { what: &error.to_string(), is_fatal: false });
         }
     }
 
@@ -283,6 +321,10 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             match message {
                 Message::Batch { shard, ticket, batch, waiting } => {
                     group.add(shard, ticket, batch, waiting);
+                }
+                Message::Load { shard, request, loading } => {
+                    // Before the commit, which may take long.
+                    self.reader.read(self.store.begin_load(shard, &request), loading);
                 }
                 Message::Stop => self.is_stopping = true,
             }
@@ -332,10 +374,10 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
                 Done { shard, ticket, outcome }
             })
             .collect();
-        (self.report)(Notice::Done(&done));
+        self.report.tell(Notice::Done(&done));
         match problem {
             Some(error) => self.tell(&error),
-            None if grows && self.is_full.take().is_some() => (self.report)(Notice::RoomAgain),
+            None if grows && self.is_full.take().is_some() => self.report.tell(Notice::RoomAgain),
             None => {}
         }
         self.store.settle();
@@ -349,7 +391,7 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             self.is_full.get_or_insert_with(Instant::now);
         }
         if is_new {
-            (self.report)(Notice::Trouble { what: &error.to_string(), is_fatal });
+            self.report.tell(Notice::Trouble { what: &error.to_string(), is_fatal });
         }
     }
 
@@ -377,7 +419,7 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             if self.is_cleaning_blocked {
                 self.is_full.get_or_insert_with(Instant::now);
             }
-            (self.report)(Notice::Trouble { what: &what, is_fatal: false });
+            self.report.tell(Notice::Trouble { what: &what, is_fatal: false });
         }
     }
 }

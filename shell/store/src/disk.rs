@@ -64,7 +64,7 @@ pub trait Disk: fmt::Debug + Send + 'static {
 }
 
 /// A file that is open.
-pub trait DiskFile: fmt::Debug + Send {
+pub trait DiskFile: fmt::Debug + Send + 'static {
     /// Its length.
     ///
     /// # Errors

@@ -74,6 +74,9 @@ pub enum DamageKind {
     /// The segment itself.
     #[error("the file is missing")]
     Missing,
+    /// The operating system gives an error instead of the bytes.
+    #[error("it cannot be read: {0}")]
+    Unreadable(std::io::ErrorKind),
     /// Messages that belong to no stream.
     #[error("messages of a stream are here whose declaration is lost")]
     Undeclared,

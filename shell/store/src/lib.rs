@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! shard ──Batch, ticket──▶ Submitter ──▶ committer: append, sync ──Notice::Done──▶ message to the shard
-//!                                             └─ between commits: clean (give room back)
+//!                                             ├─ between commits: clean (give room back)
+//! shard ──LoadRequest────▶ Submitter ──▶      └─ find places ──▶ reader: read, verify ──Notice::Loaded──▶ shard
 //! ```
 //! How it is meant to be used:
 //!
@@ -20,7 +21,10 @@
 //!    when a ticket is done.
 //! 4. [`Outcome::Full`] and [`Outcome::Undeclared`] refuse the messages of the batch: their publishers are told
 //!    that they are not kept, and what the batch declared is declared again. [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
-//! 5. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
+//! 5. Messages that the shard does not keep in memory are asked for with [`Submitter::load`] and come with
+//!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled before is not given,
+//!    or said to be gone; what cannot be read any more is said to be damaged, and what lies behind it is given.
+//! 6. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
 //!
 //! A topic that holds one value puts each message with `keep_from` equal to its number; one with a history of
 //! `n` with the number `n` before; a queue with 0, and settles what was consumed.
@@ -42,6 +46,7 @@ mod header;
 mod high_water;
 mod index;
 mod inspect;
+mod load;
 mod lock;
 mod log;
 mod messages;
@@ -49,6 +54,7 @@ mod metrics;
 mod onlooker;
 mod options;
 mod ranges;
+mod reader;
 mod record;
 mod recover;
 mod recovered;
@@ -64,6 +70,7 @@ pub use error::{CommitError, Damage, DamageKind, OpenError};
 pub use frame::{Frame, FrameError, Seed};
 pub use header::{Header, HeaderError};
 pub use inspect::{InspectError, Inspected, InspectedSegment, inspect};
+pub use load::{DamagedMessages, LoadRequest, Loaded, PendingLoad};
 pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};

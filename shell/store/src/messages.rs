@@ -120,31 +120,25 @@ impl Messages {
 
     /// The records that have messages from `first` to `last`.
     pub(crate) fn overlapping(&self, first: u64, last: u64) -> Vec<Message> {
-        match self {
-            Messages::None => Vec::new(),
-            Messages::One(one) => {
-                [*one].into_iter().filter(|m| m.sequence <= last && m.last() >= first).collect()
-            }
+        self.from(first).take_while(|message| message.sequence <= last).copied().collect()
+    }
+
+    /// The records that have messages from `first` on, in order.
+    pub(crate) fn from(&self, first: u64) -> impl Iterator<Item = &Message> {
+        let (one, many) = match self {
+            Messages::None => (None, None),
+            Messages::One(one) => (Some(one).filter(|one| one.last() >= first), None),
             Messages::Many(many) => {
                 let start = many.messages.partition_point(|message| message.last() < first);
-                many.messages
-                    .range(start..)
-                    .take_while(|message| message.sequence <= last)
-                    .filter(|message| !message.place.is_none())
-                    .copied()
-                    .collect()
+                (None, Some(many.messages.range(start..)))
             }
-        }
+        };
+        one.into_iter().chain(many.into_iter().flatten()).filter(|message| !message.place.is_none())
     }
 
     /// All records, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Message> {
-        let (one, many) = match self {
-            Messages::None => (None, None),
-            Messages::One(one) => (Some(one), None),
-            Messages::Many(many) => (None, Some(many.messages.iter())),
-        };
-        one.into_iter().chain(many.into_iter().flatten()).filter(|message| !message.place.is_none())
+        self.from(0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the store counts, in one table from which names, help and documentation are made.
 //!
-//! One writer, the thread that owns the store; anybody may read.
+//! Each value has one writer, the thread that owns the store or the one that reads messages back; anybody may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,6 +37,10 @@ store_metrics! {
     refused Counter "tiderace_store_refused_total" "Batches that were refused because the disk was full or failed.";
     syncs Counter "tiderace_store_syncs_total" "Times the log was synced to the disk.";
     sync_time Counter "tiderace_store_sync_seconds_total" "Time spent waiting for the disk to sync the log.";
+    loads Counter "tiderace_store_loads_total" "Times that messages were read back from the log for a shard.";
+    loaded_bytes Counter "tiderace_store_loaded_bytes_total" "Bytes of messages that were read back from the log for shards.";
+    load_time Counter "tiderace_store_load_seconds_total" "Time spent reading messages back from the log.";
+    damaged Counter "tiderace_store_damaged_records_total" "Records of messages that could not be read back from the log.";
     cleaned_bytes Counter "tiderace_store_cleaned_bytes_total" "Bytes of old segments gone through to give room back.";
     live_bytes Gauge "tiderace_store_live_bytes" "Bytes of records that are needed.";
     total_bytes Gauge "tiderace_store_bytes" "Bytes of all segments of the log.";

@@ -335,10 +335,9 @@ impl<D: Disk> Reader<D> {
     /// Cuts a torn end off and makes sure that what was read is on disk, with its name.
     fn mend_tail(&mut self, tail: &mut Read<D::File>) -> io::Result<()> {
         let (whole, length) = (u64::from(tail.end.whole), tail.bytes.len() as u64);
-        if whole < length {
-            self.report.cut = length - whole;
-            tail.file.cut(whole)?;
-        }
+        self.report.cut = length - whole;
+        // Also if it seems to end there: an earlier cut may be lost with a sync that failed.
+        tail.file.cut(whole)?;
         write_unproven(tail)?;
         self.disk.sync_names()
     }

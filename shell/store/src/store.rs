@@ -14,6 +14,7 @@ use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};
+use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
 use crate::log::{Log, SegmentBytes};
 use crate::metrics::{StoreMetrics, add, add_time, set};
 use crate::options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
@@ -42,6 +43,7 @@ pub struct Store<D: Disk = Directory> {
     options: Options,
     metrics: Arc<StoreMetrics>,
     streams: Arc<AtomicU64>,
+    open_segments: OpenSegments<D::File>,
     /// The reserve is on disk.
     has_reserve: bool,
     /// Cleaning has found damage and does not go on.
@@ -107,6 +109,7 @@ impl<D: Disk> Store<D> {
             options,
             metrics: Arc::default(),
             streams: Arc::new(AtomicU64::new(streams_below)),
+            open_segments: OpenSegments::new(),
             has_reserve: false,
             is_cleaning_stopped: false,
         };
@@ -210,6 +213,7 @@ impl<D: Disk> Store<D> {
     /// A sentence, if cleaning does not go on: the disk is full or damaged.
     pub fn clean(&mut self, budget: usize) -> Result<(), String> {
         let result = self.log.clean(budget);
+        self.open_segments.forget_below(self.log.oldest);
         add(&self.metrics.cleaned_bytes, budget as u64);
         self.update_gauges();
         match result {
@@ -231,6 +235,16 @@ impl<D: Disk> Store<D> {
     pub fn settle(&mut self) {
         self.log.account();
         self.update_gauges();
+    }
+
+    /// Finds the messages that a request asks for. What was committed is found, and what was refused is not.
+    pub fn begin_load(&mut self, shard: u16, request: &LoadRequest) -> PendingLoad<D::File> {
+        load::begin(&mut self.log, &mut self.open_segments, shard, request)
+    }
+
+    /// Finds messages and reads them at once, which waits for the disk.
+    pub fn load(&mut self, request: &LoadRequest) -> Loaded {
+        self.begin_load(0, request).read()
     }
 
     /// After a full disk: makes the reserve again if there is room, without which batches that add are

@@ -11,5 +11,6 @@ mod crashes;
 mod damage;
 mod inspecting;
 mod kills;
+mod loads;
 mod removed;
 mod space;

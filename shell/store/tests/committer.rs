@@ -1,5 +1,5 @@
 //! The thread: every ticket is answered once and in order, whatever the disk does, and what waits is bounded.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
-    Batch, Committer, Declaration, Done, Mark, Notice, Options, Outcome, Put, RefusedReason, Store,
-    StreamId, StreamKind, Sync,
+    Batch, Committer, Declaration, Done, LoadRequest, Loaded, Mark, Notice, Options, Outcome, Put,
+    RefusedReason, Store, StreamId, StreamKind, Sync,
 };
 
 fn store(disk: &SimulatedDisk, sync: Sync) -> Store<SimulatedDisk> {
@@ -45,6 +45,7 @@ fn batch(stream: u64, sequence: u64) -> Batch {
 #[derive(Debug, PartialEq)]
 enum Heard {
     Done(Done),
+    Loaded(Loaded),
     Trouble(String, bool),
 }
 
@@ -65,6 +66,7 @@ fn start(store: Store<SimulatedDisk>, gate: Option<Gate>) -> (Committer, Receive
             }
             done.iter().for_each(|done| heard.send(Heard::Done(*done)).unwrap());
         }
+        Notice::Loaded(loaded) => heard.send(Heard::Loaded(loaded)).unwrap(),
         Notice::Trouble { what, is_fatal } => {
             heard.send(Heard::Trouble(what.to_owned(), is_fatal)).unwrap();
         }
@@ -170,6 +172,7 @@ fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
                     break;
                 }
                 Heard::Trouble(what, is_fatal) => troubles.push((what, is_fatal)),
+                Heard::Loaded(_) => panic!("nobody asked"),
             }
         }
     }
@@ -178,4 +181,74 @@ fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     assert!(outcomes[1..].iter().all(|outcome| *outcome == Outcome::Broken), "{outcomes:?}");
     assert!(troubles.iter().any(|(what, is_fatal)| *is_fatal && what.contains("the device")));
     assert_eq!(survivors(&disk), 1);
+}
+
+fn request(ticket: u64, stream: u64, bytes_max: usize) -> LoadRequest {
+    LoadRequest { ticket, stream: StreamId(stream), first: 1, last: u64::MAX, bytes_max }
+}
+
+#[test]
+fn what_was_committed_is_loaded_between_commits() {
+    let disk = SimulatedDisk::new(1);
+    let (committer, hearing) = start(store(&disk, Sync::Always), None);
+    let submitter = committer.submitter(3);
+    submitter.try_submit(1, batch(1, 1)).unwrap();
+    assert!(matches!(hearing.recv().unwrap(), Heard::Done(_)));
+    for ticket in 2..50 {
+        submitter.load(request(ticket, 1, 1 << 20)).unwrap();
+        submitter.load(request(ticket + 100, 2, 1 << 20)).unwrap();
+        submitter.try_submit(ticket, batch(1, ticket)).unwrap();
+        let (mut answers, mut is_done) = (Vec::new(), false);
+        while answers.len() < 2 || !is_done {
+            match hearing.recv().unwrap() {
+                Heard::Loaded(loaded) => answers.push(loaded),
+                Heard::Done(done) => {
+                    assert_eq!(done.outcome, Outcome::Committed);
+                    is_done = true;
+                }
+                Heard::Trouble(what, _) => panic!("{what}"),
+            }
+        }
+        // What was answered before is there. A stream that does not exist is empty.
+        let [loaded, unknown] = &answers[..] else { panic!() };
+        assert_eq!((loaded.shard, loaded.ticket, loaded.next), (3, ticket, None));
+        assert_eq!(loaded.messages.len() as u64, ticket - 1);
+        assert!(loaded.messages.iter().all(|message| message.bytes[..] == [1; 100]));
+        assert_eq!((unknown.ticket, unknown.messages.len()), (ticket + 100, 0));
+    }
+    drop(committer);
+    assert_eq!(submitter.load(request(99, 1, 1)), Err(RefusedReason::Stopped));
+}
+
+#[test]
+fn what_is_asked_for_is_bounded_and_all_of_it_is_answered_before_the_end() {
+    let committer;
+    let hearing;
+    let (open, opened) = channel();
+    let (reached, at_gate) = channel();
+    let gate = Gate { reached, opened };
+    (committer, hearing) = start(store(&SimulatedDisk::new(1), Sync::Always), Some(gate));
+    let (submitter, other) = (committer.submitter(0), committer.submitter(1));
+    submitter.try_submit(1, batch(1, 1)).unwrap();
+    // Nothing is taken up while the committer stands at the gate.
+    at_gate.recv_timeout(Duration::from_secs(60)).unwrap();
+    let mut taken = 0;
+    while submitter.load(request(taken, 1, 1 << 20)).is_ok() {
+        taken += 1;
+    }
+    assert!((10..20).contains(&taken), "{taken}");
+    assert_eq!(submitter.load(request(taken, 1, 1 << 20)), Err(RefusedReason::Waiting));
+    assert_eq!(other.load(request(9, 1, usize::MAX)), Ok(()), "a large one goes alone");
+    assert_eq!(other.load(request(10, 1, 1)), Err(RefusedReason::Waiting));
+    drop(open);
+    drop(committer);
+    let loaded = hearing.iter().filter_map(|heard| match heard {
+        Heard::Loaded(loaded) => Some(loaded),
+        _ => None,
+    });
+    let loaded: Vec<Loaded> = loaded.collect();
+    let mine = loaded.iter().filter(|loaded| loaded.shard == 0);
+    assert!(mine.map(|loaded| loaded.ticket).eq(0..taken));
+    assert_eq!(loaded.len() as u64, taken + 1);
+    assert!(loaded.iter().all(|loaded| loaded.messages.len() == 1));
 }

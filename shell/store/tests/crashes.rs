@@ -4,12 +4,10 @@
 
 use std::path::Path;
 
-use crate::common::Numbers;
 use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
+use crate::common::{Numbers, seeds};
 use tiderace_store::{OpenError, Options, Outcome, Store, Sync};
-
-const SEEDS: u64 = 1500;
 
 fn options(sync: Sync) -> Options {
     Options { sync, segment_bytes: 1024, reserve_bytes: 0, ..Options::default() }
@@ -87,6 +85,12 @@ fn live(
         if numbers.chance(50) {
             store.settle();
         }
+        if numbers.chance(30) {
+            let request = expected.now().load_request(numbers);
+            let loaded = store.load(&request);
+            expected.now().check_loaded(&request, &loaded, seed);
+            assert!(loaded.damaged.is_empty() || disk.is_dead(), "seed {seed}: {loaded:?}");
+        }
     }
     if numbers.chance(10) && store.close().is_ok() {
         expected.certain = expected.states.len() - 1;
@@ -94,7 +98,7 @@ fn live(
 }
 
 fn crashes(sync: Sync, ends: &[End]) {
-    for seed in 0..SEEDS {
+    for seed in seeds(1500) {
         let mut numbers = Numbers(seed);
         let disk = SimulatedDisk::new(seed ^ 0x5eed);
         let mut expected = Expected { states: vec![Model::default()], certain: 0 };

@@ -77,6 +77,11 @@ impl SimulatedDisk {
         self.state().left = operations;
     }
 
+    /// Whether the power is gone.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state().left == Some(0)
+    }
+
     /// A sync fails after so many others.
     pub(crate) fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state().syncs_left = syncs;

@@ -4,6 +4,12 @@
 pub(crate) mod disk;
 pub(crate) mod model;
 
+/// The seeds of a test that runs for so many; `TIDERACE_TEST_SEEDS=N` makes it N times as many.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let times = std::env::var("TIDERACE_TEST_SEEDS").map_or(1, |times| times.parse().unwrap());
+    0..count * times
+}
+
 /// Numbers from a seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers(pub(crate) u64);

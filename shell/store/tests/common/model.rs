@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tiderace_store::{Batch, Declaration, Mark, Put, Recovered, StreamId, StreamKind};
+use tiderace_store::{
+    Batch, Declaration, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, StreamId,
+    StreamKind,
+};
 
 use super::Numbers;
 
@@ -23,6 +26,14 @@ pub(crate) struct Stream {
     pub(crate) messages: BTreeMap<u64, Messages>,
 }
 
+impl Messages {
+    fn of(messages: &RecoveredMessages) -> Messages {
+        let gone = messages.gone.iter().flat_map(|(first, last)| *first..=*last).collect();
+        let RecoveredMessages { count, version, .. } = *messages;
+        Messages { count, version, bytes: messages.bytes.to_vec(), gone }
+    }
+}
+
 /// All that a store holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Model {
@@ -35,14 +46,8 @@ impl Model {
     pub(crate) fn of(recovered: &Recovered) -> Model {
         let mut model = Model::default();
         for stream in &recovered.streams {
-            let messages = stream.messages.iter().map(|messages| {
-                let gone = messages.gone.iter().flat_map(|(first, last)| *first..=*last).collect();
-                let (count, version) = (messages.count, messages.version);
-                (
-                    messages.sequence,
-                    Messages { count, version, bytes: messages.bytes.to_vec(), gone },
-                )
-            });
+            let messages = &stream.messages;
+            let messages = messages.iter().map(|it| (it.sequence, Messages::of(it)));
             let stream_model = Stream {
                 kind: stream.kind,
                 path: stream.path.to_string(),
@@ -58,6 +63,48 @@ impl Model {
             .map(|(name, value)| (name.to_string(), value.to_vec()))
             .collect();
         model
+    }
+
+    /// Asks for messages of one of the streams, or of none.
+    pub(crate) fn load_request(&self, numbers: &mut Numbers) -> LoadRequest {
+        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
+        let at = numbers.below(streams.len() as u64 + 1) as usize;
+        let stream = streams.get(at).copied().unwrap_or(StreamId(1_000_000));
+        let mark = self.streams.get(&stream).map_or(5, |stream| stream.mark.sequence);
+        let first = numbers.below(mark + 2);
+        let last = if numbers.chance(50) { u64::MAX } else { first + numbers.below(8) };
+        let bytes_max = numbers.below(400) as usize;
+        LoadRequest { ticket: numbers.next(), stream, first, last, bytes_max }
+    }
+
+    /// Whether that is what a store that holds this answers; `seed` is for the message. What is damaged must be in
+    /// its place.
+    pub(crate) fn check_loaded(&self, request: &LoadRequest, loaded: &Loaded, seed: u64) {
+        assert_eq!((loaded.ticket, loaded.stream), (request.ticket, request.stream));
+        let stream = self.streams.get(&request.stream);
+        let wanted = stream.into_iter().flat_map(|stream| &stream.messages);
+        let mut wanted = wanted.filter(|(sequence, messages)| {
+            **sequence <= request.last && **sequence + u64::from(messages.count) > request.first
+        });
+        let mut messages = loaded.messages.iter().peekable();
+        let mut damaged = loaded.damaged.iter().peekable();
+        let mut bytes = 0;
+        while messages.peek().is_some() || damaged.peek().is_some() {
+            let (sequence, expected) = wanted.next().unwrap_or_else(|| panic!("seed {seed}: more"));
+            if damaged.next_if(|damaged| damaged.sequence == *sequence).is_some() {
+                continue;
+            }
+            let found = messages.next().unwrap();
+            assert_eq!(
+                (found.sequence, Messages::of(found)),
+                (*sequence, expected.clone()),
+                "seed {seed}"
+            );
+            bytes += found.bytes.len();
+        }
+        assert!(bytes <= request.bytes_max || loaded.messages.len() == 1, "seed {seed}");
+        let next = wanted.next().map(|(sequence, _)| (*sequence).max(request.first));
+        assert_eq!(loaded.next, next, "seed {seed}: {request:?}");
     }
 
     /// What differs, for the message of a failed test.

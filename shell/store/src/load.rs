@@ -1,0 +1,257 @@
+//! Messages of a stream that are read back while the store is open.
+//!
+//! Relies on `index` for where they lie and on `frame` for whether they are what was written. A load is done in two
+//! steps: [`crate::Store::begin_load`] finds the places and opens the files, on the thread that owns the store, and
+//! [`PendingLoad::read`] reads them, on any other. Files that are open stay readable when cleaning removes them
+//! meanwhile, and no byte of a segment changes once it is in the index. Invariants: what is given is what was put, or
+//! is told as damaged; damage to one record keeps nobody from those behind it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Damage, DamageKind};
+use crate::frame::{FrameError, Seed, read};
+use crate::header::segment_name;
+use crate::log::Log;
+use crate::messages::{Message, Place};
+use crate::record::{Put, Record, StreamId};
+use crate::recovered::RecoveredMessages;
+
+/// Records that lie no further apart than this are read together.
+const GAP_BYTES_MAX: u32 = 4 << 10;
+/// Bytes of several records that are read together.
+const STRETCH_BYTES_MAX: u32 = 256 << 10;
+/// Segments whose files are kept open for the next load.
+const FILES_MAX: usize = 8;
+
+/// Asks for messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadRequest {
+    /// By this the answer is known.
+    pub ticket: u64,
+    /// Whose messages.
+    pub stream: StreamId,
+    /// The number of the first that is wanted.
+    pub first: u64,
+    /// The number of the last that is wanted; `u64::MAX` for all there are.
+    pub last: u64,
+    /// Bytes in the log that the answer may have. It has at least one record, however large that is.
+    pub bytes_max: usize,
+}
+
+/// What a [`LoadRequest`] was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Who asked.
+    pub shard: u16,
+    /// The request's.
+    pub ticket: u64,
+    /// Whose messages.
+    pub stream: StreamId,
+    /// What was put and is still needed, in the order of its numbers, as whole as it was put: a record may begin
+    /// before the first message that was asked for and end behind the last. None if there is no such stream.
+    pub messages: Vec<RecoveredMessages>,
+    /// What should be here and cannot be read, in the order of its numbers.
+    pub damaged: Vec<DamagedMessages>,
+    /// The first number that was not looked for, because the answer is as large as it may be. `None` if all that was
+    /// asked for is here.
+    pub next: Option<u64>,
+}
+
+/// Messages that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedMessages {
+    /// The number of the first.
+    pub sequence: u64,
+    /// How many; some may be gone.
+    pub count: u32,
+    /// Those that were trimmed or consumed, as in [`RecoveredMessages::gone`].
+    pub gone: Vec<(u64, u64)>,
+    /// Where they lie, and what is wrong.
+    pub damage: Damage,
+}
+
+/// Files that several loads read.
+type Shared<F> = Arc<Mutex<F>>;
+/// Segments with their files, or why these cannot be opened.
+type Files<F> = Vec<(u32, Result<Shared<F>, io::ErrorKind>)>;
+
+/// Segments that were read last, with their files.
+#[derive(Debug)]
+pub(crate) struct OpenSegments<F>(VecDeque<(u32, Shared<F>)>);
+
+impl<F: DiskFile> OpenSegments<F> {
+    pub(crate) fn new() -> OpenSegments<F> {
+        OpenSegments(VecDeque::new())
+    }
+
+    /// Closes the files of segments that were removed, so that their room is given back.
+    pub(crate) fn forget_below(&mut self, oldest: u32) {
+        self.0.retain(|(segment, _)| *segment >= oldest);
+    }
+
+    fn open<D: Disk<File = F>>(&mut self, disk: &mut D, segment: u32) -> io::Result<Shared<F>> {
+        if let Some(at) = self.0.iter().position(|(known, _)| *known == segment)
+            && let Some(found) = self.0.remove(at)
+        {
+            let file = Arc::clone(&found.1);
+            self.0.push_front(found);
+            return Ok(file);
+        }
+        let file = Arc::new(Mutex::new(disk.open(&segment_name(segment))?));
+        self.0.truncate(FILES_MAX - 1);
+        self.0.push_front((segment, Arc::clone(&file)));
+        Ok(file)
+    }
+}
+
+/// A load whose places are known and which is not read yet.
+#[derive(Debug)]
+pub struct PendingLoad<F> {
+    answer: Loaded,
+    salt: u64,
+    wanted: Vec<Wanted>,
+    files: Files<F>,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    message: Message,
+    gone: Vec<(u64, u64)>,
+}
+
+/// Finds what a load has to read.
+pub(crate) fn begin<D: Disk>(
+    log: &mut Log<D>,
+    open: &mut OpenSegments<D::File>,
+    shard: u16,
+    request: &LoadRequest,
+) -> PendingLoad<D::File> {
+    // What is asked for may be written and not yet in the index.
+    log.account();
+    let LoadRequest { ticket, stream, first, last, bytes_max } = *request;
+    let (messages, damaged) = (Vec::new(), Vec::new());
+    let mut answer = Loaded { shard, ticket, stream, messages, damaged, next: None };
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut bytes = 0usize;
+    let found = log.index.stream(stream).into_iter();
+    let found = found.flat_map(|found| found.messages.from(first));
+    for message in found.take_while(|message| message.sequence <= last) {
+        bytes = bytes.saturating_add(message.place.bytes as usize);
+        if bytes > bytes_max && !wanted.is_empty() {
+            answer.next = Some(message.sequence.max(first));
+            break;
+        }
+        let gone = log.index.gone(stream, message.sequence);
+        let gone = gone.map(|gone| gone.iter().collect()).unwrap_or_default();
+        wanted.push(Wanted { message: *message, gone });
+    }
+    open.forget_below(log.oldest);
+    let mut files: Files<D::File> = Vec::new();
+    for Wanted { message, .. } in &wanted {
+        let segment = message.place.segment;
+        if !files.iter().any(|(known, _)| *known == segment) {
+            let file = open.open(&mut log.disk, segment);
+            files.push((segment, file.map_err(|error| error.kind())));
+        }
+    }
+    PendingLoad { answer, salt: log.salt, wanted, files }
+}
+
+impl<F: DiskFile> PendingLoad<F> {
+    /// Reads and verifies what was found.
+    pub fn read(mut self) -> Loaded {
+        let wanted = std::mem::take(&mut self.wanted);
+        let mut rest = &wanted[..];
+        while !rest.is_empty() {
+            let (stretch, behind) = rest.split_at(stretch_of(rest));
+            self.read_stretch(stretch);
+            rest = behind;
+        }
+        self.answer
+    }
+
+    /// Reads neighbours in one go, and each by itself if that fails.
+    fn read_stretch(&mut self, stretch: &[Wanted]) {
+        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
+        let start = first.message.place.offset;
+        let bytes = last.message.place.offset - start + last.message.place.bytes;
+        let place = Place { offset: start, bytes, ..first.message.place };
+        match self.read_bytes(place) {
+            Ok(bytes) if stretch.len() == 1 => self.take(first, bytes, false),
+            Ok(bytes) => {
+                for wanted in stretch {
+                    let at = (wanted.message.place.offset - start) as usize;
+                    let record = at..at + wanted.message.place.bytes as usize;
+                    self.take(wanted, bytes.slice(record), true);
+                }
+            }
+            Err(kind) if stretch.len() == 1 => self.damaged(first, DamageKind::Unreadable(kind)),
+            Err(_) => stretch.iter().for_each(|one| self.read_stretch(std::slice::from_ref(one))),
+        }
+    }
+
+    fn read_bytes(&self, place: Place) -> Result<Bytes, io::ErrorKind> {
+        let file = self.files.iter().find(|(segment, _)| *segment == place.segment);
+        let file = file.map_or(Err(io::ErrorKind::NotFound), |(_, file)| file.clone())?;
+        let mut bytes = vec![0; place.bytes as usize];
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.read(u64::from(place.offset), &mut bytes).map_err(|error| error.kind())?;
+        Ok(bytes.into())
+    }
+
+    /// Verifies a record. Of one that was read with others its bytes are copied, so that it keeps nothing else.
+    fn take(&mut self, wanted: &Wanted, record: Bytes, is_shared: bool) {
+        let put = match self.verify(&wanted.message, &record) {
+            Ok(put) => put,
+            Err(error) => return self.damaged(wanted, DamageKind::Record(error)),
+        };
+        let Put { sequence, count, version, .. } = put;
+        let bytes = match is_shared {
+            true => Bytes::copy_from_slice(put.bytes),
+            false => record.slice_ref(put.bytes),
+        };
+        let gone = wanted.gone.clone();
+        self.answer.messages.push(RecoveredMessages { sequence, count, version, bytes, gone });
+    }
+
+    fn verify<'a>(&self, message: &Message, record: &'a [u8]) -> Result<Put<'a>, FrameError> {
+        let seed = Seed::new(self.salt, message.place.segment);
+        let frame = read(record, message.place.offset, seed)?;
+        match Record::decode(frame.payload) {
+            Some(Record::Put(put))
+                if put.stream == self.answer.stream
+                    && (put.sequence, put.count) == (message.sequence, message.count) =>
+            {
+                Ok(put)
+            }
+            _ => Err(FrameError::Unknown),
+        }
+    }
+
+    fn damaged(&mut self, wanted: &Wanted, what: DamageKind) {
+        let Message { sequence, count, place } = wanted.message;
+        let (offset, bytes) = (u64::from(place.offset), u64::from(place.bytes));
+        let damage = Damage { file: segment_name(place.segment), offset, bytes, what };
+        let gone = wanted.gone.clone();
+        self.answer.damaged.push(DamagedMessages { sequence, count, gone, damage });
+    }
+}
+
+/// How many records from the front on are read together.
+fn stretch_of(wanted: &[Wanted]) -> usize {
+    let Some(first) = wanted.first().map(|first| first.message.place) else { return 0 };
+    let end = |place: Place| place.offset.saturating_add(place.bytes);
+    let joined = wanted.windows(2).take_while(|pair| {
+        let [before, next] = [pair[0].message.place, pair[1].message.place];
+        next.segment == first.segment
+            && next.offset >= end(before)
+            && next.offset - end(before) <= GAP_BYTES_MAX
+            && end(next) - first.offset <= STRETCH_BYTES_MAX
+    });
+    1 + joined.count()
+}

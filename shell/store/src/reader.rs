@@ -1,0 +1,124 @@
+//! The thread that reads messages back, so that no commit waits for a read.
+//!
+//! Relies on `load`. The committer's thread finds the places and hands them over; what waits here is bounded by
+//! the requests that submitters may have under way. Invariants: requests are answered once each and in their order;
+//! the committer's report is never called by two threads at once.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use crate::committer::Notice;
+use crate::disk::DiskFile;
+use crate::load::PendingLoad;
+use crate::metrics::{StoreMetrics, add, add_time};
+
+/// What is called with what the store has to say.
+pub(crate) struct Report<R>(Arc<Mutex<R>>);
+
+impl<R> Clone for Report<R> {
+    fn clone(&self) -> Report<R> {
+        Report(Arc::clone(&self.0))
+    }
+}
+
+impl<R: FnMut(Notice<'_>)> Report<R> {
+    pub(crate) fn new(report: R) -> Report<R> {
+        Report(Arc::new(Mutex::new(report)))
+    }
+
+    pub(crate) fn tell(&self, notice: Notice<'_>) {
+        let mut report = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        report(notice);
+    }
+}
+
+/// Bytes that a submitter has asked for; it may ask for others when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    of: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Loading {
+    pub(crate) fn new(of: &Arc<AtomicUsize>, bytes: usize) -> Loading {
+        of.fetch_add(bytes, Ordering::Relaxed);
+        Loading { of: Arc::clone(of), bytes }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The thread, as the committer sees it.
+#[derive(Debug)]
+pub(crate) struct Reader<F> {
+    requests: Option<Sender<(PendingLoad<F>, Loading)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<F: DiskFile> Reader<F> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the operating system grants none.
+    pub(crate) fn start(
+        report: Report<impl FnMut(Notice<'_>) + Send + 'static>,
+        metrics: Arc<StoreMetrics>,
+    ) -> io::Result<Reader<F>> {
+        let (requests, waiting) = channel();
+        let thread = thread::Builder::new().name("store-reader".to_owned());
+        let thread = thread.spawn(move || read_all(&waiting, &report, &metrics))?;
+        Ok(Reader { requests: Some(requests), thread: Some(thread) })
+    }
+
+    /// Hands a load over.
+    pub(crate) fn read(&self, load: PendingLoad<F>, loading: Loading) {
+        if let Some(requests) = &self.requests {
+            // Only after a panic of a report, which has been told.
+            let _ = requests.send((load, loading));
+        }
+    }
+}
+
+impl<F> Reader<F> {
+    /// Waits until everything that was handed over is answered.
+    pub(crate) fn finish(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of a report has been told by the panic hook already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<F> Drop for Reader<F> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn read_all<F: DiskFile>(
+    waiting: &Receiver<(PendingLoad<F>, Loading)>,
+    report: &Report<impl FnMut(Notice<'_>)>,
+    metrics: &StoreMetrics,
+) {
+    while let Ok((load, loading)) = waiting.recv() {
+        let begun = Instant::now();
+        let loaded = load.read();
+        let bytes: usize = loaded.messages.iter().map(|messages| messages.bytes.len()).sum();
+        add(&metrics.loads, 1);
+        add(&metrics.loaded_bytes, bytes as u64);
+        add(&metrics.damaged, loaded.damaged.len() as u64);
+        add_time(&metrics.load_time, begun.elapsed());
+        // Before the report, so that the shard that hears of it finds the room.
+        drop(loading);
+        report.tell(Notice::Loaded(loaded));
+    }
+}
