@@ -47,7 +47,7 @@ impl Dispatch<'_> {
         let exclusive = self.queue.lines.exclusive();
         let takers = self.queue.lines.len.saturating_sub(usize::from(self.except.is_some()));
         let share = match exclusive {
-            None if takers > 1 => self.queue.ready_messages.div_ceil(takers) as u32,
+            None if takers > 1 => self.queue.ready.len().div_ceil(takers) as u32,
             _ => u32::MAX,
         };
         loop {
@@ -144,8 +144,7 @@ impl Dispatch<'_> {
         if let Some(selection) = selection {
             return self.select(key, selection);
         }
-        let Some((start, first)) = self.queue.ready.first_key_value() else { return Turn::Parked };
-        let start = *start;
+        let Some(first) = self.queue.ready.first() else { return Turn::Parked };
         if consumer.can_wait(first.bytes()) {
             consumer.park(self.key);
             return Turn::Parked;
@@ -154,7 +153,7 @@ impl Dispatch<'_> {
         let alone = self.queue.has_expiring && first.run.any(Flags::EXPIRES);
         let messages = if alone { 1 } else { messages };
         let room = consumer.room_bytes();
-        match self.queue.take(start, messages, room) {
+        match self.queue.ready.take_first(messages, room) {
             Some(segment) => self.give(key, segment),
             None => Turn::Stopped,
         }
@@ -176,9 +175,7 @@ impl Dispatch<'_> {
         let Some(selective) = self.queue.lines.selective.as_mut() else { return Turn::Parked };
         let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
         let (mut found, mut seen) = (None, cursor);
-        let ready = &self.queue.ready;
-        let start = ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
-        'search: for segment in ready.range(start..).map(|(_, segment)| segment) {
+        'search: for segment in self.queue.ready.from(cursor) {
             for index in segment.from..segment.to {
                 let Some(message) = segment.run.message(index as usize) else { continue };
                 if message.sequence < cursor {
@@ -192,15 +189,15 @@ impl Dispatch<'_> {
                 let (selected, price) = selection.selector.look(&message);
                 *self.budget = self.budget.saturating_sub(price);
                 if selected && !message.is_expired(self.wall_ms) {
-                    found = Some((segment.first(), message.sequence));
+                    found = Some(message.sequence);
                     break 'search;
                 }
                 seen = message.sequence + 1;
             }
         }
-        selective.end_look(id, found.map_or(seen, |(_, sequence)| sequence));
-        let Some((start, sequence)) = found else { return Turn::Idle(id) };
-        match self.queue.take_one(start, sequence) {
+        selective.end_look(id, found.unwrap_or(seen));
+        let Some(sequence) = found else { return Turn::Idle(id) };
+        match self.queue.ready.take_one(sequence) {
             Some(segment) => self.give(key, segment),
             None => Turn::Idle(id),
         }

@@ -22,6 +22,7 @@ mod lines;
 mod private;
 mod queue;
 mod queues;
+mod ready;
 mod segment;
 mod upkeep;
 mod walk;

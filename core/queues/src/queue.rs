@@ -1,7 +1,5 @@
 //! One queue: its ready messages in order and who consumes them.
 
-use std::collections::BTreeMap;
-
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Span, Time};
 use tiderace_topics::Path;
@@ -9,6 +7,7 @@ use tiderace_wire::{Flags, Prefetch};
 
 use crate::Segment;
 use crate::lines::Lines;
+use crate::ready::{Ready, has_expired};
 
 /// What can be chosen for a queue.
 #[derive(Clone, Debug)]
@@ -50,9 +49,7 @@ pub(crate) struct Queue {
     pub(crate) dead_letter: Option<Path>,
     pub(crate) idle: Span,
     pub(crate) window: Prefetch,
-    /// By the number of the first message of each.
-    pub(crate) ready: BTreeMap<u64, Segment>,
-    pub(crate) ready_messages: usize,
+    pub(crate) ready: Ready,
     /// Ready and in flight.
     pub(crate) bytes: usize,
     pub(crate) lines: Lines,
@@ -81,8 +78,7 @@ impl Queue {
             dead_letter,
             idle: options.idle,
             window: options.window,
-            ready: BTreeMap::new(),
-            ready_messages: 0,
+            ready: Ready::default(),
             bytes: 0,
             lines: Lines::default(),
             full: false,
@@ -100,37 +96,9 @@ impl Queue {
         self.has_expiring |= expires;
         // The search for expired messages may have passed its place.
         self.expiring_seen |= expires;
-        self.ready_messages += segment.len() as usize;
         let first = segment.first();
-        self.ready.insert(first, segment);
+        self.ready.put(segment);
         self.lines.note_ready(first)
-    }
-
-    /// Takes up to `messages` and about `bytes` (at least one message) from the front of the
-    /// segment that begins with number `start`.
-    pub(crate) fn take(&mut self, start: u64, messages: u32, bytes: usize) -> Option<Segment> {
-        let mut segment = self.ready.remove(&start)?;
-        let mut count = segment.len().min(messages);
-        if segment.bytes() > bytes {
-            count = count.min(fitting(&segment, bytes));
-        }
-        if let Some(rest) = segment.split_off(start + u64::from(count)) {
-            self.ready.insert(rest.first(), rest);
-        }
-        self.ready_messages -= segment.len() as usize;
-        Some(segment)
-    }
-
-    /// Takes one message out of the segment that begins with number `start`; what precedes it stays
-    /// where it is.
-    pub(crate) fn take_one(&mut self, start: u64, sequence: u64) -> Option<Segment> {
-        let mut before = self.ready.remove(&start)?;
-        let at = before.split_off(sequence);
-        if !before.is_empty() {
-            self.ready.insert(start, before);
-        }
-        self.ready.insert(sequence, at?);
-        self.take(sequence, 1, usize::MAX)
     }
 
     /// Removes expired messages from the ready ones, from number `from` on, looking at about so many; how many
@@ -145,63 +113,36 @@ impl Queue {
         if from == 0 {
             self.expiring_seen = false;
         }
-        for (start, segment) in self.ready.range(from..) {
+        for segment in self.ready.from(from) {
             if *looks == 0 {
-                next = Some(*start);
+                next = Some(segment.first());
                 break;
             }
             let expires = segment.run.any(Flags::EXPIRES);
             self.expiring_seen |= expires;
             let messages = if expires { segment.len() as usize } else { 1 };
             *looks = looks.saturating_sub(messages);
-            if expires
-                && (segment.from..segment.to).any(|index| is_expired(segment, index, wall_ms))
-            {
-                found.push(*start);
+            if has_expired(segment, wall_ms) {
+                found.push(segment.first());
             }
         }
         if next.is_none() {
             self.has_expiring = self.expiring_seen;
         }
-        (found.into_iter().map(|start| self.expire_segment(start, wall_ms)).sum(), next)
-    }
-
-    /// Takes the expired messages out of a segment; how many there were.
-    fn expire_segment(&mut self, start: u64, wall_ms: u64) -> usize {
-        let mut removed = 0;
-        let mut rest = self.ready.remove(&start);
-        while let Some(mut part) = rest {
-            let expired = is_expired(&part, part.from, wall_ms);
-            let alike = (part.from..part.to)
-                .take_while(|index| is_expired(&part, *index, wall_ms) == expired)
-                .count();
-            rest = part.split_off(part.first() + alike as u64);
-            if expired {
-                removed += alike;
-                self.ready_messages -= alike;
-                self.bytes = self.bytes.saturating_sub(part.bytes());
-            } else {
-                self.ready.insert(part.first(), part);
-            }
+        let bytes = &mut self.bytes;
+        let mut gone = |part: Segment| *bytes = bytes.saturating_sub(part.bytes());
+        let mut count = 0;
+        for start in found {
+            count += self.ready.take_expired(start, wall_ms, &mut gone);
         }
-        removed
+        (count, next)
     }
 
     /// Removes expired messages from the front; how many there were.
     pub(crate) fn expire_front(&mut self, wall_ms: u64) -> usize {
         let mut removed = 0;
-        while let Some(first) = self.ready.first_entry() {
-            let segment = first.get();
-            let message = segment.run.message(segment.from as usize);
-            if !message.is_some_and(|message| message.is_expired(wall_ms)) {
-                break;
-            }
-            let mut expired = first.remove();
-            if let Some(rest) = expired.split_off(expired.first() + 1) {
-                self.ready.insert(rest.first(), rest);
-            }
-            removed += 1;
-            self.ready_messages -= 1;
+        while let Some(expired) = self.ready.take_first_expired(wall_ms) {
+            removed += expired.len() as usize;
             self.bytes = self.bytes.saturating_sub(expired.bytes());
         }
         removed
@@ -210,22 +151,6 @@ impl Queue {
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.lines.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
     }
-}
-
-/// Whether the time of a segment's message is over.
-fn is_expired(segment: &Segment, index: u32, wall_ms: u64) -> bool {
-    segment.run.message(index as usize).is_some_and(|message| message.is_expired(wall_ms))
-}
-
-/// How many messages of a segment fit; at least one.
-fn fitting(segment: &Segment, bytes: usize) -> u32 {
-    let (mut low, mut high) = (1, segment.len());
-    while low < high {
-        let middle = (low + high).div_ceil(2);
-        let part = Segment { to: segment.from + middle, ..segment.clone() };
-        if part.bytes() <= bytes { low = middle } else { high = middle - 1 }
-    }
-    low
 }
 
 /// The path that `{queue}` gives in a template. A name that would be too long or too deep loses levels, and

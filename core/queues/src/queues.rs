@@ -160,7 +160,7 @@ impl Queues {
         let queue = self.queues.at(slot)?;
         Some(QueueState {
             path: &queue.path,
-            messages: queue.ready_messages,
+            messages: queue.ready.len(),
             bytes: queue.bytes,
             consumers: queue.lines.len,
             full: queue.full,
@@ -448,7 +448,7 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        let (bytes, ready, had_unseen) = (queue.bytes, queue.ready_messages, queue.has_unseen);
+        let (bytes, ready, had_unseen) = (queue.bytes, queue.ready.len(), queue.has_unseen);
         let dispatch = Dispatch {
             key,
             queue,
@@ -465,7 +465,7 @@ impl Queues {
             self.unseen.push_back(key);
         }
         let less = bytes - queue.bytes;
-        self.ready = self.ready.saturating_sub(ready - queue.ready_messages);
+        self.ready = self.ready.saturating_sub(ready - queue.ready.len());
         self.forget_bytes(less);
         self.review(key, effects);
     }
@@ -509,7 +509,7 @@ impl Queues {
         self.names.remove(&queue.path);
         self.forget_bytes(queue.bytes);
         self.memory.refund(MemoryUse::Names, price_of(&queue.path));
-        self.ready = self.ready.saturating_sub(queue.ready_messages);
+        self.ready = self.ready.saturating_sub(queue.ready.len());
         self.expiring.remove(&key);
         if queue.full {
             self.full.remove(&key);

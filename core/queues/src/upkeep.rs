@@ -78,11 +78,11 @@ impl Queues {
             self.expiring.remove(&key);
             return None;
         };
-        let (bytes, ready) = (queue.bytes, queue.ready_messages);
+        let (bytes, ready) = (queue.bytes, queue.ready.len());
         let (expired, rest) = queue.expire(now.wall_ms, from, looks);
         self.expired += expired as u64;
         let less = bytes - queue.bytes;
-        self.ready = self.ready.saturating_sub(ready - queue.ready_messages);
+        self.ready = self.ready.saturating_sub(ready - queue.ready.len());
         if !queue.has_expiring {
             self.expiring.remove(&key);
         }
