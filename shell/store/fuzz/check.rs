@@ -1,7 +1,7 @@
 //! What holds for any bytes that stand where a record or a segment should: reading them ends, stays inside
 //! them, and what is read is what would be written.
 
-use tiderace_store::{Header, Record, Seed, scan};
+use tiderace_store::{Header, Record, Seed, read_summary, scan};
 
 /// Reads the bytes as one record, as a header, as a segment, and as records of a segment that was sealed.
 pub(crate) fn segment(bytes: &[u8]) {
@@ -17,6 +17,21 @@ pub(crate) fn segment(bytes: &[u8]) {
         seed.frame(payload, payload.first() == Some(&b'+'), &mut sealed);
     }
     read_all(&sealed, seed);
+}
+
+/// Reads the bytes as the summary of a segment.
+pub(crate) fn summary(bytes: &[u8]) {
+    for segment_bytes in [100, 100_000, u32::MAX] {
+        let mut end = 32u64;
+        let _ = read_summary(bytes, segment_bytes, |offset, length, record| {
+            assert!(u64::from(offset) >= end && length > 0, "records in their order, and apart");
+            end = u64::from(offset) + u64::from(length);
+            assert!(end <= u64::from(segment_bytes));
+            let mut again = Vec::new();
+            record.encode(&mut again);
+            assert_eq!(Record::decode(&again).as_ref(), Some(record));
+        });
+    }
 }
 
 fn read_all(bytes: &[u8], seed: Seed) {

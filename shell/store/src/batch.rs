@@ -31,6 +31,8 @@ pub struct Batch {
     records: u32,
     /// Some record adds data; the others only take away.
     grows: bool,
+    /// Some record has to survive.
+    needs_sync: bool,
 }
 
 impl fmt::Debug for Batch {
@@ -54,15 +56,17 @@ impl Batch {
     /// When its description is too large.
     pub fn declare(&mut self, declaration: &Declaration<'_>) -> Result<(), TooLarge> {
         let bytes = declaration.path.len() + declaration.spec.len();
-        self.add(bytes, true, |to| Record::Declare(*declaration).encode(to))
+        let needs_sync = !declaration.stream.is_volatile();
+        self.add(bytes, true, needs_sync, |to| Record::Declare(*declaration).encode(to))
     }
 
-    /// Messages of a stream. The stream must have been declared, here or before.
+    /// Messages of a stream. The stream must have been declared, here or before, unless it is volatile.
     ///
     /// # Errors
     /// When they are too large.
     pub fn put(&mut self, put: &Put<'_>) -> Result<(), TooLarge> {
-        self.add(put.bytes.len(), true, |to| Record::Put(*put).encode(to))
+        let needs_sync = !put.stream.is_volatile();
+        self.add(put.bytes.len(), true, needs_sync, |to| Record::Put(*put).encode(to))
     }
 
     /// Messages up to and with this number are not needed any more.
@@ -70,7 +74,8 @@ impl Batch {
     /// # Errors
     /// When the batch is full.
     pub fn trim(&mut self, stream: StreamId, up_to: u64) -> Result<(), TooLarge> {
-        self.add(0, false, |to| Record::Trim { stream, up_to }.encode(to))
+        let needs_sync = !stream.is_volatile();
+        self.add(0, false, needs_sync, |to| Record::Trim { stream, up_to }.encode(to))
     }
 
     /// Messages have been consumed: first and last number of each range, rising and apart.
@@ -79,7 +84,9 @@ impl Batch {
     /// When there are too many ranges.
     pub fn settle(&mut self, stream: StreamId, ranges: &[(u64, u64)]) -> Result<(), TooLarge> {
         // Two numbers of up to ten bytes each.
-        self.add(ranges.len() * 20, false, |to| encode_settle(stream, ranges.iter().copied(), to))
+        self.add(ranges.len() * 20, false, !stream.is_volatile(), |to| {
+            encode_settle(stream, ranges.iter().copied(), to);
+        })
     }
 
     /// The stream is gone with all its messages.
@@ -87,7 +94,8 @@ impl Batch {
     /// # Errors
     /// When the batch is full.
     pub fn drop_stream(&mut self, stream: StreamId) -> Result<(), TooLarge> {
-        self.add(0, false, |to| Record::Drop { stream }.encode(to))
+        let needs_sync = !stream.is_volatile();
+        self.add(0, false, needs_sync, |to| Record::Drop { stream }.encode(to))
     }
 
     /// Gives a named value.
@@ -95,7 +103,8 @@ impl Batch {
     /// # Errors
     /// When it is too large.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), TooLarge> {
-        self.add(name.len() + value.len(), true, |to| Record::Set { name, value }.encode(to))
+        let bytes = name.len() + value.len();
+        self.add(bytes, true, true, |to| Record::Set { name, value }.encode(to))
     }
 
     /// Takes a named value away.
@@ -103,7 +112,7 @@ impl Batch {
     /// # Errors
     /// When the name is too large.
     pub fn unset(&mut self, name: &str) -> Result<(), TooLarge> {
-        self.add(name.len(), false, |to| Record::Unset { name }.encode(to))
+        self.add(name.len(), false, true, |to| Record::Unset { name }.encode(to))
     }
 
     /// Bytes it will take in the log.
@@ -126,6 +135,11 @@ impl Batch {
         self.grows
     }
 
+    /// Whether some record has to survive: those of volatile streams have not.
+    pub(crate) fn needs_sync(&self) -> bool {
+        self.needs_sync
+    }
+
     /// The records, their checksums still to come.
     pub(crate) fn frames_mut(&mut self) -> &mut [u8] {
         &mut self.frames
@@ -140,9 +154,10 @@ impl Batch {
     pub(crate) fn add_lone(&mut self, record: &Record<'_>) {
         self.newest = frame::append(&mut self.frames, |to| record.encode(to));
         self.records += 1;
+        self.needs_sync |= !record.stream().is_some_and(StreamId::is_volatile);
     }
 
-    /// Adds a record that takes effect together with the one before it. For the log's own use.
+    /// Adds a record that takes effect together with the one before it, of the same stream. For the log's own use.
     pub(crate) fn add_joined(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.append(write);
     }
@@ -151,6 +166,7 @@ impl Batch {
         &mut self,
         bytes: usize,
         grows: bool,
+        needs_sync: bool,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), TooLarge> {
         // Numbers, lengths and the frame of any record fit this.
@@ -161,6 +177,7 @@ impl Batch {
         }
         self.append(write);
         self.grows |= grows;
+        self.needs_sync |= needs_sync;
         Ok(())
     }
 

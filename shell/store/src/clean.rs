@@ -8,6 +8,7 @@
 //! segments.
 
 use std::io;
+use std::sync::PoisonError;
 
 use crate::batch::Batch;
 use crate::cleaning::{CleanError, Cleaning, damaged};
@@ -15,10 +16,14 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{CommitError, Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::{HEADER_BYTES, Header, segment_name};
+use crate::index::Index;
+use crate::load::OpenSegments;
 use crate::log::Log;
 use crate::messages::Place;
 use crate::record::{Declaration, Put, Record, encode_settle};
-use crate::recovered::Recovered;
+
+/// Copies are written when they are so many bytes.
+const COPY_BYTES: usize = 1 << 20;
 
 impl<D: Disk> Log<D> {
     /// Whether there is room to give back.
@@ -83,39 +88,20 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Writes everything that was recovered into the head, which is new, and puts all older segments aside.
-    pub(crate) fn write_again(&mut self, recovered: &Recovered) -> Result<(), CommitError> {
+    /// Writes everything that is needed into the head, which is new, and puts all older segments aside.
+    pub(crate) fn write_again(&mut self) -> Result<(), CommitError> {
         let first = self.head_number();
-        self.index = crate::index::Index::default();
+        let index = std::mem::take(&mut self.index);
         self.segments.iter_mut().for_each(|segment| segment.live = 0);
+        let mut files = OpenSegments::new();
         let mut copies = Batch::new();
-        for (name, value) in &recovered.values {
-            copies.add_lone(&Record::Set { name, value });
+        for (_, place) in index.values() {
+            self.write_copy(&index, place, &mut files, &mut copies)?;
         }
-        for stream in &recovered.streams {
-            copies.add_lone(&Record::Declare(Declaration {
-                stream: stream.stream,
-                kind: stream.kind,
-                mark: stream.mark,
-                path: &stream.path,
-                spec: &stream.spec,
-            }));
-            for messages in &stream.messages {
-                copies.add_lone(&Record::Put(Put {
-                    stream: stream.stream,
-                    sequence: messages.sequence,
-                    count: messages.count,
-                    version: messages.version,
-                    keep_from: 0,
-                    bytes: &messages.bytes,
-                }));
-                if !messages.gone.is_empty() {
-                    let gone = messages.gone.iter().copied();
-                    copies.add_joined(|to| encode_settle(stream.stream, gone, to));
-                }
-            }
-            if copies.bytes() > 1 << 20 {
-                self.append(&mut vec![std::mem::take(&mut copies)])?;
+        for (_, stream) in index.streams() {
+            self.write_copy(&index, stream.declaration, &mut files, &mut copies)?;
+            for message in stream.messages.iter() {
+                self.write_copy(&index, message.place, &mut files, &mut copies)?;
             }
         }
         copies.add_lone(&Record::Removed { oldest: first });
@@ -131,6 +117,35 @@ impl<D: Disk> Log<D> {
             self.oldest += 1;
         }
         self.disk.sync_names().map_err(|error| self.fail("put damaged segments aside", error))
+    }
+
+    /// Copies the record at a place, and writes what was copied if it is much.
+    fn write_copy(
+        &mut self,
+        index: &Index,
+        place: Place,
+        files: &mut OpenSegments<D::File>,
+        copies: &mut Batch,
+    ) -> Result<(), CommitError> {
+        let mut bytes = vec![0; place.bytes as usize];
+        let found = files.open(&mut self.disk, place.segment).and_then(|file| {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.read(u64::from(place.offset), &mut bytes)
+        });
+        let seed = Seed::new(self.salt, place.segment);
+        let found = found.and_then(|()| read(&bytes, place.offset, seed).map_err(io::Error::other));
+        let record = found.map(|frame| Record::decode(frame.payload));
+        match record {
+            Ok(Some(record)) => copy(index, &record, copies),
+            Ok(None) => {
+                return Err(self.fail("read a record again", io::Error::other(FrameError::Unknown)));
+            }
+            Err(error) => return Err(self.fail("read a record again", error)),
+        }
+        if copies.bytes() > COPY_BYTES {
+            self.append(&mut vec![std::mem::take(copies)])?;
+        }
+        Ok(())
     }
 
     fn begin_cleaning(&mut self, number: u32) -> Result<Cleaning<D::File>, CleanError> {
@@ -181,27 +196,9 @@ impl<D: Disk> Log<D> {
                 .ok_or_else(|| damaged(number, at, FrameError::Unknown))?;
             let place = Place { segment: number, offset: at, bytes: frame.bytes() as u32 };
             if self.index.needs(&record, place) {
-                self.copy(&record, copies);
+                copy(&self.index, &record, copies);
             }
             done += place.bytes;
-        }
-    }
-
-    fn copy(&self, record: &Record<'_>, copies: &mut Batch) {
-        match record {
-            Record::Declare(declaration) => {
-                let mark = self.index.stream(declaration.stream).map(|stream| stream.mark);
-                let mark = mark.unwrap_or(declaration.mark);
-                copies.add_lone(&Record::Declare(Declaration { mark, ..*declaration }));
-            }
-            Record::Put(put) => {
-                copies.add_lone(&Record::Put(Put { keep_from: 0, ..*put }));
-                // What was taken out of the run before must stay out behind the copy.
-                if let Some(gone) = self.index.gone(put.stream, put.sequence) {
-                    copies.add_joined(|to| encode_settle(put.stream, gone.iter(), to));
-                }
-            }
-            _ => copies.add_lone(record),
         }
     }
 
@@ -216,5 +213,25 @@ impl<D: Disk> Log<D> {
         }
         let file = segment_name(self.oldest);
         self.remove_old().map_err(|error| CleanError::Read { file, error })
+    }
+}
+
+/// Adds what is needed of a record.
+fn copy(index: &Index, record: &Record<'_>, copies: &mut Batch) {
+    match record {
+        Record::Declare(declaration) => {
+            let mark = index.stream(declaration.stream).map(|stream| stream.mark);
+            let mark = mark.unwrap_or(declaration.mark);
+            copies.add_lone(&Record::Declare(Declaration { mark, ..*declaration }));
+        }
+        Record::Put(put) => {
+            copies.add_lone(&Record::Put(Put { keep_from: 0, ..*put }));
+            // What was taken out of the run before must stay out behind the copy.
+            let gone = index.gone(put.stream, put.sequence);
+            if !gone.is_empty() {
+                copies.add_joined(|to| encode_settle(put.stream, gone, to));
+            }
+        }
+        _ => copies.add_lone(record),
     }
 }

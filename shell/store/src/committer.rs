@@ -1,9 +1,10 @@
 //! The thread that owns the store, so that no shard ever waits for a disk.
 //!
-//! Relies on `store` and `reader`. Shards hand batches over with a ticket each; the thread writes all that wait at once,
-//! syncs once, and then says what became of each ticket. While it syncs, the next batches gather, so a slow
+//! Relies on `store` and `reader`. Shards hand batches over with a ticket each; the thread writes all that wait at
+//! once, syncs once, and then says what became of each ticket. While it syncs, the next batches gather, so a slow
 //! disk makes larger groups. Invariants: batches of one submitter are committed in their order; a submitter
-//! has a bounded number of bytes waiting, also of what it asks to be read back; each ticket is answered once, in order, unless it was handed over
+//! has a bounded number of bytes waiting, also of what it asks to be read back; each ticket is answered once, in
+//! order, unless it was handed over
 //! while the committer was being dropped.
 
 use std::fmt;
@@ -122,8 +123,8 @@ enum Message {
 }
 
 impl Committer {
-    /// Starts the threads. `report` is called on them, never on both at once: it should only put what it hears into the mailboxes of
-    /// shards and into the log.
+    /// Starts the threads. `report` is called on them, never on both at once: it should only put what it hears
+    /// into the mailboxes of shards and into the log.
     ///
     /// # Errors
     /// When the operating system grants no threads.

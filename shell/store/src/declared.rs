@@ -34,6 +34,8 @@ impl<'a> Declared<'a> {
             match frame.get(FRAME_HEADER_BYTES..).and_then(Record::decode) {
                 Some(Record::Declare(declaration)) => changes.push((declaration.stream, true)),
                 Some(Record::Drop { stream }) => changes.push((stream, false)),
+                // What does not survive needs no name.
+                Some(Record::Put(put)) if put.stream.is_volatile() => {}
                 Some(Record::Put(put)) if !self.is_declared(put.stream, &changes) => return false,
                 _ => {}
             }

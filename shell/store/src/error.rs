@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::frame::FrameError;
-use crate::header::HeaderError;
+use crate::header::{FORM, HeaderError};
 
 /// A store that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,18 @@ pub enum OpenError {
     InUse {
         /// Which directory.
         directory: PathBuf,
+    },
+    /// A newer version of the program has written it, in a form that this one cannot read.
+    #[error(
+        "{directory}: {file} has form {form}, which is that of a newer version of tiderace; this one reads forms up to {FORM}. Start the newer version, or give this one a directory of its own (store.directory)"
+    )]
+    TooNew {
+        /// Which directory.
+        directory: PathBuf,
+        /// The name of the file.
+        file: String,
+        /// The file's form.
+        form: u32,
     },
     /// Bytes that were on disk are not what they were.
     #[error(

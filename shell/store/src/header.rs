@@ -8,12 +8,15 @@ pub(crate) const HEADER_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"tiderace";
 
-/// The form of segments that this program writes, and the only one it reads.
-const VERSION: u32 = 1;
+/// The form of segments that this program writes. Those of lower forms are read, and not written to. What each form
+/// has added stands in `docs/decisions/0017-queues-in-the-store.md`.
+pub(crate) const FORM: u32 = 2;
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// The form of what follows.
+    pub form: u32,
     /// Made up when the store was; the same in all its segments.
     pub salt: u64,
     /// The segment's number, also in its name.
@@ -29,7 +32,7 @@ pub enum HeaderError {
     #[error("the file does not begin as a segment of the store does")]
     Foreign,
     /// Another version of the program wrote it.
-    #[error("the segment has form {0}; this version reads form 1")]
+    #[error("the segment has form {0}, and this version of tiderace reads forms 1 to {FORM}")]
     Version(u32),
     /// The bytes are not those that were written.
     #[error("the checksum of the segment's header does not fit its bytes")]
@@ -41,7 +44,7 @@ impl Header {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.form.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.oldest.to_le_bytes());
@@ -66,7 +69,8 @@ impl Header {
         let (number, rest) = rest.split_first_chunk::<4>().ok_or(HeaderError::Foreign)?;
         let (oldest, _) = rest.split_first_chunk::<4>().ok_or(HeaderError::Foreign)?;
         match u32::from_le_bytes(*version) {
-            VERSION => Ok(Header {
+            form @ 1..=FORM => Ok(Header {
+                form,
                 salt: u64::from_le_bytes(*salt),
                 number: u32::from_le_bytes(*number),
                 oldest: u32::from_le_bytes(*oldest),
@@ -94,7 +98,7 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_no_flipped_bit_passes() {
-        let header = Header { salt: 0x1234_5678_9abc_def0, number: 9, oldest: 3 };
+        let header = Header { form: 1, salt: 0x1234_5678_9abc_def0, number: 9, oldest: 3 };
         let bytes = header.encode();
         assert_eq!(bytes.len(), HEADER_BYTES);
         assert_eq!(Header::decode(&bytes), Ok(header));

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use crate::messages::{Message, Place};
-use crate::ranges::RangeSet;
+use crate::ranges::Gone;
 use crate::record::{Declaration, Mark, Put, Record, StreamId};
 use crate::streams::{Stream, Streams};
 
@@ -19,7 +19,7 @@ pub(crate) struct Index {
     streams: Streams,
     values: HashMap<Box<str>, Place, RandomState>,
     /// Records of which some messages are not needed any more.
-    partly: HashMap<(StreamId, u64), RangeSet, RandomState>,
+    partly: HashMap<(StreamId, u64), Gone, RandomState>,
 }
 
 impl Index {
@@ -59,7 +59,10 @@ impl Index {
                 self.values.remove(*name).into_iter().for_each(&mut *dead);
                 dead(place);
             }
-            Record::Mark { .. } | Record::End | Record::Removed { .. } => dead(place),
+            Record::Mark { .. }
+            | Record::End { .. }
+            | Record::Summary { .. }
+            | Record::Removed { .. } => dead(place),
         }
     }
 
@@ -95,9 +98,10 @@ impl Index {
         self.values.iter().map(|(name, place)| (&**name, *place))
     }
 
-    /// The messages of the record with that number that are not needed any more.
-    pub(crate) fn gone(&self, stream: StreamId, sequence: u64) -> Option<&RangeSet> {
-        self.partly.get(&(stream, sequence))
+    /// The messages of the record with that number that are not needed any more, as first and last of each range.
+    pub(crate) fn gone(&self, stream: StreamId, sequence: u64) -> Vec<(u64, u64)> {
+        let gone = self.partly.get(&(stream, sequence));
+        gone.map(|gone| gone.ranges(sequence)).unwrap_or_default()
     }
 
     /// How many streams there are.
@@ -113,6 +117,7 @@ impl Index {
     ) {
         let stream = self.streams.get_or_insert(declaration.stream);
         let old = std::mem::replace(&mut stream.declaration, place);
+        stream.kind = declaration.kind;
         if !old.is_none() {
             dead(old);
         }
@@ -143,9 +148,11 @@ impl Index {
             let (low, high) = (first.max(message.sequence), last.min(message.last()));
             let whole = low == message.sequence && high == message.last();
             if !whole {
-                let gone = self.partly.entry((id, message.sequence)).or_default();
-                gone.add(low, high);
-                if !gone.covers(message.sequence, message.last()) {
+                let (sequence, count) = (message.sequence, message.count);
+                let gone = self.partly.entry((id, sequence)).or_insert_with(|| Gone::none(count));
+                // Distances in a record fit its count.
+                gone.add(count, (low - sequence) as u32, (high - sequence) as u32);
+                if !gone.is_all(count) {
                     continue;
                 }
             }
@@ -203,12 +210,12 @@ mod tests {
         let mut index = Index::default();
         apply(&mut index, put(1, 10, 0), 1);
         assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 4 }, 2), [2]);
-        assert_eq!(index.gone(StreamId(1), 1).unwrap().iter().collect::<Vec<_>>(), [(1, 4)]);
+        assert_eq!(index.gone(StreamId(1), 1), [(1, 4)]);
         let mut ranges = Vec::new();
         crate::record::encode_settle(StreamId(1), [(6, 6), (8, 20)], &mut ranges);
         assert_eq!(apply(&mut index, Record::decode(&ranges).unwrap(), 3), [3]);
         assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 7 }, 4), [1, 4]);
-        assert_eq!(index.gone(StreamId(1), 1), None);
+        assert_eq!(index.gone(StreamId(1), 1), []);
         assert_eq!(index.stream(StreamId(1)).unwrap().mark.sequence, 10);
     }
 

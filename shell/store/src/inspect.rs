@@ -75,7 +75,7 @@ pub fn inspect(directory: &Path) -> Result<Inspected, InspectError> {
         return Err(InspectError::Absent { directory: directory.to_owned() });
     }
     let segment_bytes = SegmentBytes(SEGMENT_BYTES_MAX);
-    let opening = Opening { segment_bytes, accept_damage: true, salt: 0 };
+    let opening = Opening { segment_bytes, accept_damage: true, is_thorough: true, salt: 0 };
     let Opened { log, recovered, .. } = open(disk, directory, opening)?;
     if recovered.report.damage.is_empty() {
         for (segment, number) in log.segments.iter().zip(log.oldest..) {

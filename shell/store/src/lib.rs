@@ -9,10 +9,22 @@
 //!                                             ├─ between commits: clean (give room back)
 //! shard ──LoadRequest────▶ Submitter ──▶      └─ find places ──▶ reader: read, verify ──Notice::Loaded──▶ shard
 //! ```
+//! What survives what:
+//!
+//! | | the end of the process | the loss of power | a restart |
+//! |---|---|---|---|
+//! | a batch that was committed | yes | as [`Sync`] says | yes |
+//! | records of a volatile stream ([`StreamId::volatile`]) | no | no | no: the next opening drops them |
+//! | a batch that was refused | no, also not later | no | no |
+//!
+//! Volatile streams are for messages that need not survive and for which there is no room in memory. They are in
+//! the same log and are read back like others, but no commit waits for a sync because of them.
+//!
 //! How it is meant to be used:
 //!
 //! 1. Before the port opens, [`Store::open`] gives the store and what is in it ([`Recovered`]): each stream goes
-//!    to the home of its path, which remembers its [`StreamId`] and goes on behind its [`Mark`].
+//!    to the home of its path, which remembers its [`StreamId`] and goes on behind its [`Mark`]. Of queues it gives
+//!    which messages are there, not the messages.
 //! 2. [`Committer::start`] gets a closure that turns [`Notice::Done`] into messages for the shards, and each shard
 //!    gets its [`Submitter`].
 //! 3. Once a turn, a shard hands over one [`Batch`] with all that its broker wants kept, under a ticket that
@@ -22,8 +34,8 @@
 //! 4. [`Outcome::Full`] and [`Outcome::Undeclared`] refuse the messages of the batch: their publishers are told
 //!    that they are not kept, and what the batch declared is declared again. [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
 //! 5. Messages that the shard does not keep in memory are asked for with [`Submitter::load`] and come with
-//!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled before is not given,
-//!    or said to be gone; what cannot be read any more is said to be damaged, and what lies behind it is given.
+//!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled before is not
+//!    given, or said to be gone; what cannot be read any more is said to be damaged, and what lies behind it is given.
 //! 6. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
 //!
 //! A topic that holds one value puts each message with `keep_from` equal to its number; one with a history of
@@ -37,6 +49,7 @@ mod batch;
 mod clean;
 mod cleaning;
 mod committer;
+mod contents;
 mod declared;
 mod disk;
 mod error;
@@ -46,6 +59,7 @@ mod header;
 mod high_water;
 mod index;
 mod inspect;
+mod listing;
 mod load;
 mod lock;
 mod log;
@@ -59,8 +73,10 @@ mod record;
 mod recover;
 mod recovered;
 mod scan;
+mod sealed;
 mod store;
 mod streams;
+mod summary;
 mod watch;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
@@ -74,6 +90,7 @@ pub use load::{DamagedMessages, LoadRequest, Loaded, PendingLoad};
 pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
-pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report};
+pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, StoredRange};
 pub use scan::{ScanEnd, scan};
 pub use store::{Outcome, Store, StreamIds};
+pub use summary::{Volatile, read as read_summary};

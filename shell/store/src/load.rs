@@ -17,7 +17,7 @@ use crate::error::{Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
 use crate::log::Log;
-use crate::messages::{Message, Place};
+use crate::messages::{Message, Place, stretch_of};
 use crate::record::{Put, Record, StreamId};
 use crate::recovered::RecoveredMessages;
 
@@ -94,7 +94,11 @@ impl<F: DiskFile> OpenSegments<F> {
         self.0.retain(|(segment, _)| *segment >= oldest);
     }
 
-    fn open<D: Disk<File = F>>(&mut self, disk: &mut D, segment: u32) -> io::Result<Shared<F>> {
+    pub(crate) fn open<D: Disk<File = F>>(
+        &mut self,
+        disk: &mut D,
+        segment: u32,
+    ) -> io::Result<Shared<F>> {
         if let Some(at) = self.0.iter().position(|(known, _)| *known == segment)
             && let Some(found) = self.0.remove(at)
         {
@@ -147,7 +151,6 @@ pub(crate) fn begin<D: Disk>(
             break;
         }
         let gone = log.index.gone(stream, message.sequence);
-        let gone = gone.map(|gone| gone.iter().collect()).unwrap_or_default();
         wanted.push(Wanted { message: *message, gone });
     }
     open.forget_below(log.oldest);
@@ -168,7 +171,9 @@ impl<F: DiskFile> PendingLoad<F> {
         let wanted = std::mem::take(&mut self.wanted);
         let mut rest = &wanted[..];
         while !rest.is_empty() {
-            let (stretch, behind) = rest.split_at(stretch_of(rest));
+            let places = rest.iter().map(|wanted| wanted.message.place);
+            let (count, _) = stretch_of(places, GAP_BYTES_MAX, STRETCH_BYTES_MAX);
+            let (stretch, behind) = rest.split_at(count);
             self.read_stretch(stretch);
             rest = behind;
         }
@@ -240,18 +245,4 @@ impl<F: DiskFile> PendingLoad<F> {
         let gone = wanted.gone.clone();
         self.answer.damaged.push(DamagedMessages { sequence, count, gone, damage });
     }
-}
-
-/// How many records from the front on are read together.
-fn stretch_of(wanted: &[Wanted]) -> usize {
-    let Some(first) = wanted.first().map(|first| first.message.place) else { return 0 };
-    let end = |place: Place| place.offset.saturating_add(place.bytes);
-    let joined = wanted.windows(2).take_while(|pair| {
-        let [before, next] = [pair[0].message.place, pair[1].message.place];
-        next.segment == first.segment
-            && next.offset >= end(before)
-            && next.offset - end(before) <= GAP_BYTES_MAX
-            && end(next) - first.offset <= STRETCH_BYTES_MAX
-    });
-    1 + joined.count()
 }

@@ -12,11 +12,12 @@ use crate::cleaning::Cleaning;
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::error::CommitError;
 use crate::frame::{self, FRAME_HEADER_BYTES, Seed};
-use crate::header::{HEADER_BYTES, Header, segment_name};
+use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
 use crate::high_water::{HighWaterFile, not_marked};
 use crate::index::Index;
 use crate::messages::Place;
 use crate::record::Record;
+use crate::summary::Summary;
 
 /// A segment is ended when the next batch would make it longer than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Segment {
 pub(crate) struct Head<F> {
     pub(crate) file: F,
     pub(crate) seed: Seed,
+    /// The form of the segment.
+    pub(crate) form: u32,
     pub(crate) bytes: u32,
     /// Bytes that are on disk for certain.
     pub(crate) synced: u32,
@@ -53,8 +56,12 @@ pub(crate) struct Log<D: Disk> {
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) head: Head<D::File>,
     pub(crate) high_water: HighWaterFile<D::File>,
+    /// What is to be known of the head when it ends.
+    pub(crate) summary: Summary,
     /// Batches that are written and not yet in the index.
     pub(crate) written: Vec<(Place, Batch)>,
+    /// Something is written and not yet synced that has to survive.
+    pub(crate) needs_sync: bool,
     pub(crate) is_broken: bool,
     /// Segments below this are not needed, says the log.
     pub(crate) needed_from: u32,
@@ -82,7 +89,9 @@ impl<D: Disk> Log<D> {
         self.verify()?;
         let bytes: usize = batches.iter().map(Batch::bytes).sum();
         let is_begun = self.head.bytes as usize > HEADER_BYTES;
-        if is_begun && self.head.bytes as usize + bytes > self.segment_bytes.0 as usize {
+        let is_long = is_begun && self.head.bytes as usize + bytes > self.segment_bytes.0 as usize;
+        // An earlier version that finds the segment must not read what it does not know.
+        if is_long || self.head.form < FORM {
             self.rotate()?;
         }
         let mut mark = Batch::new();
@@ -99,6 +108,7 @@ impl<D: Disk> Log<D> {
         if let Err(error) = self.head.file.append(&parts) {
             return Err(self.take_back(error));
         }
+        self.needs_sync |= batches.iter().any(Batch::needs_sync);
         let segment = self.head_number();
         let mut offset = self.head.bytes + mark.bytes() as u32;
         for batch in batches.drain(..) {
@@ -123,6 +133,7 @@ impl<D: Disk> Log<D> {
         }
         match self.head.file.sync() {
             Ok(()) => {
+                self.needs_sync = false;
                 self.head.synced = self.head.bytes;
                 self.high_water.rise(self.head_number(), self.head.bytes);
                 Ok(())
@@ -142,9 +153,9 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Whether something is written and not yet synced.
+    /// Whether something is written and not yet synced that has to survive.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.head.synced != self.head.bytes
+        self.needs_sync && self.head.synced != self.head.bytes
     }
 
     /// Takes what was written into the index. Done by itself before the next write; a caller that has the
@@ -156,6 +167,7 @@ impl<D: Disk> Log<D> {
             while let Some((frame, rest)) = frame::split(frames) {
                 let place = Place { offset, bytes: frame.len() as u32, ..place };
                 if let Some(record) = frame.get(FRAME_HEADER_BYTES..).and_then(Record::decode) {
+                    self.summary.add(&record, place);
                     self.apply(&record, place);
                 }
                 offset += place.bytes;
@@ -201,7 +213,7 @@ impl<D: Disk> Log<D> {
     pub(crate) fn rotate(&mut self) -> Result<(), CommitError> {
         self.sync()?;
         let number = self.head_number() + 1;
-        let header = Header { salt: self.salt, number, oldest: self.oldest };
+        let header = Header { form: FORM, salt: self.salt, number, oldest: self.oldest };
         let next = match begin(&mut self.disk, &header) {
             Ok(next) => next,
             Err(error) if is_full(&error) => {
@@ -212,7 +224,14 @@ impl<D: Disk> Log<D> {
             Err(error) => return Err(self.fail("begin a segment", error)),
         };
         let mut end = Batch::new();
-        end.add_lone(&Record::End);
+        let mut summary = 0;
+        // An earlier version knows of no summaries.
+        let encoded = self.summary.encode(self.head.bytes).filter(|_| self.head.form == FORM);
+        if let Some(entries) = encoded {
+            summary = self.head.bytes;
+            end.add_lone(&Record::Summary { entries: &entries });
+        }
+        end.add_lone(&Record::End { summary });
         frame::seal(end.frames_mut(), self.head.bytes, self.head.seed);
         if let Err(error) = self.head.file.append(&[end.frames()]) {
             let error = self.take_back(error);
@@ -227,6 +246,7 @@ impl<D: Disk> Log<D> {
         self.sync()?;
         self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
         self.head = next;
+        self.summary = Summary::new();
         self.high_water.rise(number, HEADER_BYTES as u32);
         Ok(())
     }
@@ -287,5 +307,5 @@ pub(crate) fn begin<D: Disk>(disk: &mut D, header: &Header) -> io::Result<Head<D
     disk.rename(&temporary, &segment_name(header.number))?;
     disk.sync_names()?;
     let bytes = HEADER_BYTES as u32;
-    Ok(Head { file, seed: Seed::of(header), bytes, synced: bytes })
+    Ok(Head { file, seed: Seed::of(header), form: header.form, bytes, synced: bytes })
 }

@@ -23,6 +23,30 @@ impl Place {
     }
 }
 
+/// How many records from the front on are read together, and how many bytes that takes: records of one segment that
+/// lie behind each other, with gaps up to `gap`, and several of them only up to `bytes_max` bytes.
+pub(crate) fn stretch_of(
+    places: impl IntoIterator<Item = Place>,
+    gap: u32,
+    bytes_max: u32,
+) -> (usize, u32) {
+    let mut places = places.into_iter();
+    let Some(first) = places.next() else { return (0, 0) };
+    let (mut count, mut bytes) = (1, first.bytes);
+    for place in places {
+        let end = first.offset.saturating_add(bytes);
+        let is_near = place.segment == first.segment
+            && (end..=end.saturating_add(gap)).contains(&place.offset)
+            && place.offset.saturating_add(place.bytes) - first.offset <= bytes_max;
+        if !is_near {
+            break;
+        }
+        count += 1;
+        bytes = place.offset + place.bytes - first.offset;
+    }
+    (count, bytes)
+}
+
 /// One record of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -148,6 +172,10 @@ impl Many {
     }
 
     fn insert(&mut self, message: Message) -> Option<Message> {
+        if self.messages.len() == self.messages.capacity() {
+            // A quarter more, not twice as many: there may be millions of short queues.
+            self.messages.reserve_exact((self.messages.len() / 4).max(2));
+        }
         if self.messages.back().is_none_or(|last| last.sequence < message.sequence) {
             self.messages.push_back(message);
             return None;

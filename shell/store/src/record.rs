@@ -16,6 +16,21 @@ use crate::fields::{Fields, write_bytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
+impl StreamId {
+    const VOLATILE: u64 = 1 << 63;
+
+    /// A stream whose messages need not survive: they are in the log to be read back while it is open. Needs no
+    /// declaration. `number` is that of no other volatile stream; bit 63 of it does not count.
+    pub fn volatile(number: u64) -> StreamId {
+        StreamId(number | StreamId::VOLATILE)
+    }
+
+    /// Whether the next opening knows nothing of the stream.
+    pub fn is_volatile(self) -> bool {
+        self.0 & StreamId::VOLATILE != 0
+    }
+}
+
 /// What a stream is the persistence of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamKind {
@@ -146,7 +161,15 @@ pub enum Record<'a> {
         synced: u32,
     },
     /// The segment ends here; the next one exists.
-    End,
+    End {
+        /// Where in the segment its summary begins; 0 for none.
+        summary: u32,
+    },
+    /// What the index needs to know of the segment: see `summary`.
+    Summary {
+        /// The entries.
+        entries: &'a [u8],
+    },
     /// Segments below this number are not needed any more.
     Removed {
         /// The oldest that is needed.
@@ -167,6 +190,7 @@ const UNSET: u8 = 7;
 const MARK: u8 = 16;
 const END: u8 = 17;
 const REMOVED: u8 = 18;
+const SUMMARY: u8 = 19;
 
 impl<'a> Record<'a> {
     /// The stream of which it says something.
@@ -206,7 +230,16 @@ impl<'a> Record<'a> {
                 to.extend_from_slice(&MARK_MAGIC);
                 to.extend_from_slice(&synced.to_le_bytes());
             }
-            Record::End => to.push(END),
+            Record::End { summary } => {
+                to.push(END);
+                if *summary > 0 {
+                    to.extend_from_slice(&summary.to_le_bytes());
+                }
+            }
+            Record::Summary { entries } => {
+                to.push(SUMMARY);
+                to.extend_from_slice(entries);
+            }
             Record::Removed { oldest } => numbers(to, REMOVED, &[u64::from(*oldest)]),
         }
     }
@@ -226,7 +259,8 @@ impl<'a> Record<'a> {
             SET => Record::Set { name: fields.text()?, value: fields.rest() },
             UNSET => Record::Unset { name: std::str::from_utf8(fields.rest()).ok()? },
             MARK => decode_mark(fields.rest())?,
-            END => Record::End,
+            END => decode_end(fields.rest())?,
+            SUMMARY => Record::Summary { entries: fields.rest() },
             REMOVED => Record::Removed { oldest: u32::try_from(fields.number()?).ok()? },
             _ => return None,
         };
@@ -318,6 +352,15 @@ fn decode_ranges(bytes: &[u8]) -> Option<Ranges<'_>> {
     Some(Ranges(bytes))
 }
 
+fn decode_end<'a>(bytes: &[u8]) -> Option<Record<'a>> {
+    let summary = match bytes {
+        [] => 0,
+        bytes => u32::from_le_bytes(bytes.try_into().ok()?),
+    };
+    // Where there is none, nothing is said.
+    (bytes.is_empty() || summary > 0).then_some(Record::End { summary })
+}
+
 fn decode_mark<'a>(bytes: &[u8]) -> Option<Record<'a>> {
     let synced = bytes.strip_prefix(&MARK_MAGIC)?;
     Some(Record::Mark { synced: u32::from_le_bytes(synced.try_into().ok()?) })
@@ -361,7 +404,9 @@ mod tests {
             Record::Set { name: "epoch", value: b"\0\x01" },
             Record::Unset { name: "epoch" },
             Record::Mark { synced: 77 },
-            Record::End,
+            Record::End { summary: 0 },
+            Record::End { summary: 4711 },
+            Record::Summary { entries: b"entries" },
             Record::Removed { oldest: 3 },
         ] {
             round_trip(record);

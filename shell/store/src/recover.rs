@@ -1,6 +1,9 @@
 //! Opening a directory: reads the segments once, in order, and finds out what is needed and where to go on.
 //!
-//! Relies on `scan` and `index`. Memory is bounded by what is needed, plus one segment. Invariants: what was
+//! Relies on `sealed`, `scan` and `index`, and on `contents` for what is then read of it. Of a segment that has a
+//! summary nothing else is read; the others are read record by record. Where anything is not as it should be, opening begins
+//! again and reads everything, so what is said of damage does not depend on summaries. Memory is bounded by the index,
+//! by what is needed of topics, and one segment. Invariants: what was
 //! synced is either read or reported as damage, never skipped in silence; the torn end of the newest segment
 //! is cut off before anything is written behind it; bytes that were read but perhaps never reached the disk
 //! (after a sync that failed) are written once more before they count as synced.
@@ -9,23 +12,29 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::contents::{ContentsError, assemble};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, DamageKind, OpenError};
 use crate::frame::{FrameError, Seed};
-use crate::header::{HEADER_BYTES, Header, segment_name, segment_number};
+use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
 use crate::high_water::{self, HighWater, HighWaterFile};
 use crate::index::Index;
+use crate::listing::{ListError, Listing, list};
 use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
 use crate::messages::Place;
-use crate::record::Record;
-use crate::recovered::{Contents, Recovered, Report, assemble};
+use crate::record::{Record, StreamId};
+use crate::recovered::{Recovered, Report};
 use crate::scan::{ScanEnd, next_mark, scan, was_synced};
+use crate::sealed::{read_sealed, summary_start};
+use crate::summary::{self, Summary};
 
 /// How to open a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) segment_bytes: SegmentBytes,
     pub(crate) accept_damage: bool,
+    /// Read every record, also where a summary says what is needed.
+    pub(crate) is_thorough: bool,
     /// For a store that is new.
     pub(crate) salt: u64,
 }
@@ -44,21 +53,26 @@ pub(crate) fn open<D: Disk>(
     directory: &Path,
     opening: Opening,
 ) -> Result<Opened<D>, OpenError> {
-    Reader {
-        disk,
-        directory: directory.to_owned(),
-        opening,
-        salt: None,
-        first: 1,
-        oldest: 0,
-        segments: VecDeque::new(),
-        index: Index::default(),
-        contents: Contents::default(),
-        report: Report::default(),
-        streams_below: 1,
-        high_water: None,
+    let quick = Opening { is_thorough: false, ..opening };
+    let disk = match (opening.is_thorough, disk) {
+        (true, disk) => disk,
+        (false, disk) => match Reader::new(disk, directory, quick).open()? {
+            Attempt::Opened(opened) => return Ok(*opened),
+            Attempt::Damaged(disk, _) => disk,
+        },
+    };
+    let thorough = Opening { is_thorough: true, ..opening };
+    match Reader::new(disk, directory, thorough).open()? {
+        Attempt::Opened(opened) => Ok(*opened),
+        Attempt::Damaged(_, error) => Err(error),
     }
-    .open()
+}
+
+/// What came of reading a log.
+enum Attempt<D: Disk> {
+    Opened(Box<Opened<D>>),
+    /// Something is not as it should be.
+    Damaged(D, OpenError),
 }
 
 struct Reader<D: Disk> {
@@ -73,11 +87,23 @@ struct Reader<D: Disk> {
     oldest: u32,
     segments: VecDeque<Segment>,
     index: Index,
-    contents: Contents,
     report: Report,
+    /// That of the segment that was read last.
+    summary: Summary,
     streams_below: u64,
     /// What was on disk for certain when the log was written to last.
     high_water: Option<HighWater>,
+}
+
+/// How a log that was read is gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    /// In the first segment of a new one.
+    New,
+    /// Behind what is there.
+    Behind,
+    /// In new segments, which get everything that is needed.
+    Again,
 }
 
 /// A segment that has been read.
@@ -90,8 +116,55 @@ struct Read<F> {
 }
 
 impl<D: Disk> Reader<D> {
-    fn open(mut self) -> Result<Opened<D>, OpenError> {
-        let mut numbers = self.list()?;
+    fn new(disk: D, directory: &Path, opening: Opening) -> Reader<D> {
+        Reader {
+            disk,
+            directory: directory.to_owned(),
+            opening,
+            salt: None,
+            first: 1,
+            oldest: 0,
+            segments: VecDeque::new(),
+            index: Index::default(),
+            report: Report::default(),
+            summary: Summary::new(),
+            streams_below: 1,
+            high_water: None,
+        }
+    }
+
+    fn open(mut self) -> Result<Attempt<D>, OpenError> {
+        let mut tail = match self.read_all() {
+            Ok(tail) => tail,
+            Err(error) => return self.damaged_or(error),
+        };
+        let head = match self.prepare(&mut tail) {
+            Ok(true) => tail.map(|tail| self.head_of(tail)),
+            Ok(false) => None,
+            Err(error) => return self.damaged_or(error),
+        };
+        let is_new = self.segments.is_empty();
+        match head {
+            Some(head) => self.finish(head, Begin::Behind),
+            // A new store, or after damage that was accepted.
+            None => {
+                let head = self.begin_head()?;
+                self.finish(head, if is_new { Begin::New } else { Begin::Again })
+            }
+        }
+    }
+
+    /// Damage is for the caller to decide on, who has the disk then.
+    fn damaged_or(self, error: OpenError) -> Result<Attempt<D>, OpenError> {
+        match error {
+            OpenError::Damaged { .. } => Ok(Attempt::Damaged(self.disk, error)),
+            error => Err(error),
+        }
+    }
+
+    /// Reads all segments; gives the one that is written to next.
+    fn read_all(&mut self) -> Result<Option<Read<D::File>>, OpenError> {
+        let numbers = self.list()?;
         let high_water = high_water::read(&mut self.disk);
         self.high_water =
             high_water.map_err(|error| self.refused("read the mark of the log's end", error))?;
@@ -99,13 +172,8 @@ impl<D: Disk> Reader<D> {
             if let Some(mark) = self.high_water {
                 self.damaged(mark.segment, 0, 0, DamageKind::Missing)?;
             }
-            let header = Header { salt: self.opening.salt, number: 1, oldest: 1 };
-            let head = begin(&mut self.disk, &header);
-            let head = head.map_err(|error| self.refused("begin the log", error))?;
-            self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
-            return self.finish(head, header.salt);
+            return Ok(None);
         }
-        self.leave_out_old(&mut numbers)?;
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
         self.first = first;
         let is_last_empty = last > first && self.is_empty(last);
@@ -117,8 +185,11 @@ impl<D: Disk> Reader<D> {
                 self.damaged(number, 0, 0, DamageKind::Missing)?;
                 continue;
             }
-            let mut read = self.read(number, std::mem::take(&mut spare))?;
             let is_before_empty = is_last_empty && number + 1 == last;
+            if number < last && !is_before_empty && self.read_summary(number)? {
+                continue;
+            }
+            let mut read = self.read(number, std::mem::take(&mut spare))?;
             if is_before_empty && !read.end.ended && read.header.is_some() {
                 // A crash while the last segment was begun: writing goes on in this one.
                 self.forget_empty(last)?;
@@ -136,55 +207,67 @@ impl<D: Disk> Reader<D> {
             }
             spare = self.check_ended(read)?;
         }
-        self.go_on(tail)
+        Ok(tail)
     }
 
-    /// The numbers of the segments, rising. Segments that were never finished are removed.
+    /// The numbers of the segments that are needed, rising; none if there is no store.
     fn list(&mut self) -> Result<Vec<u32>, OpenError> {
-        let names = self.disk.names().map_err(|error| self.refused("list the files", error))?;
-        for name in names.iter().filter(|name| name.ends_with(".new")) {
-            self.disk
-                .remove(name)
-                .map_err(|error| self.refused("remove an unfinished file", error))?;
-        }
-        let mut numbers: Vec<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    /// Removes files that newer segments say are not needed.
-    fn leave_out_old(&mut self, numbers: &mut Vec<u32>) -> Result<(), OpenError> {
-        let mut oldest = 0;
-        for number in numbers.iter() {
-            let mut bytes = [0; HEADER_BYTES];
-            let read = self
-                .disk
-                .open(&segment_name(*number))
-                .and_then(|mut file| file.read(0, &mut bytes));
-            match read {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
-                Err(error) => return Err(self.refused("read a segment", error)),
-            }
-            if let Ok(header) = Header::decode(&bytes) {
-                oldest = oldest.max(header.oldest);
-            }
-        }
-        let needed = numbers.partition_point(|number| *number < oldest);
-        for number in numbers.drain(..needed) {
-            self.disk
-                .remove(&segment_name(number))
-                .map_err(|error| self.refused("remove an old segment", error))?;
-        }
+        let Listing { mut numbers, oldest, is_store } =
+            list(&mut self.disk).map_err(|error| match error {
+                ListError::System(what, error) => self.refused(what, error),
+                ListError::TooNew(number, form) => {
+                    let (directory, file) = (self.directory.clone(), segment_name(number));
+                    OpenError::TooNew { directory, file, form }
+                }
+            })?;
         self.oldest = oldest;
-        if numbers.is_empty() {
+        if is_store && numbers.is_empty() {
             self.damaged(oldest, 0, 0, DamageKind::Missing)?;
             numbers.push(oldest);
         }
-        Ok(())
+        Ok(numbers)
     }
 
-    /// Reads one segment into index and contents.
+    /// Reads a segment's summary into the index, if there is one.
+    fn read_summary(&mut self, number: u32) -> Result<bool, OpenError> {
+        if self.opening.is_thorough {
+            return Ok(false);
+        }
+        let opened = self.disk.open(&segment_name(number));
+        let sealed = opened.and_then(|mut file| read_sealed(&mut file));
+        let sealed = sealed.map_err(|error| self.refused("read a segment", error))?;
+        let salt = self.salt;
+        let is_of_store = |header: &Header| {
+            header.number == number && salt.is_none_or(|salt| salt == header.salt)
+        };
+        let Some(sealed) = sealed.filter(|sealed| is_of_store(&sealed.header)) else {
+            return Ok(false);
+        };
+        self.salt = Some(sealed.header.salt);
+        self.report.segments += 1;
+        self.report.summaries += 1;
+        self.report.bytes += sealed.entries().len() as u64;
+        if let Some(segment) = self.segments.back_mut() {
+            segment.bytes = u64::from(sealed.bytes);
+        }
+        let volatile = summary::read(sealed.entries(), sealed.bytes, |offset, bytes, record| {
+            self.apply(record, Place { segment: number, offset, bytes });
+        });
+        match volatile {
+            Some(volatile) => {
+                self.report.volatile_records += volatile.records;
+                self.report.volatile_bytes += volatile.bytes;
+                Ok(true)
+            }
+            // Whatever wrote it: the index knows too much now, and all is read.
+            None => {
+                self.damaged(number, 0, 0, DamageKind::Record(FrameError::Unknown))?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Reads one segment into the index.
     fn read(&mut self, number: u32, mut bytes: Vec<u8>) -> Result<Read<D::File>, OpenError> {
         let opened = self.disk.open(&segment_name(number)).and_then(|mut file| {
             let length = usize::try_from(file.bytes()?).map_err(io::Error::other)?;
@@ -219,30 +302,46 @@ impl<D: Disk> Reader<D> {
     }
 
     fn scan(&mut self, number: u32, bytes: &[u8], start: u32, seed: Seed) -> ScanEnd {
-        scan(bytes, start, seed, |offset, frame, record| {
-            self.report.records += 1;
+        if start == HEADER_BYTES as u32 {
+            self.summary = Summary::new();
+        }
+        let mut end = scan(bytes, start, seed, |offset, frame, record| {
             let place = Place { segment: number, offset, bytes: frame.bytes() as u32 };
-            if let Some(stream) = record.stream() {
-                self.streams_below = self.streams_below.max(stream.0.saturating_add(1));
+            self.summary.add(&record, place);
+            self.apply(&record, place);
+        });
+        // A summary that is damaged takes nothing with it.
+        let summary = summary_start(bytes, bytes.len() as u32, seed);
+        if end.error.is_some() && summary == Some(end.whole) {
+            (end.whole, end.ended, end.error) = (bytes.len() as u32, true, None);
+        }
+        end
+    }
+
+    /// Takes one record into the index.
+    fn apply(&mut self, record: &Record<'_>, place: Place) {
+        self.report.records += 1;
+        let stream = record.stream();
+        if stream.is_some_and(StreamId::is_volatile) {
+            self.report.volatile_records += 1;
+            self.report.volatile_bytes += u64::from(place.bytes);
+            return;
+        }
+        if let Some(stream) = stream {
+            self.streams_below = self.streams_below.max(stream.0.saturating_add(1));
+        }
+        if let Record::Removed { oldest } = record {
+            self.oldest = self.oldest.max(*oldest);
+        }
+        let (first, segments) = (self.first, &mut self.segments);
+        if let Some(segment) = segment_of(segments, first, place) {
+            segment.live += u64::from(place.bytes);
+        }
+        self.index.apply(record, place, &mut |dead| {
+            if let Some(segment) = segment_of(segments, first, dead) {
+                segment.live -= u64::from(dead.bytes);
             }
-            match record {
-                Record::Declare(_) | Record::Put(_) | Record::Set { .. } => {
-                    self.contents.insert(place, frame.payload);
-                }
-                Record::Removed { oldest } => self.oldest = self.oldest.max(oldest),
-                _ => {}
-            }
-            let (first, segments) = (self.first, &mut self.segments);
-            if let Some(segment) = segment_of(segments, first, place) {
-                segment.live += u64::from(place.bytes);
-            }
-            self.index.apply(&record, place, &mut |dead| {
-                self.contents.take(dead);
-                if let Some(segment) = segment_of(segments, first, dead) {
-                    segment.live -= u64::from(dead.bytes);
-                }
-            });
-        })
+        });
     }
 
     /// A segment that others follow must be whole. Gives its buffer back.
@@ -275,11 +374,12 @@ impl<D: Disk> Reader<D> {
         Ok(())
     }
 
-    /// The newest segment is where writing goes on, behind its last whole batch.
-    fn go_on(mut self, tail: Option<Read<D::File>>) -> Result<Opened<D>, OpenError> {
-        let Some(mut tail) = tail.filter(|tail| tail.header.is_some()) else {
+    /// Whether writing goes on behind the last whole batch of the newest segment, which is made ready for it. If not,
+    /// the store is new, or damage was accepted.
+    fn prepare(&mut self, tail: &mut Option<Read<D::File>>) -> Result<bool, OpenError> {
+        let Some(tail) = tail.as_mut().filter(|tail| tail.header.is_some()) else {
             // Only after damage that was accepted.
-            return self.begin_again();
+            return self.check_declared().map(|()| false);
         };
         let seed = tail.header.as_ref().map_or(Seed::new(0, 0), Seed::of);
         while let Some((_, error)) = tail.end.error {
@@ -288,9 +388,9 @@ impl<D: Disk> Reader<D> {
             if is_torn {
                 break;
             }
-            self.skip_damage(&mut tail, DamageKind::Record(error))?;
+            self.skip_damage(tail, DamageKind::Record(error))?;
         }
-        self.check_high_water(&tail)?;
+        self.check_high_water(tail)?;
         if tail.end.ended {
             self.damaged(tail.number + 1, 0, 0, DamageKind::Missing)?;
         }
@@ -299,19 +399,37 @@ impl<D: Disk> Reader<D> {
         }
         self.check_declared()?;
         if !self.report.damage.is_empty() {
-            return self.begin_again();
+            return Ok(false);
         }
-        let mended = self.mend_tail(&mut tail);
+        let mended = self.mend_tail(tail);
         mended.map_err(|error| self.refused("mend the end of the log", error))?;
-        let (bytes, salt) = (tail.end.whole, self.salt.unwrap_or(self.opening.salt));
         if let Some(segment) = self.segments.back_mut() {
-            segment.bytes = u64::from(bytes);
+            segment.bytes = u64::from(tail.end.whole);
         }
-        let head = Head { file: tail.file, seed, bytes, synced: bytes };
-        let mut opened = self.finish(head, salt)?;
-        // What cannot be removed now is only in the way of nobody; the next start tries again.
-        let _ = opened.log.remove_old();
-        Ok(opened)
+        Ok(true)
+    }
+
+    /// The end of the newest segment, behind which writing goes on.
+    fn head_of(&self, tail: Read<D::File>) -> Head<D::File> {
+        let seed = tail.header.as_ref().map_or(Seed::new(0, 0), Seed::of);
+        let form = tail.header.map_or(FORM, |header| header.form);
+        let bytes = tail.end.whole;
+        Head { file: tail.file, seed, form, bytes, synced: bytes }
+    }
+
+    /// A new segment behind all others.
+    fn begin_head(&mut self) -> Result<Head<D::File>, OpenError> {
+        let number = self.first + self.segments.len() as u32;
+        let header = Header { form: FORM, salt: self.salt(), number, oldest: self.first };
+        let head = begin(&mut self.disk, &header);
+        let head = head.map_err(|error| self.refused("begin a segment", error))?;
+        self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
+        self.summary = Summary::new();
+        Ok(head)
+    }
+
+    fn salt(&self) -> u64 {
+        self.salt.unwrap_or(self.opening.salt)
     }
 
     /// What was synced must be there: behind a torn end there were only bytes that were not.
@@ -354,9 +472,8 @@ impl<D: Disk> Reader<D> {
             let place = place.unwrap_or(Place::NONE);
             let (number, offset) = (place.segment, u64::from(place.offset));
             self.damaged(number, offset, u64::from(place.bytes), DamageKind::Undeclared)?;
-            let (first, segments, contents) = (self.first, &mut self.segments, &mut self.contents);
+            let (first, segments) = (self.first, &mut self.segments);
             self.index.apply(&Record::Drop { stream }, Place::NONE, &mut |dead| {
-                contents.take(dead);
                 if let Some(segment) = segment_of(segments, first, dead) {
                     segment.live -= u64::from(dead.bytes);
                 }
@@ -365,52 +482,54 @@ impl<D: Disk> Reader<D> {
         Ok(())
     }
 
-    /// After damage that was accepted: writes everything that is left into new segments and puts the old ones
-    /// aside.
-    fn begin_again(mut self) -> Result<Opened<D>, OpenError> {
-        self.check_declared()?;
-        let number = self.first + self.segments.len() as u32;
-        let salt = self.salt.unwrap_or(self.opening.salt);
-        let header = Header { salt, number, oldest: self.first };
-        let head = begin(&mut self.disk, &header);
-        let head = head.map_err(|error| self.refused("begin a new segment", error))?;
-        self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
-        let directory = self.directory.clone();
-        let mut opened = self.finish(head, salt)?;
-        match opened.log.write_again(&opened.recovered) {
-            Ok(()) => Ok(opened),
-            Err(error) => Err(OpenError::System {
-                directory,
-                what: "write what is left of a damaged log",
-                error: io::Error::other(error),
-            }),
-        }
-    }
-
-    fn finish(mut self, head: Head<D::File>, salt: u64) -> Result<Opened<D>, OpenError> {
+    /// Reads what is needed, and opens the log. After damage that was accepted everything that is left is written into
+    /// new segments, and the old ones are put aside.
+    fn finish(mut self, head: Head<D::File>, begin: Begin) -> Result<Attempt<D>, OpenError> {
+        let salt = self.salt();
         let number = self.first + (self.segments.len() as u32 - 1);
         let end = (salt, number, head.bytes);
         let high_water = HighWaterFile::open(&mut self.disk, self.high_water, end);
         let high_water =
             high_water.map_err(|error| self.refused("mark the end of the log", error))?;
-        let index = self.index;
         let needed_from = self.oldest;
-        let log = Log {
+        let mut log = Log {
             disk: self.disk,
             salt,
             segment_bytes: self.opening.segment_bytes,
-            index,
+            index: self.index,
             oldest: self.first,
             segments: self.segments,
             head,
             high_water,
+            summary: self.summary,
             written: Vec::new(),
+            needs_sync: false,
             is_broken: false,
             needed_from,
             cleaning: None,
         };
-        let recovered = assemble(&log.index, self.contents, self.report);
-        Ok(Opened { log, recovered, streams_below: self.streams_below })
+        let directory = self.directory;
+        let recovered = match assemble(&mut log, self.report) {
+            Ok(recovered) => recovered,
+            Err(ContentsError::System(error)) => {
+                return Err(OpenError::System { directory, what: "read a segment", error });
+            }
+            Err(ContentsError::Damaged(damage)) => {
+                return Ok(Attempt::Damaged(log.disk, OpenError::Damaged { directory, damage }));
+            }
+        };
+        match begin {
+            Begin::New => {}
+            // What cannot be removed now is only in the way of nobody; the next start tries again.
+            Begin::Behind => _ = log.remove_old(),
+            Begin::Again => log.write_again().map_err(|error| OpenError::System {
+                directory,
+                what: "write what is left of a damaged log",
+                error: io::Error::other(error),
+            })?,
+        }
+        let streams_below = self.streams_below;
+        Ok(Attempt::Opened(Box::new(Opened { log, recovered, streams_below })))
     }
 
     /// Whether a segment has its header and nothing else.
@@ -438,7 +557,7 @@ impl<D: Disk> Reader<D> {
         what: DamageKind,
     ) -> Result<(), OpenError> {
         let damage = Damage { file: segment_name(number), offset, bytes, what };
-        if self.opening.accept_damage {
+        if self.opening.accept_damage && self.opening.is_thorough {
             self.report.damage.push(damage);
             return Ok(());
         }

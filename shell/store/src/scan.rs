@@ -52,7 +52,7 @@ pub fn scan<'a>(
             for (offset, frame, record) in batch.drain(..) {
                 match record {
                     Record::Mark { synced } => end.synced = end.synced.max(synced.min(offset)),
-                    Record::End => end.ended = true,
+                    Record::End { .. } => end.ended = true,
                     _ => {}
                 }
                 each(offset, frame, record);
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn nothing_follows_the_end() {
         let mut batch = Batch::new();
-        batch.add_lone(&Record::End);
-        batch.add_lone(&Record::End);
+        batch.add_lone(&Record::End { summary: 0 });
+        batch.add_lone(&Record::End { summary: 0 });
         seal(batch.frames_mut(), 0, seed());
         let end = scan(batch.frames(), 0, seed(), |_, _, _| {});
         assert!(end.ended && end.error.is_some());

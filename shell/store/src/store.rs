@@ -62,6 +62,11 @@ impl StreamIds {
     pub fn next_stream(&self) -> StreamId {
         StreamId(self.0.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// A volatile stream that nobody else has.
+    pub fn next_volatile_stream(&self) -> StreamId {
+        StreamId::volatile(self.0.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Store<Directory> {
@@ -101,6 +106,7 @@ impl<D: Disk> Store<D> {
         let opening = Opening {
             segment_bytes: SegmentBytes(segment_bytes),
             accept_damage: options.accept_damage,
+            is_thorough: false,
             salt,
         };
         let Opened { log, recovered, streams_below } = open(disk, directory, opening)?;

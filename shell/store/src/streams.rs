@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::messages::{Messages, Place};
-use crate::record::{Mark, StreamId};
+use crate::record::{Mark, StreamId, StreamKind};
 
 /// Records of a page.
 const PAGE: usize = 1024;
@@ -21,6 +21,8 @@ pub(crate) struct Stream {
     id: StreamId,
     pub(crate) mark: Mark,
     pub(crate) messages: Messages,
+    /// What it was declared as; of no meaning before.
+    pub(crate) kind: StreamKind,
     /// Where it is declared; none while only its messages have been seen.
     pub(crate) declaration: Place,
 }
@@ -29,7 +31,8 @@ const _: () = assert!(size_of::<Stream>() <= 72, "a stream is small");
 
 impl Stream {
     fn undeclared(id: StreamId) -> Stream {
-        Stream { id, mark: Mark::default(), messages: Messages::None, declaration: Place::NONE }
+        let (mark, messages, kind) = (Mark::default(), Messages::None, StreamKind::Topic);
+        Stream { id, mark, messages, kind, declaration: Place::NONE }
     }
 
     /// The mark rises and never falls.

@@ -14,3 +14,5 @@ mod kills;
 mod loads;
 mod removed;
 mod space;
+mod summaries;
+mod volatile;

@@ -23,10 +23,11 @@ fn store(disk: &SimulatedDisk, sync: Sync) -> Store<SimulatedDisk> {
 }
 
 /// The messages that a disk holds after the power was lost.
-fn survivors(disk: &SimulatedDisk) -> usize {
+fn survivors(disk: &SimulatedDisk) -> u64 {
     disk.lose_power();
     let opened = Store::open_on(disk.clone(), Path::new("simulated"), Options::default());
-    opened.unwrap().1.streams.iter().map(|stream| stream.messages.len()).sum()
+    let ranges = opened.unwrap().1.streams.into_iter().flat_map(|stream| stream.stored);
+    ranges.map(|range| range.count()).sum()
 }
 
 fn batch(stream: u64, sequence: u64) -> Batch {

@@ -7,5 +7,8 @@ use crate::check;
 
 #[test]
 fn the_corpora_replay() {
-    tiderace_corpus::replay(env!("CARGO_MANIFEST_DIR"), &[("segment", check::segment)]);
+    tiderace_corpus::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        &[("segment", check::segment), ("summary", check::summary)],
+    );
 }

@@ -61,7 +61,11 @@ fn live(
         assert!(matches!(error, OpenError::System { .. }), "seed {seed}: {error}");
         return;
     };
-    expected.check(Model::of(&recovered), seed);
+    let Some(found) = Model::of(&mut store, &recovered) else {
+        assert!(disk.is_dead(), "seed {seed}");
+        return;
+    };
+    expected.check(found, seed);
     let ids = store.stream_ids();
     for _ in 0..numbers.below(60) {
         if store.is_cleaning_due() && numbers.chance(70) {
@@ -114,8 +118,9 @@ fn crashes(sync: Sync, ends: &[End]) {
                 disk.lose_power();
             }
         }
-        let (_, recovered) = Store::open_on(disk, Path::new("simulated"), options(sync)).unwrap();
-        expected.check(Model::of(&recovered), seed);
+        let opened = Store::open_on(disk, Path::new("simulated"), options(sync));
+        let (mut store, recovered) = opened.unwrap();
+        expected.check(Model::of(&mut store, &recovered).unwrap(), seed);
     }
 }
 

@@ -134,8 +134,8 @@ fn a_full_disk_refuses_and_what_it_refused_never_comes_back() {
         drop(store);
         disk.lose_power();
         disk.limit(None);
-        let (_, recovered) = open(&disk, 0);
-        let found = Model::of(&recovered);
+        let (mut store, recovered) = open(&disk, 0);
+        let found = Model::of(&mut store, &recovered).unwrap();
         assert!(found == model, "seed {seed}, {refused} refused: {}", model.difference(&found));
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use tiderace_store::{Inspected, RecoveredStream, StreamKind, inspect};
+use tiderace_store::{Inspected, RecoveredStream, StoredRange, StreamKind, inspect};
 
 use super::topics::print_line;
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &StoreArgs) -> anyhow::Result<()> {
 struct Sum {
     streams: usize,
     messages: u64,
-    bytes: usize,
+    bytes: u64,
 }
 
 fn sum<'a>(streams: impl Iterator<Item = &'a RecoveredStream>) -> Sum {
@@ -86,11 +86,12 @@ fn of_kind(found: &Inspected, kind: StreamKind) -> Sum {
 fn messages_of(stream: &RecoveredStream) -> u64 {
     let gone = |ranges: &[(u64, u64)]| ranges.iter().map(|(from, to)| to - from + 1).sum::<u64>();
     let left = stream.messages.iter().map(|put| u64::from(put.count) - gone(&put.gone));
-    left.sum()
+    left.chain(stream.stored.iter().map(StoredRange::count)).sum()
 }
 
-fn bytes_of(stream: &RecoveredStream) -> usize {
-    stream.messages.iter().map(|put| put.bytes.len()).sum()
+fn bytes_of(stream: &RecoveredStream) -> u64 {
+    let put = stream.messages.iter().map(|put| put.bytes.len() as u64);
+    put.chain(stream.stored.iter().map(|range| range.bytes)).sum()
 }
 
 fn kind_of(stream: &RecoveredStream) -> &'static str {
@@ -119,6 +120,12 @@ fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String
         lines.push(format!("{what}: {streams}, with {messages} messages of {bytes} bytes"));
     }
     lines.push(format!("named values: {}", found.recovered.values.len()));
+    if report.volatile_records > 0 {
+        lines.push(format!(
+            "volatile: {} records of {} bytes, of messages that are not persistent; a server drops them when it starts",
+            report.volatile_records, report.volatile_bytes
+        ));
+    }
     if report.cut > 0 {
         lines.push(format!(
             "unfinished: {} bytes at the end were being written when the server ended, and were \
@@ -165,6 +172,7 @@ fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
         "segments": segments.collect::<Vec<_>>(),
         "records": report.records,
         "unfinished": report.cut,
+        "volatile": {"records": report.volatile_records, "bytes": report.volatile_bytes},
         "topics": kind(StreamKind::Topic),
         "queues": kind(StreamKind::Queue),
         "values": found.recovered.values.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
@@ -202,13 +210,19 @@ mod tests {
 
     fn stream(number: u64, path: &str, kind: StreamKind) -> RecoveredStream {
         let (bytes, gone) = ((&b"12345"[..]).into(), vec![(4, 5)]);
+        let messages = RecoveredMessages { sequence: 4, count: 6, version: 9, bytes, gone };
+        let (messages, stored) = match kind {
+            StreamKind::Topic => (vec![messages], Vec::new()),
+            StreamKind::Queue => (Vec::new(), vec![StoredRange { first: 6, last: 9, bytes: 5 }]),
+        };
         RecoveredStream {
             stream: StreamId(number),
             kind,
             path: path.into(),
             spec: Default::default(),
             mark: Mark { sequence: 9, version: 7 },
-            messages: vec![RecoveredMessages { sequence: 4, count: 6, version: 9, bytes, gone }],
+            messages,
+            stored,
         }
     }
 
@@ -219,7 +233,18 @@ mod tests {
             stream(3, "a", StreamKind::Queue),
         ];
         let values = vec![("views/1".into(), Default::default())];
-        let report = Report { segments: 1, bytes: 100, records: 12, cut: 3, damage };
+        let (segments, bytes, records, cut) = (1, 100, 12, 3);
+        let (volatile_records, volatile_bytes) = (2, 30);
+        let report = Report {
+            segments,
+            summaries: 0,
+            bytes,
+            records,
+            volatile_records,
+            volatile_bytes,
+            cut,
+            damage,
+        };
         let file = "0000000001.log".to_owned();
         let segments = vec![InspectedSegment { file, bytes: 100, needed: Some(60) }];
         Inspected { segments, recovered: Recovered { streams, values, report } }
@@ -240,6 +265,7 @@ store: 1 segments, 100 bytes, 12 records
 topics: 2, with 8 messages of 10 bytes
 queues: 1, with 4 messages of 5 bytes
 named values: 1
+volatile: 2 records of 30 bytes, of messages that are not persistent; a server drops them when it starts
 unfinished: 3 bytes at the end were being written when the server ended, and were confirmed to nobody
 damage: 0000000001.log is damaged at byte 77: the file ends here, though more was written (20 bytes cannot be read)
 queue a: version 7, 4 messages, 5 bytes
@@ -247,7 +273,7 @@ topic a/b: version 7, 4 messages, 5 bytes
 topic b: version 7, 4 messages, 5 bytes";
         assert_eq!(text, wanted);
         let short = as_text(Path::new("store"), &found(Vec::new()), false, false);
-        assert_eq!(short.len(), 6);
+        assert_eq!(short.len(), 7);
         assert_eq!(short.last().map(String::as_str), Some("damage: none"));
     }
 
@@ -256,6 +282,7 @@ topic b: version 7, 4 messages, 5 bytes";
         let value = as_json(Path::new("store"), &found(Vec::new()), true);
         assert_eq!(value["topics"], json!({"count": 2, "messages": 8, "bytes": 10}));
         assert_eq!(value["segments"][0]["needed"], 60);
+        assert_eq!(value["volatile"], json!({"records": 2, "bytes": 30}));
         assert_eq!(value["list"][1]["path"], "a/b");
         assert_eq!(value["values"], json!(["views/1"]));
         assert_eq!(value["damage"], json!([]));

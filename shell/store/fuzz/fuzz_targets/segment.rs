@@ -2,6 +2,7 @@
 #![no_main]
 
 #[path = "../check.rs"]
+#[allow(dead_code)]
 mod check;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| check::segment(data));

@@ -3,6 +3,7 @@
 
 pub(crate) mod disk;
 pub(crate) mod model;
+pub(crate) mod segments;
 
 /// The seeds of a test that runs for so many; `TIDERACE_TEST_SEEDS=N` makes it N times as many.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {

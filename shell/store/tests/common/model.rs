@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_store::{
-    Batch, Declaration, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, StreamId,
-    StreamKind,
+    Batch, Declaration, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, Store,
+    StoredRange, StreamId, StreamKind,
 };
 
 use super::Numbers;
+use super::disk::SimulatedDisk;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Messages {
@@ -35,25 +36,53 @@ impl Messages {
 }
 
 /// All that a store holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
     pub(crate) values: BTreeMap<String, Vec<u8>>,
+    /// Streams that are not there any more when the store is opened again.
+    pub(crate) volatile: BTreeMap<StreamId, Stream>,
 }
 
+impl PartialEq for Model {
+    /// Of what survives.
+    fn eq(&self, other: &Model) -> bool {
+        (&self.streams, &self.values) == (&other.streams, &other.values)
+    }
+}
+
+impl Eq for Model {}
+
 impl Model {
-    /// What has survived, in the model's form.
-    pub(crate) fn of(recovered: &Recovered) -> Model {
+    /// What has survived, in the model's form; `None` if some of it cannot be read.
+    pub(crate) fn of(store: &mut Store<SimulatedDisk>, recovered: &Recovered) -> Option<Model> {
         let mut model = Model::default();
         for stream in &recovered.streams {
-            let messages = &stream.messages;
-            let messages = messages.iter().map(|it| (it.sequence, Messages::of(it)));
+            let messages: BTreeMap<u64, Messages> = match stream.kind {
+                StreamKind::Topic => {
+                    let messages = stream.messages.iter();
+                    messages.map(|it| (it.sequence, Messages::of(it))).collect()
+                }
+                StreamKind::Queue => {
+                    let (ticket, first, last, bytes_max) = (0, 0, u64::MAX, usize::MAX);
+                    let stream = stream.stream;
+                    let request = LoadRequest { ticket, stream, first, last, bytes_max };
+                    let loaded = store.load(&request);
+                    if !loaded.damaged.is_empty() {
+                        return None;
+                    }
+                    loaded.messages.iter().map(|it| (it.sequence, Messages::of(it))).collect()
+                }
+            };
+            if stream.kind == StreamKind::Queue {
+                check_stored(&stream.stored, &messages);
+            }
             let stream_model = Stream {
                 kind: stream.kind,
                 path: stream.path.to_string(),
                 spec: stream.spec.to_vec(),
                 mark: stream.mark,
-                messages: messages.collect(),
+                messages,
             };
             model.streams.insert(stream.stream, stream_model);
         }
@@ -62,15 +91,16 @@ impl Model {
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_vec()))
             .collect();
-        model
+        Some(model)
     }
 
     /// Asks for messages of one of the streams, or of none.
     pub(crate) fn load_request(&self, numbers: &mut Numbers) -> LoadRequest {
-        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
+        let all = self.streams.keys().chain(self.volatile.keys());
+        let streams: Vec<StreamId> = all.copied().collect();
         let at = numbers.below(streams.len() as u64 + 1) as usize;
         let stream = streams.get(at).copied().unwrap_or(StreamId(1_000_000));
-        let mark = self.streams.get(&stream).map_or(5, |stream| stream.mark.sequence);
+        let mark = self.get(stream).map_or(5, |stream| stream.mark.sequence);
         let first = numbers.below(mark + 2);
         let last = if numbers.chance(50) { u64::MAX } else { first + numbers.below(8) };
         let bytes_max = numbers.below(400) as usize;
@@ -81,7 +111,7 @@ impl Model {
     /// its place.
     pub(crate) fn check_loaded(&self, request: &LoadRequest, loaded: &Loaded, seed: u64) {
         assert_eq!((loaded.ticket, loaded.stream), (request.ticket, request.stream));
-        let stream = self.streams.get(&request.stream);
+        let stream = self.get(request.stream);
         let wanted = stream.into_iter().flat_map(|stream| &stream.messages);
         let mut wanted = wanted.filter(|(sequence, messages)| {
             **sequence <= request.last && **sequence + u64::from(messages.count) > request.first
@@ -105,6 +135,17 @@ impl Model {
         assert!(bytes <= request.bytes_max || loaded.messages.len() == 1, "seed {seed}");
         let next = wanted.next().map(|(sequence, _)| (*sequence).max(request.first));
         assert_eq!(loaded.next, next, "seed {seed}: {request:?}");
+    }
+
+    fn get(&self, stream: StreamId) -> Option<&Stream> {
+        self.streams.get(&stream).or_else(|| self.volatile.get(&stream))
+    }
+
+    fn get_mut(&mut self, stream: StreamId) -> Option<&mut Stream> {
+        match stream.is_volatile() {
+            true => self.volatile.get_mut(&stream),
+            false => self.streams.get_mut(&stream),
+        }
     }
 
     /// What differs, for the message of a failed test.
@@ -143,6 +184,9 @@ impl Model {
         next_stream: &impl Fn() -> StreamId,
         batch: &mut Batch,
     ) {
+        if numbers.chance(12) {
+            return self.volatile_record(numbers, next_stream, batch);
+        }
         let streams: Vec<StreamId> = self.streams.keys().copied().collect();
         if streams.len() < 2 || (streams.len() < 8 && numbers.chance(10)) {
             return self.declare(next_stream(), numbers, batch);
@@ -182,6 +226,36 @@ impl Model {
         }
     }
 
+    /// A record of a stream that does not survive.
+    pub(crate) fn volatile_record(
+        &mut self,
+        numbers: &mut Numbers,
+        next_stream: &impl Fn() -> StreamId,
+        batch: &mut Batch,
+    ) {
+        let streams: Vec<StreamId> = self.volatile.keys().copied().collect();
+        if streams.len() < 2 {
+            let id = StreamId::volatile(next_stream().0);
+            let (kind, path, spec) = (StreamKind::Queue, String::new(), Vec::new());
+            let (mark, messages) = (Mark::default(), BTreeMap::new());
+            self.volatile.insert(id, Stream { kind, path, spec, mark, messages });
+            return self.put(id, numbers, batch);
+        }
+        let stream = streams[numbers.below(2) as usize];
+        match numbers.below(10) {
+            0..7 => self.put(stream, numbers, batch),
+            7..9 => {
+                let first = 1 + numbers.below(self.volatile[&stream].mark.sequence + 1);
+                batch.settle(stream, &[(first, first + 1)]).unwrap();
+                self.settle(stream, first, first + 1);
+            }
+            _ => {
+                batch.drop_stream(stream).unwrap();
+                self.volatile.remove(&stream);
+            }
+        }
+    }
+
     fn declare(&mut self, id: StreamId, numbers: &mut Numbers, batch: &mut Batch) {
         let kind = if numbers.chance(50) { StreamKind::Topic } else { StreamKind::Queue };
         let (path, spec) = (format!("path/{}", id.0), bytes(numbers));
@@ -199,7 +273,7 @@ impl Model {
     }
 
     fn put(&mut self, id: StreamId, numbers: &mut Numbers, batch: &mut Batch) {
-        let stream = &self.streams[&id];
+        let stream = self.get(id).unwrap();
         let again = numbers.chance(15).then(|| stream.messages.iter().next_back()).flatten();
         let (sequence, count) = match again {
             Some((sequence, messages)) => (*sequence, messages.count),
@@ -216,7 +290,7 @@ impl Model {
         if keep_from > 0 {
             self.settle(id, 0, keep_from - 1);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.get_mut(id) else { return };
         stream.messages.insert(sequence, Messages { count, version, bytes, gone: BTreeSet::new() });
         let last = sequence + u64::from(count) - 1;
         if last >= stream.mark.sequence {
@@ -225,13 +299,24 @@ impl Model {
     }
 
     fn settle(&mut self, id: StreamId, first: u64, last: u64) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.get_mut(id) else { return };
         stream.messages.retain(|sequence, messages| {
             let numbers = *sequence..sequence + u64::from(messages.count);
             messages.gone.extend(numbers.filter(|number| (first..=last).contains(number)));
             messages.gone.len() < messages.count as usize
         });
     }
+}
+
+/// The ranges are the messages that are there, and as few as possible.
+fn check_stored(stored: &[StoredRange], messages: &BTreeMap<u64, Messages>) {
+    let numbers = stored.iter().flat_map(|range| range.first..=range.last);
+    let expected = messages.iter().flat_map(|(sequence, messages)| {
+        let numbers = *sequence..sequence + u64::from(messages.count);
+        numbers.filter(|number| !messages.gone.contains(number))
+    });
+    assert!(numbers.eq(expected), "{stored:?} {messages:?}");
+    assert!(stored.windows(2).all(|pair| pair[0].last + 1 < pair[1].first), "{stored:?}");
 }
 
 /// Mostly short, sometimes longer than a segment of the tests.
