@@ -1,7 +1,7 @@
 //! What holds for any bytes that stand where a record or a segment should: reading them ends, stays inside
 //! them, and what is read is what would be written.
 
-use tiderace_store::{Header, Record, Seed, read_summary, scan};
+use tiderace_store::{Header, PortableReader, Record, Seed, read_summary, scan};
 
 /// Reads the bytes as one record, as a header, as a segment, and as records of a segment that was sealed.
 pub(crate) fn segment(bytes: &[u8]) {
@@ -31,6 +31,33 @@ pub(crate) fn summary(bytes: &[u8]) {
             record.encode(&mut again);
             assert_eq!(Record::decode(&again).as_ref(), Some(record));
         });
+    }
+}
+
+/// Reads the bytes as a store in its portable form, and as records of one whose checksums fit.
+pub(crate) fn portable(bytes: &[u8]) {
+    read_portable(bytes);
+    let mut sealed = b"tdrstore\x01\0\0\0".to_vec();
+    let seed = Seed::new(u64::from_le_bytes(*b"tdrstore"), 1);
+    for payload in bytes.split(|byte| *byte == 0xfe).filter(|payload| !payload.is_empty()) {
+        seed.frame(payload, payload.first() == Some(&b'+'), &mut sealed);
+    }
+    read_portable(&sealed);
+}
+
+fn read_portable(bytes: &[u8]) {
+    let Ok(mut reader) = PortableReader::begin(bytes) else { return };
+    loop {
+        let before = reader.bytes();
+        match reader.next_record() {
+            Ok(Some((record, _))) => {
+                let mut again = Vec::new();
+                record.encode(&mut again);
+                assert_eq!(Record::decode(&again), Some(record));
+            }
+            Ok(None) | Err(_) => break,
+        }
+        assert!(reader.bytes() > before && reader.bytes() <= bytes.len() as u64);
     }
 }
 

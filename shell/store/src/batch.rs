@@ -162,6 +162,12 @@ impl Batch {
         self.append(write);
     }
 
+    /// Adds a record that came from elsewhere and has to survive.
+    pub(crate) fn add_record(&mut self, record: &Record<'_>) {
+        self.append(|to| record.encode(to));
+        (self.grows, self.needs_sync) = (true, true);
+    }
+
     fn add(
         &mut self,
         bytes: usize,

@@ -18,12 +18,13 @@ use std::time::{Duration, Instant};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::CommitError;
-use crate::load::{LoadRequest, Loaded};
+use crate::load::LoadRequest;
 use crate::metrics::StoreMetrics;
+use crate::notice::{Done, Notice, Report};
 use crate::options::Sync;
-use crate::reader::{Loading, Reader, Report};
+use crate::reader::{Loading, Reader};
 use crate::record::StreamId;
-use crate::store::{Outcome, Store, StreamIds};
+use crate::store::{Store, StreamIds};
 
 /// A group takes no more batches from here on: what waits behind a sync stays bounded.
 const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -40,35 +41,6 @@ const LOAD_OVERHEAD: usize = 1 << 10;
 /// How often a full disk is looked at again.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What became of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// Whose batch.
-    pub shard: u16,
-    /// Which.
-    pub ticket: u64,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
-/// What the committer has to say.
-#[derive(Debug)]
-pub enum Notice<'a> {
-    /// What became of batches, in the order in which each shard submitted them.
-    Done(&'a [Done]),
-    /// Messages that were read back, in the order in which each shard asked. Said by the thread that reads them.
-    Loaded(Loaded),
-    /// Something for the operator's log.
-    Trouble {
-        /// A sentence.
-        what: &'a str,
-        /// Nothing is acknowledged any more.
-        is_fatal: bool,
-    },
-    /// The disk is not full any more.
-    RoomAgain,
-}
-
 /// A batch that was not taken.
 #[derive(Debug)]
 pub struct Refused {
@@ -82,7 +54,7 @@ pub struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedReason {
     /// Too much of this submitter waits; there will be room after its next [`Done`], or, for a request to load,
-    /// its next [`Loaded`].
+    /// its next [`Notice::Loaded`].
     #[error("too many persistent messages wait for the disk; try again after the next answer")]
     Waiting,
     /// The committer has stopped.

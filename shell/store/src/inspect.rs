@@ -11,9 +11,10 @@ use crate::error::OpenError;
 use crate::header::{segment_name, segment_number};
 use crate::log::SegmentBytes;
 use crate::onlooker::Onlooker;
-use crate::options::SEGMENT_BYTES_MAX;
+use crate::options::{Options, SEGMENT_BYTES_MAX};
 use crate::recover::{Opened, Opening, open};
 use crate::recovered::Recovered;
+use crate::store::Store;
 
 /// A store that was looked at.
 #[derive(Debug)]
@@ -62,21 +63,7 @@ pub enum InspectError {
 /// # Errors
 /// When it is in use, is none, or cannot be read. Damage is no error here.
 pub fn inspect(directory: &Path) -> Result<Inspected, InspectError> {
-    let refused = |error: io::Error| match error.kind() {
-        ErrorKind::WouldBlock => InspectError::InUse { directory: directory.to_owned() },
-        _ => {
-            let (directory, what) = (directory.to_owned(), "look at the store");
-            OpenError::System { directory, what, error }.into()
-        }
-    };
-    let mut disk = Onlooker::open(directory).map_err(refused)?;
-    let mut segments = lengths(&mut disk).map_err(refused)?;
-    if segments.is_empty() {
-        return Err(InspectError::Absent { directory: directory.to_owned() });
-    }
-    let segment_bytes = SegmentBytes(SEGMENT_BYTES_MAX);
-    let opening = Opening { segment_bytes, accept_damage: true, is_thorough: true, salt: 0 };
-    let Opened { log, recovered, .. } = open(disk, directory, opening)?;
+    let (Opened { log, recovered, .. }, mut segments) = look(directory, true)?;
     if recovered.report.damage.is_empty() {
         for (segment, number) in log.segments.iter().zip(log.oldest..) {
             let name = segment_name(number);
@@ -88,6 +75,37 @@ pub fn inspect(directory: &Path) -> Result<Inspected, InspectError> {
         segments.iter_mut().for_each(|segment| _ = segment.needed.get_or_insert(0));
     }
     Ok(Inspected { segments, recovered })
+}
+
+/// Opens a store to read what is in it; whatever is written to it is forgotten.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn open_quiet(directory: &Path) -> Result<(Store<Onlooker>, Recovered), InspectError> {
+    let (opened, _) = look(directory, false)?;
+    let options = Options { reserve_bytes: 0, ..Options::default() };
+    Ok(Store::of_log(opened, options))
+}
+
+fn look(
+    directory: &Path,
+    is_thorough: bool,
+) -> Result<(Opened<Onlooker>, Vec<InspectedSegment>), InspectError> {
+    let refused = |error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock => InspectError::InUse { directory: directory.to_owned() },
+        _ => {
+            let (directory, what) = (directory.to_owned(), "look at the store");
+            OpenError::System { directory, what, error }.into()
+        }
+    };
+    let mut disk = Onlooker::open(directory).map_err(refused)?;
+    let segments = lengths(&mut disk).map_err(refused)?;
+    if segments.is_empty() {
+        return Err(InspectError::Absent { directory: directory.to_owned() });
+    }
+    let segment_bytes = SegmentBytes(SEGMENT_BYTES_MAX);
+    let opening = Opening { segment_bytes, accept_damage: true, is_thorough, salt: 0 };
+    Ok((open(disk, directory, opening)?, segments))
 }
 
 fn lengths(disk: &mut Onlooker) -> io::Result<Vec<InspectedSegment>> {

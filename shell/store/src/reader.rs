@@ -1,40 +1,19 @@
 //! The thread that reads messages back, so that no commit waits for a read.
 //!
-//! Relies on `load`. The committer's thread finds the places and hands them over; what waits here is bounded by
-//! the requests that submitters may have under way. Invariants: requests are answered once each and in their order;
-//! the committer's report is never called by two threads at once.
+//! Relies on `load` and `notice`. The committer's thread finds the places and hands them over; what waits here is bounded by
+//! the requests that submitters may have under way. Invariant: requests are answered once each and in their order.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::committer::Notice;
 use crate::disk::DiskFile;
 use crate::load::PendingLoad;
 use crate::metrics::{StoreMetrics, add, add_time};
-
-/// What is called with what the store has to say.
-pub(crate) struct Report<R>(Arc<Mutex<R>>);
-
-impl<R> Clone for Report<R> {
-    fn clone(&self) -> Report<R> {
-        Report(Arc::clone(&self.0))
-    }
-}
-
-impl<R: FnMut(Notice<'_>)> Report<R> {
-    pub(crate) fn new(report: R) -> Report<R> {
-        Report(Arc::new(Mutex::new(report)))
-    }
-
-    pub(crate) fn tell(&self, notice: Notice<'_>) {
-        let mut report = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        report(notice);
-    }
-}
+use crate::notice::{Notice, Report};
 
 /// Bytes that a submitter has asked for; it may ask for others when this is dropped.
 #[derive(Debug)]

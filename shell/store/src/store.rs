@@ -50,6 +50,9 @@ pub struct Store<D: Disk = Directory> {
     is_cleaning_stopped: bool,
 }
 
+/// Bytes that compacting goes through at once.
+const COMPACT_BYTES: usize = 1 << 20;
+
 /// Takes room that giving room back needs when there is none otherwise.
 const RESERVE: &str = "reserve";
 
@@ -109,8 +112,17 @@ impl<D: Disk> Store<D> {
             is_thorough: false,
             salt,
         };
-        let Opened { log, recovered, streams_below } = open(disk, directory, opening)?;
-        let mut store = Store {
+        let (mut store, recovered) = Store::of_log(open(disk, directory, opening)?, options);
+        // A disk that is full already is reported at the next write.
+        store.make_reserve();
+        store.update_gauges();
+        Ok((store, recovered))
+    }
+
+    /// The store of a log that is open.
+    pub(crate) fn of_log(opened: Opened<D>, options: Options) -> (Store<D>, Recovered) {
+        let Opened { log, recovered, streams_below } = opened;
+        let store = Store {
             log,
             options,
             metrics: Arc::default(),
@@ -119,10 +131,7 @@ impl<D: Disk> Store<D> {
             has_reserve: false,
             is_cleaning_stopped: false,
         };
-        // A disk that is full already is reported at the next write.
-        store.make_reserve();
-        store.update_gauges();
-        Ok((store, recovered))
+        (store, recovered)
     }
 
     /// What the store counts.
@@ -251,6 +260,29 @@ impl<D: Disk> Store<D> {
     /// Finds messages and reads them at once, which waits for the disk.
     pub fn load(&mut self, request: &LoadRequest) -> Loaded {
         self.begin_load(0, request).read()
+    }
+
+    /// Writes what is needed of all that is older into new segments and removes the old ones: the log is then
+    /// about as long as what is needed. `progress` is told the segments that are done and how many there are.
+    ///
+    /// # Errors
+    /// A sentence, if the disk is full or damaged. What was done until then stays done, and nothing is lost.
+    pub fn compact(&mut self, mut progress: impl FnMut(u32, u32)) -> Result<(), String> {
+        let first = self.log.oldest;
+        self.log.account();
+        self.log.rotate().map_err(|error| error.to_string())?;
+        let total = self.log.head_number() - first;
+        while self.log.oldest - first < total {
+            progress(self.log.oldest - first, total);
+            self.clean(COMPACT_BYTES)?;
+        }
+        progress(total, total);
+        self.sync().map_err(|error| error.to_string())
+    }
+
+    /// Bytes of the log, and bytes of it that are needed.
+    pub fn size(&self) -> (u64, u64) {
+        (self.log.total_bytes(), self.log.live_bytes())
     }
 
     /// After a full disk: makes the reserve again if there is room, without which batches that add are

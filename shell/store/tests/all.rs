@@ -15,4 +15,5 @@ mod loads;
 mod removed;
 mod space;
 mod summaries;
+mod transfer;
 mod volatile;

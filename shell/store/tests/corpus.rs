@@ -9,6 +9,6 @@ use crate::check;
 fn the_corpora_replay() {
     tiderace_corpus::replay(
         env!("CARGO_MANIFEST_DIR"),
-        &[("segment", check::segment), ("summary", check::summary)],
+        &[("segment", check::segment), ("summary", check::summary), ("portable", check::portable)],
     );
 }

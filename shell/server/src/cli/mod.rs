@@ -25,6 +25,7 @@ mod password;
 mod place;
 mod publish;
 mod store;
+mod store_transfer;
 mod subscribe;
 mod tls;
 mod topics;

@@ -1,6 +1,6 @@
-//! `tiderace store`: looks at what a stopped server has kept, and changes nothing.
+//! `tiderace store`: looks at what a stopped server has kept; takes it along, brings it back, and makes it short.
 //!
-//! Relies on the store for what a server would find. Invariant: `check` fails if and only if a server
+//! Relies on the store for what a server would find. Invariants: looking changes nothing; `check` fails if and only if a server
 //! would not start with the store, or lose something by starting.
 
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tiderace_store::{Inspected, RecoveredStream, StoredRange, StreamKind, inspect};
 
+use super::store_transfer::{
+    CompactArgs, ExportArgs, ImportArgs, run_compact, run_export, run_import,
+};
 use super::topics::print_line;
 
 /// `tiderace store`.
@@ -25,6 +28,12 @@ enum StoreCommand {
     Check(LookArgs),
     /// Say what is in the store: segments, topics, messages, named values.
     Info(LookArgs),
+    /// Write everything that is in the store to one file, in a form that any later version reads.
+    Export(ExportArgs),
+    /// Make a store of what `export` has written, in a directory that is empty or new.
+    Import(ImportArgs),
+    /// Write what is still needed anew and remove the rest: the store is then as long as what is in it.
+    Compact(CompactArgs),
 }
 
 #[derive(Debug, Args)]
@@ -44,6 +53,9 @@ pub(crate) fn run(args: &StoreArgs) -> anyhow::Result<()> {
     let (args, is_check) = match &args.command {
         StoreCommand::Check(args) => (args, true),
         StoreCommand::Info(args) => (args, false),
+        StoreCommand::Export(args) => return run_export(args),
+        StoreCommand::Import(args) => return run_import(args),
+        StoreCommand::Compact(args) => return run_compact(args),
     };
     let found = inspect(&args.path)?;
     if args.json {

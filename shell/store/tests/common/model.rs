@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_store::{
-    Batch, Declaration, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, Store,
+    Batch, Declaration, Disk, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, Store,
     StoredRange, StreamId, StreamKind,
 };
 
 use super::Numbers;
-use super::disk::SimulatedDisk;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Messages {
@@ -55,7 +54,7 @@ impl Eq for Model {}
 
 impl Model {
     /// What has survived, in the model's form; `None` if some of it cannot be read.
-    pub(crate) fn of(store: &mut Store<SimulatedDisk>, recovered: &Recovered) -> Option<Model> {
+    pub(crate) fn of<D: Disk>(store: &mut Store<D>, recovered: &Recovered) -> Option<Model> {
         let mut model = Model::default();
         for stream in &recovered.streams {
             let messages: BTreeMap<u64, Messages> = match stream.kind {

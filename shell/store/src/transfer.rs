@@ -1,0 +1,295 @@
+//! Takes everything out of a store that nobody uses, and makes a store of it again.
+//!
+//! Relies on `inspect`'s way of looking, on `portable` for the form, and on an ordinary store for what is made.
+//! Invariants: exporting changes nothing, and gives all or fails; a directory has either the whole of what was
+//! imported or nothing.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::batch::Batch;
+use crate::error::{CommitError, Damage, OpenError};
+use crate::header::segment_number;
+use crate::inspect::{InspectError, open_quiet};
+use crate::load::LoadRequest;
+use crate::options::{Options, Sync};
+use crate::portable::{PortableError, PortableReader, PortableWriter};
+use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
+use crate::recovered::{RecoveredMessages, RecoveredStream};
+use crate::store::{Outcome, Store};
+
+/// Bytes of messages that are in memory at once.
+const PART_BYTES: usize = 4 << 20;
+
+/// What was taken out of a store or put into one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transferred {
+    /// Topics and queues.
+    pub streams: u64,
+    /// Messages; those that are gone of a record are not counted.
+    pub messages: u64,
+    /// Named values.
+    pub values: u64,
+    /// Bytes of the portable form.
+    pub bytes: u64,
+}
+
+/// A log that was made short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// Bytes of its segments before.
+    pub bytes_before: u64,
+    /// And now.
+    pub bytes_after: u64,
+}
+
+/// Why a store was not exported, imported or compacted.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
+    /// Some of it cannot be read: then nothing is exported in silence.
+    #[error("{0}; start the server once with store.accept_damage = true to keep what can be read")]
+    Damaged(Damage),
+    /// The portable form cannot be read or written.
+    #[error(transparent)]
+    Portable(#[from] PortableError),
+    /// There is something already where a store should be made.
+    #[error("{directory} is not empty; a store is imported into a directory that is new or empty")]
+    NotEmpty {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// The new store cannot be made.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The new store does not take something.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// Compacting does not go on. What was done until then stays done.
+    #[error("{0}")]
+    Compact(String),
+    /// A record that no export writes.
+    #[error("record {0} of the file is none that is exported")]
+    Unexpected(u64),
+    /// The directory cannot be made.
+    #[error("cannot {what} {path}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The operating system's answer.
+        error: io::Error,
+    },
+}
+
+/// Writes everything that is in the store of a directory, which no server may use meanwhile. `progress` is told the
+/// messages that are written and how many there are.
+///
+/// # Errors
+/// When the store is in use, is none, or is damaged; when `to` does not take it.
+pub fn export(
+    directory: &Path,
+    to: impl Write,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Transferred, TransferError> {
+    let (mut store, recovered) = open_quiet(directory)?;
+    if let Some(damage) = recovered.report.damage.first() {
+        return Err(TransferError::Damaged(damage.clone()));
+    }
+    let mut writer = PortableWriter::begin(to).map_err(PortableError::System)?;
+    let total = recovered.streams.iter().map(messages_of).sum();
+    let mut done = Transferred::default();
+    for (name, value) in &recovered.values {
+        writer.write(&Record::Set { name, value }, false).map_err(PortableError::System)?;
+        done.values += 1;
+    }
+    for stream in &recovered.streams {
+        writer.write(&declaration(stream), false).map_err(PortableError::System)?;
+        done.streams += 1;
+        for messages in &stream.messages {
+            write_messages(&mut writer, stream, messages)?;
+            done.messages += count(messages);
+        }
+        let mut next = stream.stored.first().map(|range| range.first);
+        while let Some(first) = next {
+            let (ticket, stream_id, last) = (0, stream.stream, u64::MAX);
+            let bytes_max = PART_BYTES;
+            let request = LoadRequest { ticket, stream: stream_id, first, last, bytes_max };
+            let loaded = store.load(&request);
+            if let Some(damaged) = loaded.damaged.first() {
+                return Err(TransferError::Damaged(damaged.damage.clone()));
+            }
+            for messages in &loaded.messages {
+                write_messages(&mut writer, stream, messages)?;
+                done.messages += count(messages);
+            }
+            progress(done.messages, total);
+            next = loaded.next;
+        }
+        progress(done.messages, total);
+    }
+    done.bytes = writer.finish().map_err(PortableError::System)?;
+    Ok(done)
+}
+
+/// Makes a store of what [`export`] has written. `progress` is told the bytes that were read.
+///
+/// # Errors
+/// When the directory has something in it, or the bytes are not whole. Then no store is made.
+pub fn import(
+    from: impl Read,
+    directory: &Path,
+    progress: impl FnMut(u64),
+) -> Result<Transferred, TransferError> {
+    let failed = |what, path: &Path| {
+        let path = path.to_owned();
+        move |error| TransferError::System { what, path, error }
+    };
+    match fs::read_dir(directory) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                return Err(TransferError::NotEmpty { directory: directory.to_owned() });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed("look into", directory)(error)),
+    }
+    let reader = PortableReader::begin(from)?;
+    // One that is named by its parts, such as `.`, has a name as well.
+    let directory = &directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let mut name = directory.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".import-{}", std::process::id()));
+    let unfinished = directory.with_file_name(name);
+    let made = fill(reader, &unfinished, progress).and_then(|done| {
+        // An empty directory gives its name to the new one, in one step.
+        fs::rename(&unfinished, directory).map_err(failed("name", directory))?;
+        let parent =
+            directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+        if let Some(parent) = parent {
+            let synced = fs::File::open(&parent).and_then(|parent| parent.sync_all());
+            synced.map_err(failed("sync", &parent))?;
+        }
+        Ok(done)
+    });
+    if made.is_err() {
+        // Nothing but what was made here.
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    made
+}
+
+/// Makes the log of a store as short as what is in it, which no server may use meanwhile. Takes room for some
+/// segments beside it. `progress` is told the segments that are done and how many there are.
+///
+/// # Errors
+/// When the store is in use, is none, or is damaged; when the disk is full. Nothing is lost then.
+pub fn compact(
+    directory: &Path,
+    progress: impl FnMut(u32, u32),
+) -> Result<Compacted, TransferError> {
+    let entries = fs::read_dir(directory).map(|entries| entries.flatten());
+    let has_segment = |entry: fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| segment_number(name).is_some())
+    };
+    // Opening would make a store where there is none.
+    if !entries.is_ok_and(|mut entries| entries.any(has_segment)) {
+        return Err(InspectError::Absent { directory: directory.to_owned() }.into());
+    }
+    let options = Options { sync: Sync::Never, reserve_bytes: 0, ..Options::default() };
+    let (mut store, _) = Store::open(directory, options)?;
+    let (bytes_before, _) = store.size();
+    store.compact(progress).map_err(TransferError::Compact)?;
+    let (bytes_after, _) = store.size();
+    store.close()?;
+    Ok(Compacted { bytes_before, bytes_after })
+}
+
+/// Puts all records into a new store.
+fn fill(
+    mut reader: PortableReader<impl Read>,
+    directory: &Path,
+    mut progress: impl FnMut(u64),
+) -> Result<Transferred, TransferError> {
+    let options = Options { sync: Sync::Never, reserve_bytes: 0, ..Options::default() };
+    let (mut store, _) = Store::open(directory, options)?;
+    let (mut batch, mut done, mut records) = (Batch::new(), Transferred::default(), 0u64);
+    while let Some((record, more)) = reader.next_record()? {
+        let is_volatile = record.stream().is_some_and(StreamId::is_volatile);
+        if is_volatile || !record.is_contents() {
+            return Err(TransferError::Unexpected(records));
+        }
+        match &record {
+            Record::Declare(_) => done.streams += 1,
+            Record::Set { .. } => done.values += 1,
+            Record::Put(put) => done.messages += u64::from(put.count),
+            Record::Settle { ranges, .. } => {
+                let gone: u64 = ranges.iter().map(|(first, last)| last - first + 1).sum();
+                done.messages = done.messages.saturating_sub(gone);
+            }
+            _ => {}
+        }
+        batch.add_record(&record);
+        records += 1;
+        if !more && batch.bytes() > PART_BYTES {
+            commit(&mut store, std::mem::take(&mut batch), records)?;
+            progress(reader.bytes());
+        }
+    }
+    commit(&mut store, batch, records)?;
+    store.close()?;
+    done.bytes = reader.bytes();
+    progress(done.bytes);
+    Ok(done)
+}
+
+fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferError> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let (outcomes, problem) = store.commit(vec![batch]);
+    match (problem, outcomes.first()) {
+        (Some(error), _) => Err(error.into()),
+        (None, Some(Outcome::Committed)) => {
+            store.settle();
+            Ok(())
+        }
+        // Messages of a stream that was not declared.
+        (None, _) => Err(TransferError::Unexpected(records)),
+    }
+}
+
+fn declaration(stream: &RecoveredStream) -> Record<'_> {
+    let RecoveredStream { stream: id, kind, path, spec, mark, .. } = stream;
+    Record::Declare(Declaration { stream: *id, kind: *kind, mark: *mark, path, spec })
+}
+
+fn write_messages(
+    writer: &mut PortableWriter<impl Write>,
+    stream: &RecoveredStream,
+    messages: &RecoveredMessages,
+) -> Result<(), PortableError> {
+    let RecoveredMessages { sequence, count, version, bytes, gone } = messages;
+    let (stream, keep_from) = (stream.stream, 0);
+    let (sequence, count, version) = (*sequence, *count, *version);
+    let put = Put { stream, sequence, count, version, keep_from, bytes };
+    writer.write(&Record::Put(put), !gone.is_empty())?;
+    if !gone.is_empty() {
+        writer.write_frame(false, |to| encode_settle(stream, gone.iter().copied(), to))?;
+    }
+    Ok(())
+}
+
+/// How many messages of a record are there.
+fn count(messages: &RecoveredMessages) -> u64 {
+    let gone: u64 = messages.gone.iter().map(|(first, last)| last - first + 1).sum();
+    u64::from(messages.count).saturating_sub(gone)
+}
+
+fn messages_of(stream: &RecoveredStream) -> u64 {
+    let stored = stream.stored.iter().map(|range| range.count());
+    stream.messages.iter().map(count).chain(stored).sum()
+}
