@@ -158,7 +158,7 @@ impl Disk for Directory {
     fn open(&mut self, name: &str) -> io::Result<OpenFile> {
         let mut file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
         file.seek(SeekFrom::End(0))?;
-        self.watch.add(name, &file)?;
+        self.watch.opened(name, &file)?;
         Ok(OpenFile(file))
     }
 

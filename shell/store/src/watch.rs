@@ -52,6 +52,18 @@ impl Watch {
         Ok(())
     }
 
+    /// A file was opened by its name, perhaps not for the first time.
+    ///
+    /// # Errors
+    /// When it is another than before: who reads it must not hide from the next look that it was replaced.
+    pub(crate) fn opened(&mut self, name: &str, file: &File) -> io::Result<()> {
+        match self.files.get(name) {
+            Some(known) if *known != identity(&file.metadata()?) => Err(replaced(&name)),
+            Some(_) => Ok(()),
+            None => self.add(name, file),
+        }
+    }
+
     pub(crate) fn remove(&mut self, name: &str) {
         self.files.remove(name);
     }

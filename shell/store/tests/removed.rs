@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
-    Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Store, StreamId, StreamKind,
-    Sync, inspect,
+    Batch, CommitError, DamageKind, Declaration, LoadRequest, Mark, Options, Outcome, Put, Store,
+    StreamId, StreamKind, Sync, inspect,
 };
 
 struct Folder(PathBuf);
@@ -99,6 +99,24 @@ fn the_next_acknowledgement_is_refused_whatever_was_taken_away() {
             assert!(broken.is_broken(), "{what}: /readyz tells");
         }
     }
+}
+
+#[test]
+fn a_segment_that_was_replaced_is_not_read_and_reading_does_not_hide_it() {
+    let folder = Folder::new("replaced");
+    let mut store = filled(&folder.0, Sync::Always);
+    let (ticket, stream, first, last, bytes_max) = (1, StreamId(1), 1, 8, 1 << 20);
+    let request = LoadRequest { ticket, stream, first, last, bytes_max };
+    let name = folder.0.join("0000000002.log");
+    fs::copy(&name, folder.0.join("copy")).unwrap();
+    fs::rename(folder.0.join("copy"), name).unwrap();
+    let loaded = store.load(&request);
+    assert!(!loaded.messages.is_empty() && !loaded.damaged.is_empty());
+    assert!(loaded.damaged.iter().all(|damaged| {
+        damaged.damage.file == "0000000002.log"
+            && matches!(damaged.damage.what, DamageKind::Unreadable(_))
+    }));
+    assert_eq!(store.commit(vec![batch(9)]).0, [Outcome::Broken]);
 }
 
 #[test]
