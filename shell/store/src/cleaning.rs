@@ -23,7 +23,9 @@ pub(crate) struct Cleaning<F> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CleanError {
     /// The segment is damaged. It stays, and so do all newer ones.
-    #[error("{0}; the segment is kept, and nothing behind it gives room back any more")]
+    #[error(
+        "{0}; the segment is kept, and nothing behind it gives room back any more: bring the directory back from a copy, or start once with store.accept_damage = true to lose what cannot be read"
+    )]
     Damaged(Damage),
     /// It cannot be read.
     #[error("cannot read {file} to give room back: {error}")]

@@ -58,12 +58,21 @@ pub enum InspectError {
     Open(#[from] OpenError),
 }
 
+/// How much of a store is read to look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Every record: any damage is found.
+    AtAll,
+    /// What a server reads when it starts: damage to messages of queues is not found.
+    AtSummaries,
+}
+
 /// Looks at the store in a directory.
 ///
 /// # Errors
 /// When it is in use, is none, or cannot be read. Damage is no error here.
-pub fn inspect(directory: &Path) -> Result<Inspected, InspectError> {
-    let (Opened { log, recovered, .. }, mut segments) = look(directory, true)?;
+pub fn inspect(directory: &Path, look_at: Look) -> Result<Inspected, InspectError> {
+    let (Opened { log, recovered, .. }, mut segments) = look(directory, look_at == Look::AtAll)?;
     if recovered.report.damage.is_empty() {
         for (segment, number) in log.segments.iter().zip(log.oldest..) {
             let name = segment_name(number);

@@ -88,7 +88,7 @@ pub use disk::{Directory, Disk, DiskFile, OpenFile};
 pub use error::{CommitError, Damage, DamageKind, OpenError};
 pub use frame::{Frame, FrameError, Seed};
 pub use header::{Header, HeaderError};
-pub use inspect::{InspectError, Inspected, InspectedSegment, inspect};
+pub use inspect::{InspectError, Inspected, InspectedSegment, Look, inspect};
 pub use load::{DamagedMessages, LoadRequest, Loaded, PendingLoad};
 pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use notice::{Done, Notice};

@@ -40,7 +40,8 @@ pub struct Options {
     pub reserve_bytes: u32,
     /// Bytes of batches of one submitter that may wait; a single larger one may wait alone.
     pub waiting_bytes_max: usize,
-    /// Keep what can be read of a damaged store, and lose the rest.
+    /// Keep what can be read of a damaged store, and lose the rest. Every record is read for that, so opening takes
+    /// longer.
     pub accept_damage: bool,
 }
 

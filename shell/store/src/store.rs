@@ -109,7 +109,8 @@ impl<D: Disk> Store<D> {
         let opening = Opening {
             segment_bytes: SegmentBytes(segment_bytes),
             accept_damage: options.accept_damage,
-            is_thorough: false,
+            // What is given up is looked for everywhere.
+            is_thorough: options.accept_damage,
             salt,
         };
         let (mut store, recovered) = Store::of_log(open(disk, directory, opening)?, options);

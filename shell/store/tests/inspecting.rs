@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tiderace_store::{
-    Batch, Declaration, InspectError, Mark, Options, Put, Store, StreamId, StreamKind, inspect,
+    Batch, Declaration, InspectError, Look, Mark, Options, Put, Store, StreamId, StreamKind,
+    inspect,
 };
 
 struct Folder(PathBuf);
@@ -73,7 +74,7 @@ fn what_is_there_is_said_and_nothing_is_changed() {
     std::fs::write(folder.0.join(&last), bytes).unwrap();
     std::fs::write(folder.0.join("0000000099.log.new"), b"unfinished").unwrap();
     let before = folder.files();
-    let seen = inspect(&folder.0).unwrap();
+    let seen = inspect(&folder.0, Look::AtAll).unwrap();
     assert_eq!(folder.files(), before);
     assert!(seen.segments.len() > 2);
     for segment in &seen.segments {
@@ -84,6 +85,8 @@ fn what_is_there_is_said_and_nothing_is_changed() {
     assert_eq!(seen.recovered.report.damage, []);
     let (_, opened) = Store::open(&folder.0, Options::default()).unwrap();
     assert_eq!(seen.recovered.streams, opened.streams);
+    let quick = inspect(&folder.0, Look::AtSummaries).unwrap();
+    assert_eq!((quick.recovered.streams, quick.segments), (opened.streams.clone(), seen.segments));
     assert_eq!(seen.recovered.values, opened.values);
 }
 
@@ -98,7 +101,7 @@ fn damage_is_said_with_its_place_and_stays() {
     std::fs::write(folder.0.join(first), bytes).unwrap();
     std::fs::remove_file(folder.0.join(second)).unwrap();
     let before = folder.files();
-    let seen = inspect(&folder.0).unwrap();
+    let seen = inspect(&folder.0, Look::AtAll).unwrap();
     assert_eq!(folder.files(), before);
     let damage = &seen.recovered.report.damage;
     assert!(damage.iter().any(|damage| {
@@ -114,12 +117,12 @@ fn a_store_in_use_and_none_are_refused() {
     let folder = Folder::new("inspect-refused");
     fill(&folder.0);
     let (store, _) = Store::open(&folder.0, Options::default()).unwrap();
-    assert!(matches!(inspect(&folder.0), Err(InspectError::InUse { .. })));
+    assert!(matches!(inspect(&folder.0, Look::AtAll), Err(InspectError::InUse { .. })));
     drop(store);
-    assert!(inspect(&folder.0).is_ok());
+    assert!(inspect(&folder.0, Look::AtAll).is_ok());
     let empty = Folder::new("inspect-empty");
-    assert!(matches!(inspect(&empty.0), Err(InspectError::Open(_))));
+    assert!(matches!(inspect(&empty.0, Look::AtAll), Err(InspectError::Open(_))));
     std::fs::create_dir_all(&empty.0).unwrap();
-    assert!(matches!(inspect(&empty.0), Err(InspectError::Absent { .. })));
+    assert!(matches!(inspect(&empty.0, Look::AtAll), Err(InspectError::Absent { .. })));
     assert_eq!(empty.files().len(), 0, "nothing was made");
 }

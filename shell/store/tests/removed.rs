@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
-    Batch, CommitError, DamageKind, Declaration, LoadRequest, Mark, Options, Outcome, Put, Store,
-    StreamId, StreamKind, Sync, inspect,
+    Batch, CommitError, DamageKind, Declaration, LoadRequest, Look, Mark, Options, Outcome, Put,
+    Store, StreamId, StreamKind, Sync, inspect,
 };
 
 struct Folder(PathBuf);
@@ -130,7 +130,7 @@ fn what_others_do_in_the_directory_disturbs_nothing() {
         assert_eq!(store.commit(vec![batch(number)]).0, [Outcome::Committed]);
     }
     store.close().unwrap();
-    let found = inspect(&folder.0).unwrap();
+    let found = inspect(&folder.0, Look::AtAll).unwrap();
     assert!(found.recovered.report.damage.is_empty());
     assert_eq!(found.recovered.streams[0].mark.version, 20);
 }
@@ -149,11 +149,11 @@ fn a_removal_between_write_and_acknowledgement_is_noticed() {
 fn check_notices_a_last_segment_that_was_cut_short() {
     let folder = Folder::new("short");
     filled(&folder.0, Sync::Always).close().unwrap();
-    let last = inspect(&folder.0).unwrap().segments.pop().unwrap();
+    let last = inspect(&folder.0, Look::AtAll).unwrap().segments.pop().unwrap();
     let file = fs::OpenOptions::new().write(true).open(folder.0.join(&last.file)).unwrap();
     for length in (0..last.bytes).rev().step_by(50) {
         file.set_len(length).unwrap();
-        let found = inspect(&folder.0).unwrap();
+        let found = inspect(&folder.0, Look::AtAll).unwrap();
         assert_eq!(found.recovered.report.damage[0].file, last.file, "{length}");
     }
 }

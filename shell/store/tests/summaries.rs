@@ -9,8 +9,8 @@ use crate::common::segments::{segments, summary_of, with_damaged_summaries, with
 use crate::common::{Numbers, seeds};
 use tiderace_base::SampleValue;
 use tiderace_store::{
-    Batch, Declaration, Header, Mark, OpenError, Options, Put, Recovered, Report, Seed, Store,
-    StreamId, StreamKind, Sync,
+    Batch, Declaration, Header, LoadRequest, Mark, OpenError, Options, Put, Recovered, Report,
+    Seed, Store, StreamId, StreamKind, Sync,
 };
 
 fn options(segment_bytes: u32) -> Options {
@@ -205,11 +205,22 @@ fn damage_that_opening_does_not_read_is_found_when_it_is_loaded() {
     let (mut store, recovered) = open(&disk, 64 << 10);
     assert_eq!(recovered.streams[0].stored[0].last, 200);
     let (stream, first, last, bytes_max) = (StreamId(1), 1, 20, 1 << 20);
-    let request = tiderace_store::LoadRequest { ticket: 1, stream, first, last, bytes_max };
+    let request = LoadRequest { ticket: 1, stream, first, last, bytes_max };
     let loaded = store.load(&request);
     assert_eq!(loaded.messages.len(), 19);
     assert_eq!(loaded.damaged.len(), 1);
     assert_eq!((loaded.damaged[0].sequence, &loaded.damaged[0].damage.file), (7, name));
+    // Who accepts damage has all of it looked for: what cannot be read is in nobody's way any more.
+    drop(store);
+    let accepting = Options { accept_damage: true, ..options(64 << 10) };
+    let opened = Store::open_on(disk.clone(), Path::new("simulated"), accepting);
+    let (store, recovered) = opened.unwrap();
+    assert_eq!(recovered.report.damage.len(), 1);
+    drop(store);
+    let (mut store, recovered) = open(&disk, 64 << 10);
+    assert_eq!(recovered.streams[0].stored[0].last, 6);
+    let loaded = store.load(&LoadRequest { last: u64::MAX, ..request });
+    assert_eq!((loaded.messages.len(), loaded.damaged.len()), (199, 0));
 }
 
 fn memchr(content: &[u8], wanted: &[u8]) -> usize {
