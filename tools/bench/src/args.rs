@@ -5,6 +5,7 @@
 
 mod compare;
 mod diffusion;
+mod queue;
 mod rsocket;
 mod socketio;
 mod store;
@@ -16,6 +17,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use queue::QueueArgs;
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
 pub use socketio::SocketioArgs;
 pub use store::StoreArgs;
@@ -47,6 +49,8 @@ pub enum BenchCommand {
     Topics(TopicsArgs),
     /// Persistent topics: confirmed values per second, commits, and restarts after a kill.
     Store(StoreArgs),
+    /// Persistent queues of any STOMP server, beside what the disk does without one.
+    Queue(QueueArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many RSocket streams with a message a second each, by four transports; ours beside others.

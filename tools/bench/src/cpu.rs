@@ -54,6 +54,20 @@ impl Usage {
         (!pids.is_empty()).then_some(sum)
     }
 
+    /// Time on a core of all threads since `before`, seconds: by the scheduler's nanoseconds where it tells them, which
+    /// a short time needs, but without threads that have ended.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn running_s_since(&self, before: &Self) -> f64 {
+        if self.threads.is_empty() {
+            return self.cpu_s - before.cpu_s;
+        }
+        let since = |(id, now): (&u32, &ThreadTime)| {
+            let then = before.threads.get(id).copied().unwrap_or_default();
+            now.running_ns.saturating_sub(then.running_ns)
+        };
+        self.threads.iter().map(since).sum::<u64>() as f64 / 1e9
+    }
+
     /// The largest share of `elapsed_ns` any one thread was busy since `before`.
     pub fn busiest_thread_since(&self, before: &Self, elapsed_ns: u64) -> f64 {
         self.threads
@@ -194,6 +208,18 @@ mod tests {
         let usage = Usage::of(&[std::process::id()]).unwrap();
         assert!(usage.rss_bytes > 0);
         assert!(usage.threads.contains_key(&thread_id().unwrap()));
+    }
+
+    #[test]
+    fn a_short_time_is_told_by_the_scheduler() {
+        let usage = |running_ns| Usage {
+            threads: HashMap::from([(1, ThreadTime { running_ns, waiting_ns: 9 })]),
+            ..Usage::default()
+        };
+        assert_eq!(usage(3_000_000).running_s_since(&usage(1_000_000)), 0.002);
+        assert_eq!(usage(5_000_000).running_s_since(&Usage::default()), 0.005);
+        let coarse = Usage { cpu_s: 0.5, ..Usage::default() };
+        assert_eq!(coarse.running_s_since(&Usage { cpu_s: 0.2, ..Usage::default() }), 0.3);
     }
 
     #[test]

@@ -17,11 +17,13 @@ pub mod connections;
 pub mod cpu;
 pub mod diffusion;
 pub mod fanout;
+mod folder;
 pub mod forwarder;
 pub mod latency;
 pub mod machine;
 pub mod matrix;
 mod published;
+pub mod queue;
 mod random;
 pub mod report;
 pub mod rsocket;
@@ -51,6 +53,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
         BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Store(store) => store::run(store),
+        BenchCommand::Queue(queue) => queue::run(queue),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),

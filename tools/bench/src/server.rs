@@ -75,7 +75,7 @@ impl Server {
             if begun.elapsed() > Duration::from_secs(120) {
                 bail!("the server does not answer on {}", self.address);
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
     }

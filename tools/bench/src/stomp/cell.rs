@@ -379,6 +379,7 @@ fn start_producers(
             size: spec.size,
             header: spec.persistent.clone(),
             receipts: spec.receipts.is_some(),
+            pick_every: None,
             websocket: spec.producer_websocket,
             run,
             producer: u16::try_from(index).unwrap_or(u16::MAX),
@@ -388,6 +389,7 @@ fn start_producers(
             receipts: spec.receipts,
             outstanding: spec.outstanding,
             deliveries_per_message: spec.deliveries(destination, 1),
+            messages_max: None,
         };
         #[allow(clippy::cast_precision_loss)]
         let phase_ns = interval_ns.unwrap_or(0.0) * index as f64 / count;

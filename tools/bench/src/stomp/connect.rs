@@ -69,6 +69,26 @@ impl Link {
         })
     }
 
+    /// Subscribes without waiting, so that no message that comes before the confirmation is passed over;
+    /// `headers` are further lines `name:value`.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn begin_subscription(
+        &mut self,
+        destination: &str,
+        ack: AckMode,
+        headers: &[String],
+    ) -> io::Result<()> {
+        let mut frame =
+            format!("SUBSCRIBE\nid:0\ndestination:{destination}\nack:{}\n", ack.as_str());
+        for header in headers {
+            frame += header;
+            frame.push('\n');
+        }
+        self.send(format!("{frame}\n\0").as_bytes())
+    }
+
     /// Says goodbye and waits for the receipt, which proves that the server has read everything.
     ///
     /// # Errors

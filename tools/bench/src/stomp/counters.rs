@@ -105,6 +105,11 @@ impl Counters {
         }
     }
 
+    /// When the last bytes came, ns.
+    pub fn last_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// Adds another thread's counters.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;

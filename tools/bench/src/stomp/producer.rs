@@ -33,6 +33,8 @@ pub struct Pace {
     pub outstanding: u64,
     /// Deliveries each message leads to.
     pub deliveries_per_message: u64,
+    /// Messages of each producer, after which it is done before the window ends; `None` for no limit.
+    pub messages_max: Option<u64>,
 }
 
 /// One producing connection.
@@ -63,6 +65,8 @@ struct Receipts {
     times_ns: Vec<u64>,
     latency: Option<Recorder>,
     now_ns: u64,
+    /// When the last one came.
+    last_ns: u64,
     error: Option<String>,
 }
 
@@ -73,6 +77,10 @@ pub struct ProducerEnd {
     pub sent: Vec<(usize, u64)>,
     /// Time from intended send to receipt.
     pub receipt_latency: Option<Recorder>,
+    /// Receipts that came while the window was open.
+    pub confirmed: u64,
+    /// When the last of them came, ns.
+    pub last_receipt_ns: u64,
 }
 
 impl Producer {
@@ -104,6 +112,7 @@ impl Producer {
                 times_ns: if pace.receipts.is_some() { vec![0; times] } else { Vec::new() },
                 latency: pace.receipts.map(|_| Recorder::new(shared.window)),
                 now_ns: 0,
+                last_ns: 0,
                 error: None,
             },
         }
@@ -164,6 +173,9 @@ impl Producer {
             let outstanding = self.next_sequence.saturating_sub(self.receipts.count);
             allowance = allowance.min(window.saturating_sub(outstanding));
         }
+        if let Some(most) = self.pace.messages_max {
+            allowance = allowance.min(most.saturating_sub(self.next_sequence));
+        }
         if self.pace.outstanding > 0 {
             let promised = shared.sent.load(Relaxed) * self.pace.deliveries_per_message;
             let open = promised.saturating_sub(shared.received.load(Relaxed));
@@ -203,6 +215,13 @@ impl Producer {
                 Err(error) => self.die(shared, &error.to_string()),
             }
         }
+    }
+
+    /// Whether it has sent all it may, and has every receipt.
+    fn is_done(&self) -> bool {
+        let is_sent = self.batch_count == 0
+            && self.pace.messages_max.is_some_and(|most| self.next_sequence >= most);
+        is_sent && (self.pace.receipts.is_none() || self.receipts.count >= self.next_sequence)
     }
 
     fn die(&mut self, shared: &Shared, reason: &str) {
@@ -252,7 +271,8 @@ pub fn run(mut producers: Vec<Producer>, shared: &Arc<Shared>) -> io::Result<Pro
     shared.clock.sleep_until(shared.window.send_ns);
     loop {
         let now_ns = shared.clock.now_ns();
-        if now_ns >= shared.window.end_ns || producers.iter().all(|producer| producer.is_dead) {
+        let is_over = producers.iter().all(|producer| producer.is_dead || producer.is_done());
+        if now_ns >= shared.window.end_ns || is_over {
             break;
         }
         let mut has_worked = false;
@@ -314,6 +334,8 @@ fn wait(producers: &[Producer], shared: &Shared, has_worked: bool) -> Duration {
 
 fn end_of(producers: Vec<Producer>) -> ProducerEnd {
     let sent = producers.iter().map(|producer| (producer.destination, producer.sent)).collect();
+    let confirmed = producers.iter().map(|producer| producer.receipts.count).sum();
+    let last = producers.iter().map(|producer| producer.receipts.last_ns).max();
     let receipt_latency = producers
         .into_iter()
         .filter_map(|producer| producer.receipts.latency)
@@ -321,7 +343,7 @@ fn end_of(producers: Vec<Producer>) -> ProducerEnd {
             sum.merge(&latency);
             sum
         });
-    ProducerEnd { sent, receipt_latency }
+    ProducerEnd { sent, receipt_latency, confirmed, last_receipt_ns: last.unwrap_or(0) }
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -362,6 +384,7 @@ impl Sink for ReceiptSink<'_> {
             return;
         };
         self.receipts.count += 1;
+        self.receipts.last_ns = self.receipts.now_ns;
         let index =
             usize::try_from(sequence).unwrap_or(0) & self.receipts.times_ns.len().wrapping_sub(1);
         if let (Some(time_ns), Some(latency)) =

@@ -18,6 +18,8 @@ pub struct SendSpec {
     pub header: Option<String>,
     /// Whether each frame asks for a receipt.
     pub receipts: bool,
+    /// Each message has a header `pick`, which is `1` in one of so many and `0` in the others.
+    pub pick_every: Option<u64>,
     /// Whether each frame travels in a masked WebSocket message of its own.
     pub websocket: bool,
     /// Run and producer numbers for the body.
@@ -34,6 +36,8 @@ pub struct Batch {
     plain_bytes: usize,
     body_at: usize,
     receipt_at: Option<usize>,
+    /// Where the value of `pick` stands, and in one of how many messages it is set.
+    pick: Option<(usize, u64)>,
     /// The same, framed and masked, for WebSocket.
     masked: Option<Vec<u8>>,
 }
@@ -54,6 +58,12 @@ impl Batch {
             frame.push(b'\n');
             at
         });
+        let pick = spec.pick_every.map(|every| {
+            frame.extend_from_slice(b"pick:");
+            let at = frame.len();
+            frame.extend_from_slice(b"0\n");
+            (at, every.max(1))
+        });
         frame.extend_from_slice(format!("content-length:{size}\n\n").as_bytes());
         let body_at = frame.len();
         frame.extend_from_slice(&body::tag(spec.run, spec.producer));
@@ -67,6 +77,7 @@ impl Batch {
             plain_bytes: frame.len(),
             body_at,
             receipt_at,
+            pick,
             masked: spec.websocket.then(Vec::new),
         }
     }
@@ -102,6 +113,11 @@ impl Batch {
         for (frame, sequence) in frames.zip(first_sequence..) {
             if let Some(at) = self.receipt_at {
                 write_receipt(frame.get_mut(at..).unwrap_or_default(), sequence);
+            }
+            if let Some((at, every)) = self.pick
+                && let Some(digit) = frame.get_mut(at)
+            {
+                *digit = b'0' + u8::from(sequence.is_multiple_of(every));
             }
             let Some(head) = frame.get_mut(self.body_at..).and_then(<[u8]>::first_chunk_mut) else {
                 continue;
@@ -152,6 +168,7 @@ mod tests {
             size: 24,
             header: Some("persistent:true".into()),
             receipts: true,
+            pick_every: None,
             websocket: false,
             run: 5,
             producer: 3,
@@ -179,6 +196,15 @@ mod tests {
         assert_eq!(batch.wire(3), expected);
         batch.stamp_each(2, 9, |sequence| sequence * 1000);
         assert_eq!(batch.wire(2), [formatted(9, 9000), formatted(10, 10_000)].concat());
+    }
+
+    #[test]
+    fn one_in_so_many_is_picked() {
+        let mut batch = Batch::new(&SendSpec { pick_every: Some(3), ..spec() }, 2000);
+        batch.stamp_at(4, 5, 77);
+        let text = String::from_utf8(batch.wire(4).to_vec()).unwrap();
+        let picks: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("pick:")).collect();
+        assert_eq!(picks, ["0", "1", "0", "0"]);
     }
 
     #[test]

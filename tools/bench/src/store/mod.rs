@@ -6,14 +6,14 @@
 
 mod report;
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
 use crate::args::StoreArgs;
+use crate::folder::Folder;
 use crate::matrix;
 use crate::scrape;
 use crate::server::Server;
@@ -28,7 +28,7 @@ use report::{Report, Restart, Round};
 pub fn run(args: &StoreArgs) -> anyhow::Result<()> {
     ensure!(args.topics > 0 && args.publishers > 0, "--topics and --publishers must be above 0");
     let bar = matrix::progress_bar();
-    let directory = Folder::new(args.directory.as_deref())?;
+    let directory = Folder::new(args.directory.as_deref(), "store")?;
     let load = Load { topics: args.topics, size: args.size, publishers: args.publishers };
     let sections = sections(args, &directory.path);
     let start = || Server::start(args.server.as_ref(), &sections, &args.settings);
@@ -114,37 +114,6 @@ fn wait_for_topics(address: SocketAddr, topics: usize) -> anyhow::Result<()> {
             bail!("after its restart the server has {known} topics with values, not {topics}");
         }
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// The store's directory.
-struct Folder {
-    path: PathBuf,
-    is_temporary: bool,
-}
-
-impl Folder {
-    fn new(given: Option<&Path>) -> anyhow::Result<Folder> {
-        let name = format!("tiderace-bench-store-{}", std::process::id());
-        let path = given.map_or_else(|| std::env::temp_dir().join(name), Path::to_owned);
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let is_empty = fs::read_dir(&path)?.next().is_none();
-        ensure!(is_empty, "{} is not empty; name a directory that is", path.display());
-        Ok(Folder { path, is_temporary: given.is_none() })
-    }
-
-    /// Bytes of all files.
-    fn bytes(&self) -> anyhow::Result<u64> {
-        let lengths = fs::read_dir(&self.path)?.map(|entry| Ok(entry?.metadata()?.len()));
-        lengths.sum()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if self.is_temporary {
-            let _ = fs::remove_dir_all(&self.path);
-        }
     }
 }
 
