@@ -75,6 +75,8 @@ export declare class Consumer<T = unknown> extends Emitter<{
     private handle;
 }
 export interface SendOptions extends ValueOptions {
+    /** It survives a restart of the server, which must have a store. */
+    persistent?: boolean;
     /** It is worthless after so many milliseconds. */
     expires?: number;
 }
@@ -87,7 +89,7 @@ export declare class Queue<T = unknown> {
     private readonly sender;
     readonly path: string;
     constructor(sender: Sender, path: string);
-    /** Settles when the server has it. */
+    /** Settles when the server has it; a persistent one, when it is stored. */
     send(value: T, options?: SendOptions): Promise<void>;
     /**
      * Consumes. A handler that returns, or whose promise resolves, accepts the message; one that throws,

@@ -64,6 +64,7 @@ export const PROPERTIES = 0x04;
 export const RETAIN = 0x08;
 export const REMOVE = 0x10;
 export const EXPIRES = 0x20;
+export const PERSISTENT = 0x40;
 
 /** Flags of entries of UPDATES, and of QUEUED. */
 export const ANNOUNCED = 0x08;

@@ -172,6 +172,8 @@ export class Consumer<T = unknown>
 }
 
 export interface SendOptions extends ValueOptions {
+  /** It survives a restart of the server, which must have a store. */
+  persistent?: boolean;
   /** It is worthless after so many milliseconds. */
   expires?: number;
 }
@@ -188,9 +190,9 @@ export class Queue<T = unknown> {
     readonly path: string,
   ) {}
 
-  /** Settles when the server has it. */
+  /** Settles when the server has it; a persistent one, when it is stored. */
   send(value: T, options: SendOptions = {}): Promise<void> {
-    return this.sender.publish(m.QUEUE_KIND, this.path, 0, value, options);
+    return this.sender.publish(m.QUEUE_KIND, this.path, options.persistent ? m.PERSISTENT : 0, value, options);
   }
 
   /**

@@ -338,6 +338,9 @@ close_codes! {
     611 PeerLost "peer-lost" Operation Failed 1013 503 true
         "The part of the server that was to answer has been lost; whether it did what was asked is not known."
         "Ask again, if it may be done twice.";
+    612 NoStore "no-store" Operation Unsupported 1008 422 false
+        "The message is persistent and the server has no store that could keep it."
+        "Send it without the mark, or set the server's option `store.directory`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";

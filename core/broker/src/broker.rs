@@ -16,6 +16,7 @@ mod taking;
 mod turns;
 
 mod restore;
+mod restore_queue;
 mod storage;
 
 use std::rc::Rc;
@@ -125,6 +126,11 @@ impl Broker {
             self.take_loopback(now, effects);
         }
         drop(commands);
+        if self.loopback.is_in_transaction() {
+            // The marks come in pairs; this is for a session that does not keep to that.
+            self.loopback.end_transaction(effects);
+            self.take_loopback(now, effects);
+        }
         let mut side = self.session_side();
         side.finish_ending(together.ending);
         side.end_recoveries(session, together.recoveries, effects);
@@ -227,7 +233,10 @@ impl Broker {
         let Some(record) = self.session(session) else {
             return;
         };
-        if record.principal.is_none() && !matches!(command, Command::Login(_) | Command::Goodbye) {
+        let is_free = |command: &Command| {
+            matches!(command, Command::Login(_) | Command::Goodbye | Command::Together(_))
+        };
+        if record.principal.is_none() && !is_free(&command) {
             let close = Close::new(CloseCode::LoginRequired, "log in first");
             let reply = Reply::Refused { token: None, close };
             return self.session_side().reply(session, reply, effects);
@@ -241,6 +250,8 @@ impl Broker {
                 self.publish(now, session, run, (confirm, blame), effects);
             }
             Command::Settle(settle) => self.session_side().settle(session, settle, effects),
+            Command::Together(true) => self.loopback.begin_transaction(),
+            Command::Together(false) => self.loopback.end_transaction(effects),
             Command::Call(call) => self.exchange_side().call(now, session, *call, effects),
             Command::SendExchange(sent) => {
                 self.exchange_side().send_exchange(now, session, *sent, effects)

@@ -75,6 +75,11 @@ impl HomeSide<'_> {
             ToHome::Released { responder, caller } => {
                 self.release_responder(responder, caller, effects);
             }
+            ToHome::DeadLetter { run, source } => {
+                self.take_dead_letter(now, from, *run, source, effects);
+            }
+            ToHome::Moved(source) => self.end_move(source),
+            ToHome::Together(_) => debug_assert!(false, "taken apart by the wiring"),
         }
     }
 }

@@ -67,6 +67,8 @@ mod price;
 mod pricing;
 mod publish;
 mod publisher;
+mod queue_store;
+mod queued;
 mod queueing;
 mod recently_told;
 mod recover;
@@ -113,7 +115,10 @@ pub use broker::{AHEAD, Broker};
 pub use delivery::{Left, Pending};
 pub use effects::Effects;
 pub use home::services::{Address, Calling, Responding};
-pub use journal::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
+pub use journal::{
+    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, RestoringQueue,
+    Unrestorable,
+};
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
     ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, Values,
@@ -121,6 +126,7 @@ pub use messages::{
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use places::{NodeId, Place};
+pub use queued::MovedFrom;
 pub use requester::{Operated, Requester};
-pub use tiderace_journal::StoreRecord;
+pub use tiderace_journal::{StoreRecord, StoredKind};
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

@@ -71,6 +71,8 @@ broker_metrics! {
     history_bytes Gauge "tiderace_history_bytes" [] "Bytes of recent messages kept for clients that come back.";
     queue_messages Gauge "tiderace_queue_messages" [] "Messages ready in queues.";
     queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages in queues, ready and in flight.";
+    queue_stored Counter "tiderace_queue_messages_stored_total" [] "Messages of queues put into the store.";
+    queues_restored Counter "tiderace_queues_restored_total" [] "Queues taken back from the store when the server was started.";
     work Counter "tiderace_work_total" [] "Units of work done for operations; one is about three nanoseconds.";
     work_turn_most Gauge "tiderace_work_turn_most" [] "The most units of work that a turn has done, added up over all shards.";
     work_deferred Counter "tiderace_work_deferred_total" [] "Operations and publications that had to wait for the next turn's budget.";

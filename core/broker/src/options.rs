@@ -105,6 +105,8 @@ pub struct BrokerOptions {
     pub topic_default: Arc<TopicSpec>,
     /// Queue options, by pattern.
     pub queue_policies: Vec<QueuePolicy>,
+    /// Whether persistent messages are taken into queues without a store, where they end with the server.
+    pub persistent_in_memory: bool,
     /// Options of all other queues.
     pub queue_default: QueueOptions,
     /// Whether sessions show below `$sys/sessions/`.
@@ -200,6 +202,7 @@ impl Default for BrokerOptions {
             topic_policies: Vec::new(),
             topic_default: Arc::new(TopicSpec::default()),
             queue_policies: Vec::new(),
+            persistent_in_memory: false,
             queue_default: QueueOptions {
                 bytes_max: 64 << 20,
                 window: tiderace_wire::Prefetch { messages: 0, bytes: 640 << 10 },

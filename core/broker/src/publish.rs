@@ -114,8 +114,10 @@ impl HomeSide<'_> {
         recipients: Recipients,
         effects: &mut Effects,
     ) {
+        // What a transaction does here is not divided.
         if !self.work.is_calm()
             && let Some(origin) = origin
+            && !self.journal.is_together()
             && self.is_publication_deferred(now, origin, &run, recipients.many)
         {
             let what = Publication { from, run, origin, author, confirm, checked: None };
@@ -162,7 +164,7 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         from: Place,
-        mut run: Run,
+        run: Run,
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
@@ -181,16 +183,14 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0 })
             }
-            Kind::Queue
-                if origin.is_some() && !self.home.queues().may_have(&run.destination().path) =>
-            {
-                Err(CloseCode::MemoryFull.into())
-            }
-            Kind::Queue => {
-                self.home.number(&mut run);
-                self.enqueue(now, from, Arc::new(run), effects);
-                Ok(Passed::On { record: 0 })
-            }
+            Kind::Queue => match origin.map_or(Ok(()), |_| self.check_queue(&run)) {
+                Ok(()) => {
+                    let put = self.enqueue(now, from, run, effects);
+                    self.answer_queued(now, origin, confirm, put, effects);
+                    return None;
+                }
+                Err(close) => Err(close),
+            },
             Kind::Service => {
                 let reason = "a service is called, not published to";
                 Err(Close::new(CloseCode::BadDestination, reason))
@@ -220,7 +220,7 @@ impl HomeSide<'_> {
             self.hold_for_store(session, effects);
         }
         if let Some(confirm) = confirm {
-            self.confirm_stored(appended.max(record), session, confirm, effects);
+            self.confirm_stored(now, appended.max(record), session, confirm, effects);
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, Span};
+use tiderace_base::{Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -11,11 +11,12 @@ use tiderace_wire::{
 };
 
 use crate::effects::Effects;
-use crate::home::queues::Enqueued;
 use crate::home_side::HomeSide;
+use crate::journal::version_of;
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{Place, PlaceSet};
 use crate::price::{ASKED, PLACE};
+use crate::queued::{MovedFrom, Put};
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 
@@ -23,11 +24,22 @@ use crate::subscription::Subscription;
 const FREE_CONSUMERS: u64 = 32;
 
 impl HomeSide<'_> {
-    /// Takes a numbered run into its queue.
-    pub(crate) fn enqueue(&mut self, now: Now, from: Place, run: Arc<Run>, effects: &mut Effects) {
+    /// Takes a run into its queue, and into the store if it is kept there.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Now,
+        from: Place,
+        mut run: Run,
+        effects: &mut Effects,
+    ) -> Option<Put> {
         let path = run.destination().path.clone();
-        let Enqueued { effects: out, attached, asked } =
-            self.home.queues_mut().publish(now, run, self.options);
+        self.home.number(&mut run);
+        let before = self.home.queues().asked();
+        let queue = self.home.queues_mut().admit(now, &mut run, self.options);
+        let put = self.put_run(now, queue, &mut run);
+        let out = self.home.queues_mut().publish(now, queue, Arc::new(run));
+        let (attached, asked) = self.home.queues().asked();
+        let (attached, asked) = (attached - before.0, asked - before.1);
         // Consumers that came to its new queue, and many that had no room.
         if attached + asked > FREE_CONSUMERS {
             self.work.charge_at(now, PLACE * attached + ASKED * asked);
@@ -37,6 +49,7 @@ impl HomeSide<'_> {
             let destination = Destination { kind: Kind::Queue, path };
             self.tell_pause(from, destination, Some(Span::ZERO), effects);
         }
+        put
     }
 
     /// Begins a consumer, or somebody who serves.
@@ -66,10 +79,12 @@ impl HomeSide<'_> {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
+        let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
         if let Some(confirm) = confirm {
-            self.confirm(session, confirm, effects);
+            let record = self.journal.appended_since(before);
+            self.hold_settled(now, record, session, confirm, effects);
         }
     }
 
@@ -115,7 +130,7 @@ impl HomeSide<'_> {
         self.apply(out, effects);
     }
 
-    fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
+    pub(crate) fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
                 Effect::Deliver { session, key, segment }
@@ -130,9 +145,13 @@ impl HomeSide<'_> {
                         effects,
                     );
                 }
-                Effect::DeadLetter { from, to, segment } => {
-                    self.dead_letter(&from, to, &segment, effects)
+                Effect::DeadLetter { queue, stream, from, to, segment } => {
+                    self.dead_letter((queue, stream), &from, to, &segment, effects);
                 }
+                Effect::Settled { stream, segment } => {
+                    self.journal.settle_messages(stream, segment);
+                }
+                Effect::Ended { stream } => self.journal.end_queue(stream),
                 Effect::Full { path, on: true } => {
                     self.home.queues_mut().note_full(path);
                 }
@@ -156,6 +175,7 @@ impl HomeSide<'_> {
     /// Moves messages to a dead-letter queue, with the reason in their properties.
     fn dead_letter(
         &mut self,
+        (queue, stream): (Key, Option<u64>),
         from: &Path,
         to: Option<Path>,
         segment: &Segment,
@@ -163,13 +183,29 @@ impl HomeSide<'_> {
     ) {
         let Some(to) = to else {
             self.metrics.dropped_dead += u64::from(segment.len());
+            for index in 0..u64::from(segment.len()) {
+                if let Some(stream) = stream {
+                    self.end_move(MovedFrom {
+                        queue,
+                        stream,
+                        version: version_of(segment) + index,
+                    });
+                }
+            }
             return;
         };
         self.metrics.dead_lettered += u64::from(segment.len());
-        for index in segment.from..segment.to {
+        for (index, version) in (segment.from..segment.to).zip(version_of(segment)..) {
             let Some(message) = segment.run.message(index as usize) else {
                 continue;
             };
+            let mut source = stream.map(|stream| MovedFrom { queue, stream, version });
+            if !message.flags.contains(Flags::PERSISTENT)
+                && let Some(source) = source.take()
+            {
+                // It lies in the store only because it was sent together with others.
+                self.end_move(source);
+            }
             let mut block = message.properties.to_vec();
             properties::append(&mut block, "dead-letter-queue", from.as_str());
             properties::append(&mut block, "dead-letter-reason", "redeliveries");
@@ -178,7 +214,7 @@ impl HomeSide<'_> {
             let meta = Meta { flags: message.flags | escaped, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
             let home = self.options.home_of(&run.destination().path);
-            self.send(home, ToHome::of_server(run), effects);
+            self.send(home, ToHome::DeadLetter { run: Box::new(run), source }, effects);
         }
     }
 }

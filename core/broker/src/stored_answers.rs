@@ -2,7 +2,7 @@
 //!
 //! Relies on the journal for the order. Invariant: nothing is confirmed before all its records are stored.
 
-use tiderace_base::{Close, SessionId};
+use tiderace_base::{Close, Now, SessionId};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
@@ -21,6 +21,7 @@ impl HomeSide<'_> {
     /// Confirms a publication as soon as a record and those before it are stored.
     pub(crate) fn confirm_stored(
         &mut self,
+        now: Now,
         record: u64,
         session: SessionId,
         confirm: Confirm,
@@ -28,7 +29,7 @@ impl HomeSide<'_> {
     ) {
         let answer = Answer::Confirm(session, confirm);
         if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
-            self.give_answer(answer, Ok(()), effects);
+            self.give_answer(now, answer, Ok(()), effects);
         }
     }
 
@@ -54,13 +55,14 @@ impl HomeSide<'_> {
         };
         let answer = Answer::Operated(Box::new(requester.clone()), Box::new(result));
         if let Some(answer) = self.journal.hold(record, kind, answer) {
-            self.give_answer(answer, Ok(()), effects);
+            self.give_answer(Now::default(), answer, Ok(()), effects);
         }
     }
 
     /// Gives an answer that waits no more: what it says is stored, or why it is not.
     pub(crate) fn give_answer(
         &mut self,
+        now: Now,
         answer: Answer,
         result: Result<(), Close>,
         effects: &mut Effects,
@@ -73,6 +75,7 @@ impl HomeSide<'_> {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
+            (Answer::Queued(what), result) => self.give_queued(now, *what, result, effects),
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

@@ -13,6 +13,7 @@ mod corpus;
 mod credit;
 mod demand;
 mod durable;
+mod durable_queues;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
 mod examples;

@@ -47,6 +47,9 @@ pub enum AnswerKind {
     Write,
     /// Something was removed.
     Removal,
+    /// Messages of queues were put or consumed: what the answer says stands in its own records alone, so it is sure
+    /// as soon as these are committed.
+    Messages,
 }
 
 /// What an answer of the store has settled.
@@ -83,6 +86,44 @@ impl<A> Journal<A> {
         self.records.push(record);
         self.subjects.push_back((self.appended, subject));
         self.appended
+    }
+
+    /// The same of a record that nothing but answers is about: if it is refused, it is not appended again.
+    pub fn append_answered(&mut self, record: StoreRecord) -> u64 {
+        self.appended += 1;
+        self.bytes += record.bytes();
+        self.records.push(record);
+        self.appended
+    }
+
+    /// Appends that messages of a stream, between two versions, are not needed any more. If the last record, not
+    /// yet taken, says the same of lower ones, it becomes part of that.
+    pub fn append_settled(&mut self, stream: u64, first: u64, last: u64) -> u64 {
+        let subject = RecordSubject::Settled(stream, first, last);
+        if let Some(StoreRecord::Settle { stream: known, ranges }) = self.records.last_mut()
+            && *known == stream
+            && let Some(end) = ranges.last_mut()
+            && end.1 < first
+        {
+            if end.1 + 1 == first {
+                end.1 = last;
+            } else {
+                ranges.push((first, last));
+                self.bytes += size_of::<(u64, u64)>();
+            }
+            // A number of its own, for answers that wait for this.
+            self.appended += 1;
+            match self.subjects.back_mut() {
+                Some((number, RecordSubject::Settled(known, _, end)))
+                    if *known == stream && *end + 1 == first =>
+                {
+                    (*number, *end) = (self.appended, last);
+                }
+                _ => self.subjects.push_back((self.appended, subject)),
+            }
+            return self.appended;
+        }
+        self.append(StoreRecord::Settle { stream, ranges: vec![(first, last)] }, subject)
     }
 
     /// The number of the last record; zero before the first.
@@ -145,8 +186,11 @@ impl<A> Journal<A> {
         for Held { kind, answer, .. } in self.set_free(up_to) {
             // During an outage only a removal is sure: another answer may be about what was refused
             // before.
-            let is_sure =
-                !is_doubtful && (outage.is_none() || works || kind == AnswerKind::Removal);
+            let is_sure = match kind {
+                AnswerKind::Messages => true,
+                AnswerKind::Removal => !is_doubtful,
+                AnswerKind::Write => !is_doubtful && (outage.is_none() || works),
+            };
             answers.push((answer, if is_sure { Ok(()) } else { Err(StoreOutage::Full) }));
         }
         let append_again = match works {
@@ -166,6 +210,17 @@ impl<A> Journal<A> {
         self.refused.extend(refused);
         self.refused.sort_unstable();
         self.refused.dedup();
+        // A queue may be drained while the store is full.
+        self.refused.dedup_by(|next, before| match (next, before) {
+            (
+                RecordSubject::Settled(stream, first, last),
+                RecordSubject::Settled(known, _, end),
+            ) if stream == known && *first <= end.saturating_add(1) => {
+                *end = (*end).max(*last);
+                true
+            }
+            _ => false,
+        });
         let known = self.outage.as_ref().map(|attempts| attempts.outage);
         let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
         self.outage = Some(Attempts::new(now, outage));
@@ -185,16 +240,21 @@ impl<A> Journal<A> {
 
     /// Begins to try a store that is full again: whether something that was refused is to be
     /// appended, as [`Journal::next_refused`] gives it, up to [`Journal::end_retry`]. Ends of
-    /// streams come first, by themselves, for they take no room.
+    /// streams and of their messages come first, by themselves, for they take no room.
     pub fn begin_retry(&mut self, now: Time) -> bool {
         if !self.outage.as_ref().is_some_and(|attempts| attempts.are_due(now)) {
             return false;
         }
         let before = self.appended;
+        let mut ends = false;
         for subject in std::mem::take(&mut self.refused) {
             match subject {
                 RecordSubject::Gone(stream) => {
+                    ends = true;
                     self.append(StoreRecord::Drop { stream }, subject);
+                }
+                RecordSubject::Settled(stream, first, last) => {
+                    self.append_settled(stream, first, last);
                 }
                 _ => self.refused.push(subject),
             }
@@ -202,7 +262,9 @@ impl<A> Journal<A> {
         if self.appended == before {
             return true;
         }
-        self.ends_appended_again = self.appended;
+        if ends {
+            self.ends_appended_again = self.appended;
+        }
         if let Some(attempts) = &mut self.outage {
             attempts.wait_again(now);
         }

@@ -8,7 +8,8 @@
 //! it. The store takes records in their order and answers every number, with [`Journal::committed`]
 //! or with [`Journal::failed`]. A store that fails is an outage: answers are refused, and the
 //! records that were refused are noted by their [`RecordSubject`], so that they can be appended
-//! again as soon as the store works.
+//! again as soon as the store works. What only an answer is about (messages for a queue, which are
+//! refused to their publisher) has no subject and is not appended again.
 //!
 //! The journal is pure: it knows neither topics nor sessions, and what an answer is its user
 //! decides. Invariants: no answer is set free as committed before all records that it waits for are
@@ -23,4 +24,4 @@ mod record;
 
 pub use journal::{AnswerKind, Journal, Settled};
 pub use outage::StoreOutage;
-pub use record::{RecordSubject, StoreRecord, Streams};
+pub use record::{RecordSubject, StoreRecord, StoredKind, Streams};

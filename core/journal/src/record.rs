@@ -3,14 +3,25 @@
 use tiderace_base::Key;
 use tiderace_topics::Path;
 
-/// Something for the store, in terms of streams: a topic's persistence, by number.
+/// What a stream is the persistence of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredKind {
+    /// A topic.
+    Topic,
+    /// A queue.
+    Queue,
+}
+
+/// Something for the store, in terms of streams: the persistence of a topic or queue, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreRecord {
     /// A stream is there, or is described anew.
     Declare {
         /// Which.
         stream: u64,
-        /// The topic.
+        /// What it is the persistence of.
+        kind: StoredKind,
+        /// The topic or queue.
         path: Path,
         /// What the topic is, in the form of the room that restores it.
         description: Vec<u8>,
@@ -36,6 +47,13 @@ pub enum StoreRecord {
         stream: u64,
         /// Which version.
         up_to: u64,
+    },
+    /// Messages are not needed any more: consumed, or gone otherwise.
+    Settle {
+        /// Of which stream.
+        stream: u64,
+        /// First and last version of each stretch, rising and apart.
+        ranges: Vec<(u64, u64)>,
     },
     /// The stream is gone with all its messages.
     Drop {
@@ -63,6 +81,7 @@ impl StoreRecord {
             StoreRecord::Declare { description, .. } => description.len(),
             StoreRecord::Put { bytes, .. } => bytes.len(),
             StoreRecord::Set { value, .. } => value.len(),
+            StoreRecord::Settle { ranges, .. } => size_of_val(&**ranges),
             StoreRecord::Trim { .. } | StoreRecord::Drop { .. } | StoreRecord::Unset { .. } => 0,
         };
         more + size_of::<StoreRecord>() + size_of::<(u64, RecordSubject)>()
@@ -71,6 +90,8 @@ impl StoreRecord {
 
 /// What a record concerns: what has to be appended again when the store has refused it. Their order
 /// is the order in which that is done: first what allows numbers to be given, then what makes room.
+///
+/// What belongs to an answer alone has no subject: its user does what is to be done when that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordSubject {
     /// The numbers that messages may be given.
@@ -79,6 +100,10 @@ pub enum RecordSubject {
     Fences,
     /// A stream that has ended.
     Gone(u64),
+    /// Messages of a stream that are not needed any more: from the first to the last of these versions.
+    Settled(u64, u64, u64),
+    /// A queue, and the stream in which it is kept.
+    Queue(Key, u64),
     /// A topic, and the stream in which it is kept.
     Topic(Key, u64),
     /// A view, by the number under which it is kept.

@@ -228,3 +228,50 @@ fn homes_that_share_a_store_share_no_stream() {
         }
     }
 }
+
+#[test]
+fn settled_messages_become_one_record_and_are_said_again_after_a_refusal() {
+    let mut journal = Journal::<()>::default();
+    for (stream, version) in [(1, 1), (1, 2), (1, 5), (2, 6), (1, 6), (1, 4)] {
+        let before = journal.last();
+        assert!(journal.append_settled(stream, version, version) > before, "each has a number");
+    }
+    let settle =
+        |stream, ranges: &[(u64, u64)]| StoreRecord::Settle { stream, ranges: ranges.into() };
+    let (up_to, records) = journal.take().unwrap();
+    let expected = vec![
+        settle(1, &[(1, 2), (5, 5)]),
+        settle(2, &[(6, 6)]),
+        settle(1, &[(6, 6)]),
+        settle(1, &[(4, 4)]),
+    ];
+    assert_eq!(records, expected);
+    journal.failed(Time::ZERO, up_to, StoreOutage::Full);
+    assert!(!journal.begin_retry(Time::ZERO + Span::from_secs(2)), "what takes no room goes first");
+    let (up_to, records) = journal.take().unwrap();
+    assert_eq!(records, vec![settle(1, &[(1, 2), (4, 6)]), settle(2, &[(6, 6)])]);
+    journal.committed(up_to);
+    assert!(journal.begin_retry(Time::ZERO + Span::from_secs(5)));
+    assert_eq!(journal.next_refused(), None);
+    journal.end_retry(up_to);
+    assert_eq!(journal.outage(), None);
+}
+
+#[test]
+fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
+    let mut journal = Journal::default();
+    let put =
+        || StoreRecord::Put { stream: 1, first: 1, count: 1, keep_from: 0, bytes: Vec::new() };
+    let first = journal.append_answered(put());
+    journal.hold(first, AnswerKind::Messages, "first").unwrap();
+    journal.take();
+    let second = journal.append_answered(put());
+    journal.hold(second, AnswerKind::Messages, "second").unwrap();
+    journal.take();
+    let settled = journal.failed(Time::ZERO, first, StoreOutage::Full);
+    assert_eq!(settled.answers, [("first", Err(StoreOutage::Full))]);
+    let settled = journal.committed(second);
+    assert_eq!(settled.answers, [("second", Ok(()))], "although there is an outage");
+    assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
+    assert_eq!(journal.next_refused(), None);
+}

@@ -52,7 +52,7 @@ impl Dispatch<'_> {
         };
         loop {
             if self.queue.has_expiring {
-                expired += self.queue.expire_front(self.wall_ms);
+                expired += self.queue.expire_front(self.wall_ms, self.effects);
             }
             if self.queue.ready.is_empty() {
                 return expired;

@@ -1,6 +1,6 @@
 //! What calls to the queues ask their caller to do.
 
-use tiderace_base::SessionId;
+use tiderace_base::{Key, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
 
@@ -20,12 +20,30 @@ pub enum Effect {
     },
     /// A message was rejected, or lost with its consumer, too often.
     DeadLetter {
-        /// Where it lay.
+        /// In which queue it lay.
+        queue: Key,
+        /// The stream that has it, if it is stored. Nothing of it is needed there when it has come to where it
+        /// goes, which [`crate::Queues::end_move`] is told for each message.
+        stream: Option<u64>,
+        /// The path of that queue.
         from: Path,
         /// Where it should go; `None`: drop it.
         to: Option<Path>,
-        /// One message.
+        /// The messages, which share that fate.
         segment: Segment,
+    },
+    /// Stored messages are consumed, or have expired; or others are consumed by a transaction, which may have to be
+    /// undone ([`crate::Queues::begin_together`]).
+    Settled {
+        /// The stream that has them, if they are stored.
+        stream: Option<u64>,
+        /// The messages.
+        segment: Segment,
+    },
+    /// A queue with a stream has ended, and all that it had.
+    Ended {
+        /// Which stream.
+        stream: u64,
     },
     /// The queue has more than it may hold, or no longer: publishers wait in between.
     Full {

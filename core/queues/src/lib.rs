@@ -1,4 +1,4 @@
-//! In-memory queues: ready and in-flight messages, dispatch, acknowledgement, redelivery, expiry.
+//! Queues: ready and in-flight messages, dispatch, acknowledgement, redelivery, expiry.
 //!
 //! [`Queues`] holds the queues whose home is one shard together with their consumers, wherever
 //! those are connected. It is pure: calls come in, [`Effect`]s go out. A message is in exactly one
@@ -24,6 +24,7 @@ mod queue;
 mod queues;
 mod ready;
 mod segment;
+mod stored;
 mod upkeep;
 mod walk;
 

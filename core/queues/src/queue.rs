@@ -6,6 +6,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Flags, Prefetch};
 
 use crate::Segment;
+use crate::effect::Effect;
 use crate::lines::Lines;
 use crate::ready::{Ready, has_expired};
 
@@ -60,6 +61,12 @@ pub(crate) struct Queue {
     /// A selective consumer has yet to look at some ready messages.
     pub(crate) has_unseen: bool,
     pub(crate) used: Time,
+    /// What the next message is given; zero before the first.
+    pub(crate) next_version: u64,
+    /// In which it is kept.
+    pub(crate) stream: Option<u64>,
+    /// Stored messages on their way to another queue, which the stream still has.
+    pub(crate) moving: u32,
 }
 
 impl Queue {
@@ -86,6 +93,23 @@ impl Queue {
             expiring_seen: false,
             has_unseen: false,
             used: now,
+            next_version: 0,
+            stream: None,
+            moving: 0,
+        }
+    }
+
+    /// Messages are gone that were counted; the caller hears of it if they are stored, or may have to come back.
+    pub(crate) fn note_gone(
+        &mut self,
+        segment: Segment,
+        may_return: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.bytes = self.bytes.saturating_sub(segment.bytes());
+        let stream = self.stream.filter(|_| segment.run.is_stored());
+        if stream.is_some() || may_return {
+            effects.push(Effect::Settled { stream, segment });
         }
     }
 
@@ -108,6 +132,7 @@ impl Queue {
         wall_ms: u64,
         from: u64,
         looks: &mut usize,
+        effects: &mut Vec<Effect>,
     ) -> (usize, Option<u64>) {
         let (mut found, mut next) = (Vec::new(), None);
         if from == 0 {
@@ -129,27 +154,30 @@ impl Queue {
         if next.is_none() {
             self.has_expiring = self.expiring_seen;
         }
-        let bytes = &mut self.bytes;
-        let mut gone = |part: Segment| *bytes = bytes.saturating_sub(part.bytes());
-        let mut count = 0;
+        let mut gone = Vec::new();
         for start in found {
-            count += self.ready.take_expired(start, wall_ms, &mut gone);
+            self.ready.take_expired(start, wall_ms, &mut gone);
         }
+        let count = gone.iter().map(|segment: &Segment| segment.len() as usize).sum();
+        gone.into_iter().for_each(|segment| self.note_gone(segment, false, effects));
         (count, next)
     }
 
     /// Removes expired messages from the front; how many there were.
-    pub(crate) fn expire_front(&mut self, wall_ms: u64) -> usize {
+    pub(crate) fn expire_front(&mut self, wall_ms: u64, effects: &mut Vec<Effect>) -> usize {
         let mut removed = 0;
         while let Some(expired) = self.ready.take_first_expired(wall_ms) {
             removed += expired.len() as usize;
-            self.bytes = self.bytes.saturating_sub(expired.bytes());
+            self.note_gone(expired, false, effects);
         }
         removed
     }
 
     pub(crate) fn is_idle(&self, now: Time) -> bool {
-        self.lines.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
+        self.lines.is_empty()
+            && self.bytes == 0
+            && self.moving == 0
+            && now.since(self.used) >= self.idle
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Queues {
     pub(crate) turn: Time,
     /// The time of the call, in milliseconds since 1970.
     pub(crate) wall_ms: u64,
+    /// What is consumed may have to come back.
+    pub(crate) is_together: bool,
 }
 
 impl Queues {
@@ -106,6 +108,7 @@ impl Queues {
             left: TURN_STEPS,
             turn: Time::ZERO,
             wall_ms: 0,
+            is_together: false,
         }
     }
 
@@ -182,24 +185,10 @@ impl Queues {
         self.queue(path).is_some_and(|queue| queue.full)
     }
 
-    /// Takes the messages of a numbered run.
-    pub fn publish(
-        &mut self,
-        now: Now,
-        run: Arc<Run>,
-        options: impl FnOnce(&Path) -> QueueOptions,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Takes the messages of a run that [`Queues::admit`] has given this queue.
+    pub fn publish(&mut self, now: Now, key: Key, run: Arc<Run>, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
-        let key = self.ensure(now, run.destination().path.clone(), options);
-        let Some(queue) = self.queues.get_mut(key) else {
-            return;
-        };
-        let segment = Segment::whole(run);
-        queue.used = now.time;
-        queue.bytes += segment.bytes();
-        self.note_bytes(segment.bytes());
-        self.put(key, segment);
+        self.add(now, key, Segment::whole(run));
         self.dispatch(key, effects);
     }
 
@@ -282,7 +271,7 @@ impl Queues {
                 queues.push(flight.queue);
             }
             match settlement {
-                Settlement::Accept => self.accepted(&flight),
+                Settlement::Accept => self.accepted(flight, effects),
                 Settlement::Reject => self.taken(flight, true, effects),
                 Settlement::Return => self.put_back(flight),
             }
@@ -359,7 +348,12 @@ impl Queues {
         self.queues.get(*self.names.get(path)?)
     }
 
-    fn ensure(&mut self, now: Now, path: Path, options: impl FnOnce(&Path) -> QueueOptions) -> Key {
+    pub(crate) fn ensure(
+        &mut self,
+        now: Now,
+        path: Path,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Key {
         if let Some(key) = self.names.get(&path) {
             return *key;
         }
@@ -402,7 +396,7 @@ impl Queues {
     }
 
     /// Puts messages at their place in a queue.
-    fn put(&mut self, key: Key, segment: Segment) {
+    pub(crate) fn put(&mut self, key: Key, segment: Segment) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         self.ready += segment.len() as usize;
         self.asked += queue.put(segment) as u64;
@@ -412,10 +406,11 @@ impl Queues {
     }
 
     /// Messages are consumed.
-    fn accepted(&mut self, flight: &Flight) {
+    fn accepted(&mut self, flight: Flight, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(flight.queue) else { return };
-        queue.bytes = queue.bytes.saturating_sub(flight.segment.bytes());
-        self.forget_bytes(flight.segment.bytes());
+        let bytes = flight.segment.bytes();
+        queue.note_gone(flight.segment, self.is_together, effects);
+        self.forget_bytes(bytes);
     }
 
     /// Messages that no client has taken come back to their place, as new as they were.
@@ -428,16 +423,23 @@ impl Queues {
     fn taken(&mut self, mut flight: Flight, failed: bool, effects: &mut Vec<Effect>) {
         flight.segment.redeliveries += 1;
         flight.segment.failures += u32::from(failed);
-        let Some(queue) = self.queues.get(flight.queue) else { return };
+        let Some(queue) = self.queues.get_mut(flight.queue) else { return };
         if !failed
             || queue.redeliveries_max == 0
             || flight.segment.failures <= queue.redeliveries_max
         {
             return self.put_back(flight);
         }
+        let Flight { queue: key, segment, .. } = flight;
         let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
-        self.accepted(&flight);
-        effects.push(Effect::DeadLetter { from, to, segment: flight.segment });
+        let bytes = segment.bytes();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        let stream = queue.stream.filter(|_| segment.run.is_stored());
+        if stream.is_some() {
+            queue.moving += segment.len();
+        }
+        self.forget_bytes(bytes);
+        effects.push(Effect::DeadLetter { queue: key, stream, from, to, segment });
     }
 
     pub(crate) fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
@@ -470,7 +472,7 @@ impl Queues {
         self.review(key, effects);
     }
 
-    fn note_bytes(&mut self, bytes: usize) {
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.memory.charge(MemoryUse::Queues, bytes);
     }
@@ -511,6 +513,9 @@ impl Queues {
         self.memory.refund(MemoryUse::Names, price_of(&queue.path));
         self.ready = self.ready.saturating_sub(queue.ready.len());
         self.expiring.remove(&key);
+        if let Some(stream) = queue.stream {
+            effects.push(Effect::Ended { stream });
+        }
         if queue.full {
             self.full.remove(&key);
             effects.push(Effect::Full { path: queue.path, on: false });

@@ -94,13 +94,7 @@ impl Ready {
     }
 
     /// Takes the messages whose time is over out of the segment that begins with number `start`, in stretches.
-    pub(crate) fn take_expired(
-        &mut self,
-        start: u64,
-        wall_ms: u64,
-        mut gone: impl FnMut(Segment),
-    ) -> usize {
-        let mut removed = 0;
+    pub(crate) fn take_expired(&mut self, start: u64, wall_ms: u64, gone: &mut Vec<Segment>) {
         let mut rest = self.segments.remove(&start);
         while let Some(mut part) = rest {
             let expired = is_expired(&part, part.from, wall_ms);
@@ -109,14 +103,32 @@ impl Ready {
                 .count();
             rest = part.split_off(part.first() + alike as u64);
             if expired {
-                removed += alike;
-                gone(part);
+                self.messages -= alike;
+                gone.push(part);
             } else {
                 self.segments.insert(part.first(), part);
             }
         }
-        self.messages -= removed;
-        removed
+    }
+
+    /// Takes all messages between two numbers, both included.
+    pub(crate) fn take_range(&mut self, first: u64, last: u64) -> Vec<Segment> {
+        let starts: Vec<u64> =
+            self.from(first).map(Segment::first).take_while(|start| *start <= last).collect();
+        let mut taken = Vec::with_capacity(starts.len());
+        for start in starts {
+            let Some(mut before) = self.segments.remove(&start) else { continue };
+            if let Some(rest) = before.split_off(last.saturating_add(1)) {
+                self.segments.insert(rest.first(), rest);
+            }
+            let inside = before.split_off(first);
+            if !before.is_empty() {
+                self.segments.insert(start, before);
+            }
+            taken.extend(inside);
+        }
+        self.messages -= taken.iter().map(|segment| segment.len() as usize).sum::<usize>();
+        taken
     }
 }
 

@@ -79,7 +79,7 @@ impl Queues {
             return None;
         };
         let (bytes, ready) = (queue.bytes, queue.ready.len());
-        let (expired, rest) = queue.expire(now.wall_ms, from, looks);
+        let (expired, rest) = queue.expire(now.wall_ms, from, looks, effects);
         self.expired += expired as u64;
         let less = bytes - queue.bytes;
         self.ready = self.ready.saturating_sub(ready - queue.ready.len());

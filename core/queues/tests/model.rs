@@ -5,10 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::support::{
-    REDELIVERIES_MAX, consume, consumer, destination, new_queues, options, receivers, run, session,
+    REDELIVERIES_MAX, consume, consumer, destination, new_queues, options, publish, receivers, run,
+    session,
 };
 use proptest::prelude::*;
 use tiderace_base::{Now, ShardId, Span, Time};
@@ -114,6 +114,9 @@ impl Model {
                         self.dead.insert(sequence);
                     }
                 }
+                Effect::Settled { .. } | Effect::Ended { .. } => {
+                    unreachable!("nothing is stored here")
+                }
                 Effect::Full { on, .. } => {
                     assert_ne!(self.full, on);
                     self.full = on;
@@ -173,7 +176,7 @@ proptest! {
             let mut effects = Vec::new();
             match step {
                 Step::Publish(count) => {
-                    queues.publish(now, run(model.published, count), options, &mut effects);
+                    publish(&mut queues, now, run(model.published, count), options, &mut effects);
                     model.published += u64::from(count);
                 }
                 Step::Credit { consumer, messages } => {
@@ -284,7 +287,7 @@ fn two_idle_consumers_share_two_messages() {
     for number in 0..2u8 {
         queues.consume(Now::default(), &consumer(number, 10), options, &mut effects);
     }
-    queues.publish(Now::default(), run(0, 2), options, &mut effects);
+    publish(&mut queues, Now::default(), run(0, 2), options, &mut effects);
     let mut model = Model { published: 2, ..Model::default() };
     model.apply(effects);
     assert_eq!(model.in_flight.values().map(BTreeSet::len).collect::<Vec<_>>(), [1, 1]);
@@ -296,7 +299,7 @@ fn expired_messages_are_dropped_and_idle_queues_removed() {
     let mut effects = Vec::new();
     let meta = Meta { expires_ms: Some(100), ..Meta::default() };
     let run = Run::single(destination(), Time::ZERO, b"", b"x", meta);
-    queues.publish(Now::default(), Arc::new(run), options, &mut effects);
+    publish(&mut queues, Now::default(), run, options, &mut effects);
     assert_eq!(queues.depth().0, 1);
     queues.tick(Now { time: Time::ZERO, wall_ms: 100 }, &mut effects);
     assert_eq!((queues.depth(), queues.expired_total(), queues.len()), ((0, 0), 1, 1));
@@ -310,7 +313,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
     let fixed = |path: &Path| QueueOptions { dead_letter: "jobs".into(), ..options(path) };
-    queues.publish(Now::default(), run(0, 1), fixed, &mut effects);
+    publish(&mut queues, Now::default(), run(0, 1), fixed, &mut effects);
     let consume = consumer(1u8, 1);
     queues.consume(Now::default(), &consume, fixed, &mut effects);
     for _ in 0..10 {
@@ -325,7 +328,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
 fn stretches_that_make_no_sense_settle_nothing() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
-    queues.publish(Now::default(), run(5, 3), options, &mut effects);
+    publish(&mut queues, Now::default(), run(5, 3), options, &mut effects);
     let consume = consumer(1u8, 3);
     queues.consume(Now::default(), &consume, options, &mut effects);
     let bytes = queues.depth().1;
@@ -344,7 +347,7 @@ fn a_rejected_message_goes_to_another_consumer() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
     consume(&mut queues, 1, &mut effects);
-    queues.publish(Now::default(), run(0, 1), options, &mut effects);
+    publish(&mut queues, Now::default(), run(0, 1), options, &mut effects);
     consume(&mut queues, 2, &mut effects);
     let reject = Settlement::Reject;
     queues.settle(
@@ -372,7 +375,7 @@ fn all_that_is_rejected_at_once_goes_to_another_consumer() {
     let mut effects = Vec::new();
     let wide = |number: u8| consumer(number, 10);
     queues.consume(Now::default(), &wide(1u8), options, &mut effects);
-    queues.publish(Now::default(), run(0, 3), options, &mut effects);
+    publish(&mut queues, Now::default(), run(0, 3), options, &mut effects);
     queues.consume(Now::default(), &wide(2u8), options, &mut effects);
     effects.clear();
     let reject = Settlement::Reject;
@@ -412,7 +415,7 @@ fn an_expired_message_is_never_delivered() {
     let mut run = builder.build();
     run.number(ShardId(0), 0);
     let now = Now { time: Time::ZERO, wall_ms: 100 };
-    queues.publish(now, Arc::new(run), options, &mut effects);
+    publish(&mut queues, now, run, options, &mut effects);
     let consume = consumer(0u8, 9);
     queues.consume(now, &consume, options, &mut effects);
     let delivered: Vec<u64> = effects

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use crate::support::{REDELIVERIES_MAX, consumer, new_queues, options, run, session};
+use crate::support::{REDELIVERIES_MAX, consumer, new_queues, options, publish, run, session};
 use tiderace_base::Now;
 use tiderace_queues::{Consume, Effect, Ending, Settlement};
 use tiderace_wire::{Prefetch, SubscriptionKey};
@@ -30,7 +30,7 @@ fn unread_messages_never_count_however_many_consumers_leave_them() {
     for ending in [Ending::Orderly, Ending::Lost] {
         let (mut queues, mut effects, now) = (new_queues(), Vec::new(), Now::default());
         for first in (0..200).step_by(20) {
-            queues.publish(now, run(first, 20), options, &mut effects);
+            publish(&mut queues, now, run(first, 20), options, &mut effects);
         }
         for round in 0..25 {
             effects.clear();
@@ -54,7 +54,7 @@ fn unread_messages_never_count_however_many_consumers_leave_them() {
 #[test]
 fn a_message_that_its_consumers_die_of_ends_as_a_dead_letter_and_those_behind_it_do_not() {
     let (mut queues, mut effects, now) = (new_queues(), Vec::new(), Now::default());
-    queues.publish(now, run(0, 3), options, &mut effects);
+    publish(&mut queues, now, run(0, 3), options, &mut effects);
     for _ in 0..=REDELIVERIES_MAX {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Deliver { .. })));
         queues.consume(now, &wide(1), options, &mut effects);
@@ -75,7 +75,7 @@ fn a_message_that_its_consumers_die_of_ends_as_a_dead_letter_and_those_behind_it
 #[test]
 fn leaving_in_good_order_is_no_failure() {
     let (mut queues, mut effects, now) = (new_queues(), Vec::new(), Now::default());
-    queues.publish(now, run(0, 3), options, &mut effects);
+    publish(&mut queues, now, run(0, 3), options, &mut effects);
     for round in 0..25 {
         effects.clear();
         queues.consume(now, &wide(1), options, &mut effects);
@@ -88,7 +88,7 @@ fn leaving_in_good_order_is_no_failure() {
 #[test]
 fn what_came_before_a_settled_message_counts() {
     let (mut queues, mut effects, now) = (new_queues(), Vec::new(), Now::default());
-    queues.publish(now, run(0, 6), options, &mut effects);
+    publish(&mut queues, now, run(0, 6), options, &mut effects);
     queues.consume(now, &wide(1), options, &mut effects);
     let (key, accept) = (SubscriptionKey(0), Settlement::Accept);
     queues.settle(now, session(1u8), key, &[(3, 3)], accept, &mut effects);

@@ -39,7 +39,7 @@ pub fn session(number: impl Into<u32>) -> SessionId {
 }
 
 /// Every third message is red, by its number, and the others are blue.
-pub fn run(first: u64, count: u8) -> Arc<Run> {
+pub fn run(first: u64, count: u8) -> Run {
     let mut builder = RunBuilder::new(destination(), Time::ZERO);
     for offset in 0..count {
         let colour = if (first + u64::from(offset)).is_multiple_of(3) { "red" } else { "blue" };
@@ -48,7 +48,19 @@ pub fn run(first: u64, count: u8) -> Arc<Run> {
     }
     let mut run = builder.build();
     run.number(ShardId(0), first);
-    Arc::new(run)
+    run
+}
+
+/// Gives messages to their queue.
+pub fn publish(
+    queues: &mut Queues,
+    now: Now,
+    mut run: Run,
+    options: impl FnOnce(&Path) -> QueueOptions,
+    effects: &mut Vec<Effect>,
+) {
+    let key = queues.admit(now, &mut run, options);
+    queues.publish(now, key, Arc::new(run), effects);
 }
 
 /// A consumer that settles what it gets, with a window of so many messages.

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::support::{
-    consume, consumer, destination, options, queues_within, receivers, run, selective, session,
+    consume, consumer, destination, options, publish, queues_within, receivers, run, selective,
+    session,
 };
 use tiderace_base::{Memory, Now, ShardId, Time};
 use tiderace_queues::{Consume, Ending, Queues};
@@ -23,14 +23,14 @@ fn a_search_stops_when_the_turns_budget_is_spent_and_goes_on_in_the_next() {
     let mut effects = Vec::new();
     // The last message alone is what all of them look for, each in its own words.
     for first in 0..400 {
-        queues.publish(at(1), run(first * 100, 100), options, &mut effects);
+        publish(&mut queues, at(1), run(first * 100, 100), options, &mut effects);
     }
     let mut marked = RunBuilder::new(destination(), Time::ZERO);
     marked.properties().extend_from_slice(b"colour:green\n");
     marked.finish(b"body", Meta::default());
     let mut marked = marked.build();
     marked.number(ShardId(0), 40_000);
-    queues.publish(at(1), Arc::new(marked), options, &mut effects);
+    publish(&mut queues, at(1), marked, options, &mut effects);
     for number in 0..50u8 {
         let selector = format!("colour LIKE '%g%e_n%' OR colour = 'x{number}'");
         queues.consume(at(1), &selective(number, &selector), options, &mut effects);
@@ -51,7 +51,7 @@ fn an_honest_consumer_gets_its_message_while_others_search() {
     let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     for first in 0..400 {
-        queues.publish(at(1), run(first * 100, 100), options, &mut effects);
+        publish(&mut queues, at(1), run(first * 100, 100), options, &mut effects);
     }
     for number in 0..50u8 {
         let selector = format!("colour LIKE '%g%e_n%' OR colour = 'x{number}'");
@@ -67,7 +67,7 @@ fn consumers_with_the_same_selector_look_at_a_message_once() {
     let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     for first in 0..40 {
-        queues.publish(at(1), run(first * 100, 100), options, &mut effects);
+        publish(&mut queues, at(1), run(first * 100, 100), options, &mut effects);
     }
     for number in 0..200u8 {
         let same = "colour LIKE '%g%e_n%' OR colour IS NULL";
@@ -86,7 +86,7 @@ fn consumers_without_room_are_not_asked_again() {
         queues.consume(Now::default(), &consumer(number, 1), options, &mut effects);
     }
     for first in 0..1_100 {
-        queues.publish(Now::default(), run(first, 1), options, &mut effects);
+        publish(&mut queues, Now::default(), run(first, 1), options, &mut effects);
     }
     // Each has one; the rest waits until one of them has room, and goes to that one.
     assert_eq!(effects.len(), 1_000 + 1, "and the queue is full");
@@ -117,10 +117,10 @@ fn a_pattern_finds_many_queues_in_slices() {
         let destination = Destination { kind: Kind::Queue, path };
         let mut run = Run::single(destination, Time::ZERO, b"", b"x", Meta::default());
         run.number(ShardId(0), number);
-        Arc::new(run)
+        run
     };
     for number in 0..100_000 {
-        queues.publish(at(1), named(number), options, &mut effects);
+        publish(&mut queues, at(1), named(number), options, &mut effects);
     }
     let consume = Consume {
         target: Target::Pattern(Kind::Queue, Pattern::parse("many/**").unwrap()),
@@ -132,7 +132,7 @@ fn a_pattern_finds_many_queues_in_slices() {
     let first = effects.len();
     assert!(first < 50_000, "{first}");
     // One that comes meanwhile is not forgotten and not found twice.
-    queues.publish(at(1), named(100_000), options, &mut effects);
+    publish(&mut queues, at(1), named(100_000), options, &mut effects);
     for turn in 2.. {
         if !queues.has_work() {
             break;
@@ -160,7 +160,7 @@ fn places_of_consumers_by_patterns_count_in_the_memory_until_they_leave() {
         builder.finish(b"body", Meta::default());
         let mut run = builder.build();
         run.number(ShardId(0), number + 1);
-        queues.publish(Now::default(), Arc::new(run), options, &mut effects);
+        publish(&mut queues, Now::default(), run, options, &mut effects);
     }
     assert_eq!(queues.attached_total(), 200 * 100);
     let with_places = memory.used();
@@ -183,12 +183,12 @@ fn a_message_does_not_cost_more_for_selectors_whose_consumers_have_no_room() {
     }
     // Each gets one, and then none of them has room.
     for number in 0..1_000 {
-        queues.publish(at(2 + number), run(number * 3, 1), options, &mut effects);
+        publish(&mut queues, at(2 + number), run(number * 3, 1), options, &mut effects);
     }
     assert_eq!(receivers(std::mem::take(&mut effects)).len(), 1_000);
     let before = queues.asked_total();
     for number in 1_000..2_000 {
-        queues.publish(at(2 + number), run(number * 3, 1), options, &mut effects);
+        publish(&mut queues, at(2 + number), run(number * 3, 1), options, &mut effects);
         // What comes back is looked at again by those that have room then.
         let ranges = [((number - 1_000) * 3, (number - 1_000) * 3)];
         let holder = session((number - 1_000) as u32);
@@ -230,12 +230,12 @@ fn expired_messages_are_looked_for_a_part_at_a_time() {
         }
         let mut run = builder.build();
         run.number(ShardId(0), first);
-        Arc::new(run)
+        run
     };
     for first in 0..1_000 {
         // Every other run is over after a second, and the rest an hour later.
         let expires_ms = if first % 2 == 0 { 1_000 } else { 3_600_000 };
-        queues.publish(at(1), expiring(first * 100, expires_ms), options, &mut effects);
+        publish(&mut queues, at(1), expiring(first * 100, expires_ms), options, &mut effects);
     }
     let tick = |queues: &mut Queues, turn: u64, wall_ms: u64| {
         let before = queues.looked_total();
@@ -274,7 +274,7 @@ fn a_consumer_of_many_patterns_is_asked_once_for_each_that_names_a_new_queue() {
         Meta::default(),
     );
     run.number(ShardId(0), 1);
-    queues.publish(at(2), Arc::new(run), options, &mut effects);
+    publish(&mut queues, at(2), run, options, &mut effects);
     assert_eq!(queues.attached_total(), 1);
     let asked = queues.asked_total() - before;
     assert_eq!(asked, 200 + 1, "each pattern, and the consumer for room");
@@ -291,7 +291,7 @@ fn a_consumer_that_leaves_many_queues_or_has_room_for_them_is_done_with_in_slice
         let destination = Destination { kind: Kind::Queue, path };
         let mut run = Run::single(destination, Time::ZERO, b"", b"x", Meta::default());
         run.number(ShardId(0), sequence);
-        Arc::new(run)
+        run
     };
     let by_pattern = |number: u32, messages: u32| Consume {
         target: Target::Pattern(Kind::Queue, Pattern::parse("many/**").unwrap()),
@@ -300,7 +300,7 @@ fn a_consumer_that_leaves_many_queues_or_has_room_for_them_is_done_with_in_slice
     // The first has room for one message, and each queue has something for it.
     queues.consume(at(1), &by_pattern(1, 1), options, &mut effects);
     for number in 0..QUEUES {
-        queues.publish(at(2 + number), named(number, number), options, &mut effects);
+        publish(&mut queues, at(2 + number), named(number, number), options, &mut effects);
     }
     // The second takes all the rest.
     let mut turn = QUEUES + 10;

@@ -15,6 +15,8 @@ pub struct CommandCheck {
     subscriptions: BTreeMap<SubscriptionKey, Subscription>,
     /// Tokens whose answer has not come.
     waiting: BTreeSet<Token>,
+    /// Between the marks of what takes effect together.
+    is_together: bool,
 }
 
 /// How far the login is.
@@ -83,6 +85,10 @@ impl CommandCheck {
                 let asks = !settle.ranges.is_empty() || settle.confirm.is_some();
                 rule(asks, || "nothing is settled, and nobody waits for that".into())?;
                 self.wait_for(settle.confirm.map(Confirm::one))
+            }
+            Command::Together(on) => {
+                let before = std::mem::replace(&mut self.is_together, *on);
+                rule(before != *on, || "commands that belong together are not divided".into())
             }
             Command::Operate { token, .. } => self.wait_for(Some(Confirm::one(*token))),
             Command::Call(_)

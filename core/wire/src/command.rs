@@ -199,6 +199,9 @@ pub enum Command {
     },
     /// Acknowledges.
     Settle(Settle),
+    /// Publications and settlements between `true` and `false` take effect together: each home does what it is told
+    /// whole or, if it refuses a persistent message for a queue, not at all. They come in one turn.
+    Together(bool),
     /// Subscribes; on a [`Kind::Service`] it begins to serve, with at most the prefetch's messages
     /// as open exchanges.
     Subscribe(Box<Subscribe>),

@@ -41,15 +41,19 @@ impl Entries {
 }
 
 /// What a home says of a run besides its numbers, in eight bytes: which shard it is (16 bits), whether
-/// the topic keeps every message as its value (one bit), and how many versions lie unused between the
-/// topic's message before and the first of these (the rest).
+/// the topic keeps every message as its value, whether the versions are those of a queue, whether the queue
+/// keeps it in the store (one bit each), and how many versions lie unused between the topic's message before
+/// and the first of these (the rest).
 #[derive(Clone, Copy, Debug, Default)]
 struct Origin(u64);
 
 impl Origin {
     const HOME: u64 = 0xffff;
     const IS_VALUE: u64 = 1 << 16;
-    const UNUSED_SHIFT: u32 = 17;
+    const IN_QUEUE: u64 = 1 << 17;
+    const IS_STORED: u64 = 1 << 18;
+    const UNUSED_SHIFT: u32 = 19;
+    const MARKS: u64 = Origin::IS_VALUE | Origin::IN_QUEUE | Origin::IS_STORED;
 
     fn home(self) -> ShardId {
         ShardId((self.0 & Origin::HOME) as u16)
@@ -65,7 +69,7 @@ impl Origin {
 
     fn with_unused(self, unused: u64) -> Origin {
         let most = u64::MAX >> Origin::UNUSED_SHIFT;
-        let rest = self.0 & (Origin::HOME | Origin::IS_VALUE);
+        let rest = self.0 & (Origin::HOME | Origin::MARKS);
         Origin(rest | unused.min(most) << Origin::UNUSED_SHIFT)
     }
 }
@@ -117,8 +121,22 @@ impl Run {
 
     /// The version of its topic that its first message made: successive messages of a topic have
     /// successive versions. Zero for other kinds of destination.
+    #[inline]
     pub fn version(&self) -> u64 {
-        self.version
+        if self.origin.0 & Origin::IN_QUEUE == 0 { self.version } else { 0 }
+    }
+
+    /// The version of its first message in its queue: successive messages of a queue have successive versions,
+    /// in this life of the server and later ones. Zero for other kinds of destination.
+    #[inline]
+    pub fn queue_version(&self) -> u64 {
+        if self.origin.0 & Origin::IN_QUEUE == 0 { 0 } else { self.version }
+    }
+
+    /// Whether its queue keeps it in the store.
+    #[inline]
+    pub fn is_stored(&self) -> bool {
+        self.origin.0 & Origin::IS_STORED != 0
     }
 
     /// The version of the topic's message before the first of these, if it is not one less: numbers are
@@ -256,6 +274,17 @@ impl Run {
     /// Gives its first message a version; done together with numbering.
     pub fn set_version(&mut self, version: u64) {
         self.version = version;
+    }
+
+    /// Gives its first message a version in its queue; done together with numbering.
+    pub fn set_queue_version(&mut self, version: u64) {
+        self.version = version;
+        self.origin.0 |= Origin::IN_QUEUE;
+    }
+
+    /// Says that its queue keeps it in the store.
+    pub fn set_stored(&mut self) {
+        self.origin.0 |= Origin::IS_STORED;
     }
 
     /// Says which version the topic's message before had, if that is lower than one less; after the

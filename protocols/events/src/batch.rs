@@ -80,7 +80,7 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
         return Err(Fault::bad_request("an item of a batch is an object"));
     }
     let (mut place, mut body, mut kind) = (None, None, None);
-    let (mut retain, mut ttl_ms) = (false, None);
+    let (mut retain, mut persistent, mut ttl_ms) = (false, false, None);
     let mut headers = Vec::new();
     for (name, value) in json.fields() {
         let name = name.as_text().unwrap_or_default();
@@ -105,6 +105,11 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
                 retain = value
                     .as_bool()
                     .ok_or_else(|| Fault::bad_request("`retain` is `true` or `false`"))?;
+            }
+            "persistent" => {
+                persistent = value
+                    .as_bool()
+                    .ok_or_else(|| Fault::bad_request("`persistent` is `true` or `false`"))?;
             }
             "ttl" => {
                 let number = value.as_unsigned().filter(|number| *number > 0);
@@ -134,7 +139,9 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
         properties::append(&mut block, CONTENT_TYPE, kind);
     }
     block.append(&mut headers);
-    let flags = if retain && destination == Kind::Topic { Flags::RETAIN } else { Flags::NONE };
+    let mark = |on, mark| if on { mark } else { Flags::NONE };
+    let flags = mark(retain && destination == Kind::Topic, Flags::RETAIN)
+        | mark(persistent, Flags::PERSISTENT);
     Ok(Publication { kind: destination, name, properties: block, body, flags, ttl_ms })
 }
 
@@ -190,6 +197,8 @@ mod tests {
         assert_eq!(item.body, br#"{"x": [1, 2]}"#);
         assert_eq!(item.properties, b"content-type:application/json\n");
         assert_eq!((item.flags, item.ttl_ms), (Flags::RETAIN, Some(5)));
+        let item = one(r#"{"queue":"q","text":"x","persistent":true}"#).unwrap();
+        assert_eq!(item.flags, Flags::PERSISTENT);
         let item = one(r#"{"queue":"q","text":"h\u00fc","headers":{"a:b":"c"}}"#).unwrap();
         assert_eq!((item.kind, &*item.body), (Kind::Queue, "hü".as_bytes()));
         assert_eq!(item.properties, b"a\\cb:c\n");
@@ -211,6 +220,7 @@ mod tests {
             r#"{"topic":"a","value":1,"text":"x"}"#,
             r#"{"topic":1,"value":1}"#,
             r#"{"topic":"a","value":1,"retain":1}"#,
+            r#"{"queue":"a","value":1,"persistent":"yes"}"#,
             r#"{"topic":"a","value":1,"ttl":-1}"#,
             r#"{"topic":"a","base64":"???"}"#,
             r#"{"topic":"a","value":1,"headers":{"a":1}}"#,

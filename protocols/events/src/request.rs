@@ -206,13 +206,15 @@ fn publication(
         Kind::Topic => retain.unwrap_or(request.method == "PUT"),
         _ => false,
     };
+    let persistent = choice(request, "persistent", "tiderace-persistent")? == Some(true);
     let ttl = parameter(request, "ttl", "tiderace-ttl")?;
+    let mark = |on, mark| if on { mark } else { Flags::NONE };
     Ok(Publication {
         kind,
         name,
         properties: message_properties(options, request)?,
         body: request.body.to_vec(),
-        flags: if retain { Flags::RETAIN } else { Flags::NONE },
+        flags: mark(retain, Flags::RETAIN) | mark(persistent, Flags::PERSISTENT),
         ttl_ms: ttl.map(|text| span(&text, "ttl")).transpose()?.map(milliseconds),
     })
 }

@@ -42,6 +42,21 @@ fn a_post_is_kept_only_if_asked() {
 }
 
 #[test]
+fn a_persistent_message_for_a_queue_wants_a_store() {
+    let mut world = World::new();
+    for (line, field, status) in [
+        ("POST /queues/a?persistent=true", "X: y", 422),
+        ("POST /queues/a", "Tiderace-Persistent: true", 422),
+        ("POST /queues/a?persistent=false", "X: y", 200),
+        ("POST /queues/a?persistent=perhaps", "X: y", 400),
+        ("POST /topics/a?persistent=true", "X: y", 200),
+    ] {
+        let answer = world.ask(line, &[ANN, field], b"x");
+        assert_eq!(answer.status, status, "{line}: {:?}", String::from_utf8_lossy(&answer.body));
+    }
+}
+
+#[test]
 fn tags_spare_what_the_client_has() {
     let mut world = World::new();
     world.ask("PUT /topics/a", &[ANN], b"one");

@@ -73,6 +73,7 @@ pub mod flag {
     pub const RETAIN: u8 = 0x08;
     pub const REMOVE: u8 = 0x10;
     pub const EXPIRES: u8 = 0x20;
+    pub const PERSISTENT: u8 = 0x40;
 
     // UPDATES, QUEUED, EXCHANGE
     pub const ANNOUNCED: u8 = 0x08;

@@ -91,7 +91,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
         ClientMessage::Declare { declared: one, kind, path: a },
         ClientMessage::Publish(Publish {
             request: one,
-            flags: flags & (flag::CONTENT | flag::RETAIN | flag::REMOVE),
+            flags: flags & (flag::CONTENT | flag::RETAIN | flag::REMOVE | flag::PERSISTENT),
             destination,
             expires_ms: bits[1].then_some(stock.wide),
             properties,

@@ -11,8 +11,8 @@ use tiderace_native::codec::{
     SubscribeMessage, flag, subscribe as flags,
 };
 use tiderace_wire::{
-    Command, Confirm, Exchange, ExchangeKey, Framing, Kind, Outcome, Position, Prefetch, Reply,
-    SharedRun, Target,
+    Command, Confirm, Exchange, ExchangeKey, Flags, Framing, Kind, Outcome, Position, Prefetch,
+    Reply, SharedRun, Target,
 };
 
 fn publish(request: u32, path: &'static str, body: &'static [u8]) -> ClientMessage<'static> {
@@ -342,7 +342,7 @@ fn publishing_to_declared_and_spelled_paths() {
     rig.send(&ClientMessage::Declare { declared: 2, kind: Kind::Queue, path: "jobs" });
     rig.send(&ClientMessage::Publish(Publish {
         request: 0,
-        flags: 1 | flag::RETAIN,
+        flags: 1 | flag::RETAIN | flag::PERSISTENT,
         destination: Destination::Declared(2),
         expires_ms: Some(50),
         properties: b"k:v\n",
@@ -351,6 +351,7 @@ fn publishing_to_declared_and_spelled_paths() {
     let [Command::Publish { run, .. }] = &rig.commands[..] else { panic!() };
     assert_eq!((run.destination().kind, run.destination().path.as_str()), (Kind::Queue, "jobs"));
     let message = run.message(0).unwrap();
+    assert!(message.flags.contains(Flags::PERSISTENT) && message.flags.contains(Flags::RETAIN));
     assert_eq!(message.properties, b"content-type:application/json\nk:v\n");
     assert_eq!((message.body, message.expires_ms), (&b"{}"[..], Some(1_000_050)));
     rig.send(&ClientMessage::Publish(Publish {

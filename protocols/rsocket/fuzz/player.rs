@@ -334,6 +334,7 @@ impl Player {
                 self.reply(Reply::Refused { token: Some(token), close });
             }
             Command::Settle(_)
+            | Command::Together(_)
             | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::ExchangeCredit { .. } => {}

@@ -236,6 +236,7 @@ fn broker(command: &Command) -> (String, Option<u32>) {
             (format!("cancel {} {}", key(*exchange), close.code.slug()), None)
         }
         Command::Operate { token, .. } => ("operate".to_owned(), Some(*token)),
+        Command::Together(on) => (format!("together {on}"), None),
         Command::Goodbye => ("goodbye".to_owned(), None),
     }
 }

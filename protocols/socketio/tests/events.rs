@@ -284,6 +284,8 @@ fn trouble_is_told_in_the_answer_or_by_an_event() {
         (r#"["publish","a/*",1]"#, "bad-destination"),
         (r#"["publish","a"]"#, "bad-frame"),
         (r#"["publish","a",1,{"retain":"x"}]"#, "bad-frame"),
+        (r#"["send","a",1,{"persistent":"x"}]"#, "bad-frame"),
+        (r#"["send","a",1,{"persistent":true}]"#, "no-store"),
         (r#"["publish","a",1,{"ttl":-1}]"#, "bad-frame"),
         (r#"["publish","a",1,{"headers":{"x":{}}}]"#, "bad-frame"),
         (r#"["publish","a",1,{"headers":{"Content-Type":"x"}}]"#, "bad-frame"),

@@ -34,9 +34,6 @@ pub struct StompOptions {
     pub heart_beat_receive: Span,
     /// After how many silent intervals a client is taken for gone.
     pub heart_beat_grace: u32,
-    /// Whether persistent messages are taken into queues although these live in memory. If not,
-    /// they are refused: an acknowledged one would be lost with the server.
-    pub persistent_in_memory: bool,
     /// The codecs of deltas that are offered, and for which bodies.
     pub deltas: Offer,
 }
@@ -56,7 +53,6 @@ impl Default for StompOptions {
             heart_beat_send: Span::from_secs(10),
             heart_beat_receive: Span::from_secs(10),
             heart_beat_grace: 2,
-            persistent_in_memory: false,
             deltas: Offer::default(),
         }
     }

@@ -65,6 +65,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
                 options: queue_options(&config.queues, Some(rule)),
             })
             .collect(),
+        persistent_in_memory: config.stomp.persistent_in_memory,
         queue_default: queue_options(&config.queues, None),
         views: config.views.iter().filter_map(view).collect(),
         services: service_options(&config.services),
@@ -208,7 +209,6 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         heart_beat_send: config.stomp.heart_beat_send,
         heart_beat_receive: config.stomp.heart_beat_receive,
         heart_beat_grace: config.stomp.heart_beat_grace,
-        persistent_in_memory: config.stomp.persistent_in_memory,
         deltas: deltas(config),
         ..StompOptions::default()
     }

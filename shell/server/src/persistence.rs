@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tiderace_base::{Now, ShardId};
-use tiderace_broker::{Broker, NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord};
+use tiderace_broker::{
+    Broker, NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, StoredKind,
+};
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_store::{
@@ -21,6 +23,7 @@ use tiderace_store::{
 use tracing::{error, info, warn};
 
 use crate::compose;
+use crate::queue_restore::Loads;
 
 /// How often somebody who waits for a long recovery is told that it goes on.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -30,6 +33,7 @@ pub(crate) struct Persistence {
     committer: Mutex<Option<Committer>>,
     metrics: Arc<StoreMetrics>,
     ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>>,
+    loads: Arc<Loads>,
     /// What has survived, until every shard has taken its part.
     recovered: Mutex<Option<(Arc<Recovered>, usize)>>,
     streams_from: u64,
@@ -78,9 +82,10 @@ impl Persistence {
         }
         let streams_from = store.stream_ids().next_stream().0;
         let metrics = store.metrics();
+        let loads = Arc::<Loads>::default();
         let report = {
-            let ways_back = Arc::clone(&ways_back);
-            move |notice: Notice<'_>| tell(&ways_back, &notice)
+            let (ways_back, loads) = (Arc::clone(&ways_back), Arc::clone(&loads));
+            move |notice: Notice<'_>| tell(&ways_back, &loads, notice)
         };
         let committer = Committer::start(store, report)
             .context("the thread of the store could not be started")?;
@@ -88,6 +93,7 @@ impl Persistence {
             committer: Mutex::new(Some(committer)),
             metrics,
             ways_back,
+            loads,
             recovered: Mutex::new(Some((Arc::new(recovered), shards))),
             streams_from,
             given,
@@ -133,17 +139,20 @@ impl StoreGateway for Persistence {
         if let Some(way) = lock(&self.ways_back).get_mut(shard.index()) {
             *way = Some(answers);
         }
+        let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(shard.0));
         if let Some(recovered) = self.recovered() {
             broker.begin_durability(self.streams_from, &self.given);
             for stream in &recovered.streams {
                 restore(now, broker, stream);
+            }
+            if let Some(submitter) = &submitter {
+                self.loads.restore_queues((shard, now), broker, submitter, &recovered);
             }
             for problem in broker.restore_views(values(&recovered)) {
                 error!(event = "view-not-restored", %problem, "a view that was put is not there");
             }
             broker.end_restoring();
         }
-        let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(shard.0));
         Box::new(ShardBatches { submitter, waiting: None })
     }
 }
@@ -186,10 +195,13 @@ impl ShardStore for ShardBatches {
 
 fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::TooLarge> {
     match record {
-        StoreRecord::Declare { stream, path, description, version } => {
+        StoreRecord::Declare { stream, kind, path, description, version } => {
             batch.declare(&Declaration {
                 stream: StreamId(*stream),
-                kind: StreamKind::Topic,
+                kind: match kind {
+                    StoredKind::Topic => StreamKind::Topic,
+                    StoredKind::Queue => StreamKind::Queue,
+                },
                 mark: Mark { sequence: *version, version: *version },
                 path: path.as_str(),
                 spec: description,
@@ -204,6 +216,7 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
             bytes,
         }),
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
+        StoreRecord::Settle { stream, ranges } => batch.settle(StreamId(*stream), ranges),
         StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
         StoreRecord::Set { name, value } => batch.set(name, value),
         StoreRecord::Unset { name } => batch.unset(name),
@@ -248,7 +261,7 @@ fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
 }
 
 /// Passes on what the store says. Runs on the store's thread.
-fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: &Notice<'_>) {
+fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, loads: &Loads, notice: Notice<'_>) {
     match notice {
         Notice::Done(done) => {
             let ways_back = lock(ways_back);
@@ -266,8 +279,7 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: &Notice<'_>) {
                 }
             }
         }
-        // No shard asks for messages yet.
-        Notice::Loaded(_) => {}
+        Notice::Loaded(loaded) => loads.answer(loaded),
         Notice::Trouble { what, is_fatal: true } => {
             error!(event = "store-failed", what, "nothing is kept from now on");
         }

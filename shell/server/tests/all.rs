@@ -7,5 +7,6 @@ mod clients;
 mod crashes;
 mod operations;
 mod program;
+mod queue_crashes;
 mod readme;
 mod secured;

@@ -18,10 +18,10 @@ const TOPICS: usize = 16;
 const CLIENTS: usize = 3;
 const LIVES: u64 = 5;
 /// How long to wait for an answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that keeps everything it is sent.
-fn start(directory: &Path, sync: &str) -> Server {
+pub(crate) fn start(directory: &Path, sync: &str) -> Server {
     let text = format!(
         "[store]\ndirectory = {:?}\nsync = \"{sync}\"\nsegment_bytes = \"1 MiB\"\n\
          reserve_bytes = \"1 MiB\"\n[topics]\npersistent = true\nretain = true\n",
@@ -30,7 +30,7 @@ fn start(directory: &Path, sync: &str) -> Server {
     Server::start(directory, &text)
 }
 
-fn connect(server: &Server) -> TcpStream {
+pub(crate) fn connect(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0").unwrap();
@@ -38,7 +38,7 @@ fn connect(server: &Server) -> TcpStream {
 }
 
 /// The next frame, without its end.
-fn frame(reader: &mut impl BufRead) -> Option<String> {
+pub(crate) fn frame(reader: &mut impl BufRead) -> Option<String> {
     let mut bytes = Vec::new();
     reader.read_until(0, &mut bytes).ok()?;
     if bytes.pop() != Some(0) {

@@ -124,10 +124,10 @@ def test_temporary_destinations(clients, kind):
 
 
 def test_persistent_messages_of_queues_are_refused_not_forgotten(client, queue):
-    """Apollo keeps them; queues here live in memory, and say so."""
+    """Apollo keeps them; without a store queues live in memory here, and say so."""
     client.send("SEND", {"destination": queue, "persistent": "true", "receipt": "r"}, "x")
     error = client.error()
-    assert (error["code"], error["receipt-id"]) == ("bad-header", "r")
+    assert (error["code"], error["receipt-id"]) == ("no-store", "r")
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -42,7 +42,7 @@ MISTAKES = {
     "bad credit": ("bad-header", "SUBSCRIBE", {"id": "1", "destination": "/queue/x", "credit": "many"}),
     "bad ttl": ("bad-header", "SEND", {"destination": "/queue/x", "ttl": "soon"}),
     "bad expires": ("bad-header", "SEND", {"destination": "/queue/x", "expires": "tomorrow"}),
-    "persistent for a queue that lives in memory": ("bad-header", "SEND", {"destination": "/queue/x", "persistent": "true"}),
+    "persistent for a queue that lives in memory": ("no-store", "SEND", {"destination": "/queue/x", "persistent": "true"}),
     "bad retain": ("bad-header", "SEND", {"destination": "/topic/x", "retain": "perhaps"}),
 }
 

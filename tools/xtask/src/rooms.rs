@@ -19,7 +19,6 @@ const CLOSED: &[&str] = &["core/broker/src/home/"];
 const OPEN: &[&str] = &[
     "Address",
     "Calling",
-    "Enqueued",
     "Kept",
     "LockAnswer",
     "NewSnapshot",

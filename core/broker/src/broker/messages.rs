@@ -21,13 +21,16 @@ impl Broker {
         effects: &mut Effects,
     ) {
         match body {
+            Body::Home(ToHome::Together(parts)) => {
+                let parts = parts.into_iter().map(|part| {
+                    let recipients = self.recipients_of(&part);
+                    (part, recipients)
+                });
+                let parts = parts.collect();
+                self.home_side().do_together(now, from, parts, effects);
+            }
             Body::Home(message) => {
-                // The home does not know which sessions are there.
-                let recipients = match &message {
-                    ToHome::Publish { run, .. } => self.recipients(run),
-                    ToHome::PublishAsOwner { run, .. } => self.recipients(run),
-                    _ => Recipients::NONE,
-                };
+                let recipients = self.recipients_of(&message);
                 self.home_side().on_message(now, from, message, recipients, effects);
             }
             Body::Subscriber(message) => {
@@ -47,6 +50,17 @@ impl Broker {
                 self.view_side().on_message(now, from, message, effects);
                 self.end_view_slice(now, effects);
             }
+        }
+    }
+
+    /// Who of the sessions here gets what is published, which the home does not know.
+    #[inline]
+    fn recipients_of(&mut self, message: &ToHome) -> Recipients {
+        match message {
+            ToHome::Publish { run, .. } | ToHome::PublishAsOwner { run, .. } => {
+                self.recipients(run)
+            }
+            _ => Recipients::NONE,
         }
     }
 }

@@ -54,7 +54,7 @@ impl Broker {
 
     fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
         for (answer, result) in settled.answers {
-            self.home_side().give_answer(answer, result.map_err(Close::from), effects);
+            self.home_side().give_answer(now, answer, result.map_err(Close::from), effects);
         }
         for subject in settled.append_again {
             self.append_again(now, subject);
@@ -86,9 +86,15 @@ impl Broker {
             RecordSubject::View(number) => self.views.kept_as(number),
             _ => None,
         };
+        let queue = match subject {
+            RecordSubject::Queue(key, _) => self.home.queues().kept(key),
+            _ => None,
+        };
+        let queue = queue.map(|(path, stream, version)| (path.clone(), stream, version));
         let (next_number, last_fence) = (self.home.next_number(), self.home.last_fence());
         let topic = topic.and_then(|topic| Some((topic, self.home.topic_mut(topic)?)));
-        let kept = KeptSubject { next_number, last_fence, topic, view };
+        let queue = queue.as_ref().map(|(path, stream, version)| (path, *stream, *version));
+        let kept = KeptSubject { next_number, last_fence, topic, view, queue };
         self.journal.append_again(now, subject, kept);
     }
 }

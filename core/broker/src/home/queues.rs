@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Memory, Now, SessionId};
-use tiderace_queues::{Consume, Effect, Ending, QueueState, Queues, Settlement};
+use tiderace_base::{Key, Memory, Now, SessionId};
+use tiderace_queues::{Consume, Effect, Ending, QueueState, Queues, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
@@ -22,29 +22,95 @@ pub(crate) struct QueueHome {
     full: Map<Path, PlaceSet>,
 }
 
-/// What came of a message for a queue.
-#[derive(Debug)]
-pub(crate) struct Enqueued {
-    pub(crate) effects: Vec<Effect>,
-    /// Consumers that came to its new queue.
-    pub(crate) attached: u64,
-    /// Consumers that were asked whether they have room.
-    pub(crate) asked: u64,
-}
-
 impl QueueHome {
     pub(crate) fn new(memory: std::rc::Rc<Memory>) -> QueueHome {
         QueueHome { queues: Queues::new(memory), full: Map::default() }
     }
 
-    /// Takes a numbered run into its queue.
-    pub(crate) fn publish(&mut self, now: Now, run: Arc<Run>, options: &BrokerOptions) -> Enqueued {
+    /// The queue of a numbered run, which gets its versions.
+    pub(crate) fn admit(&mut self, now: Now, run: &mut Run, options: &BrokerOptions) -> Key {
+        self.queues.admit(now, run, |path| options.queue(path))
+    }
+
+    /// Takes a run into its queue.
+    pub(crate) fn publish(&mut self, now: Now, key: Key, run: Arc<Run>) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let (attached, asked) = (self.queues.attached_total(), self.queues.asked_total());
-        self.queues.publish(now, run, |path| options.queue(path), &mut effects);
-        let attached = self.queues.attached_total() - attached;
-        let asked = self.queues.asked_total() - asked;
-        Enqueued { effects, attached, asked }
+        self.queues.publish(now, key, run, &mut effects);
+        effects
+    }
+
+    /// How often consumers came to a queue, and how often one was asked whether it has room, since the start.
+    pub(crate) fn asked(&self) -> (u64, u64) {
+        (self.queues.attached_total(), self.queues.asked_total())
+    }
+
+    /// The stream in which a queue is kept, if it has one.
+    pub(crate) fn stream_of(&self, key: Key) -> Option<u64> {
+        self.queues.stream_of(key)?.0
+    }
+
+    /// A queue is kept in a stream from now on.
+    pub(crate) fn set_stream(&mut self, key: Key, stream: u64) {
+        self.queues.set_stream(key, stream);
+    }
+
+    /// Whether a queue of that name is kept in a stream.
+    pub(crate) fn is_kept(&self, path: &Path) -> bool {
+        self.queues.key_of(path).is_some_and(|key| self.stream_of(key).is_some())
+    }
+
+    /// The path of a queue that is kept, its stream and the version of its last message.
+    pub(crate) fn kept(&self, key: Key) -> Option<(&Path, u64, u64)> {
+        let (stream, version) = self.queues.stream_of(key)?;
+        Some((self.queues.path_of(key)?, stream?, version))
+    }
+
+    /// Takes out messages that the store has not taken, as far as nobody has been given them.
+    pub(crate) fn withdraw(&mut self, key: Key, numbers: (u64, u64)) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.withdraw(key, numbers, &mut effects);
+        effects
+    }
+
+    /// A transaction begins, or has ended: what it consumes may have to come back.
+    pub(crate) fn set_together(&mut self, on: bool) {
+        match on {
+            true => self.queues.begin_together(),
+            false => self.queues.end_together(),
+        }
+    }
+
+    /// Takes back messages of which the store has not taken that they were consumed.
+    pub(crate) fn give_back(
+        &mut self,
+        now: Now,
+        segment: Segment,
+        options: &BrokerOptions,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.give_back(now, segment, |path| options.queue(path), &mut effects);
+        effects
+    }
+
+    /// A dead letter has come to where it goes: whether its stream is still there.
+    pub(crate) fn end_move(&mut self, key: Key, stream: u64) -> bool {
+        self.queues.end_move(key, stream)
+    }
+
+    /// A queue is there again.
+    pub(crate) fn restore(
+        &mut self,
+        now: Now,
+        path: Path,
+        kept: (u64, u64),
+        options: &BrokerOptions,
+    ) -> Key {
+        self.queues.restore(now, path, kept, |path| options.queue(path))
+    }
+
+    /// Messages of a run are ready again.
+    pub(crate) fn restore_run(&mut self, now: Now, key: Key, run: &Arc<Run>, from: u32, to: u32) {
+        self.queues.restore_run(now, key, run, from, to);
     }
 
     /// Whether a queue is full of which a shard has not been told yet; now it will be.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
-use tiderace_journal::{RecordSubject, StoreRecord};
+use tiderace_journal::{RecordSubject, StoreRecord, StoredKind};
 use tiderace_topics::Path;
 use tiderace_views::View;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
@@ -31,6 +31,8 @@ pub(crate) struct KeptSubject<'a> {
     pub(crate) topic: Option<(&'a Topic, &'a mut HomeTopic)>,
     /// The view, if the subject is one that is there.
     pub(crate) view: Option<(&'a Path, &'a View)>,
+    /// The path of the queue, its stream and the version of its last message, if the subject is one that is there.
+    pub(crate) queue: Option<(&'a Path, u64, u64)>,
 }
 
 impl HomeJournal {
@@ -94,6 +96,14 @@ impl HomeJournal {
             RecordSubject::Gone(stream) => {
                 journal.append(StoreRecord::Drop { stream }, subject);
             }
+            RecordSubject::Settled(stream, first, last) => {
+                journal.append_settled(stream, first, last);
+            }
+            RecordSubject::Queue(key, stream) => {
+                if let Some((path, _, version)) = kept.queue.filter(|(_, it, _)| *it == stream) {
+                    open.declare_queue(key, stream, path, version);
+                }
+            }
             RecordSubject::View(number) => self.append_view(number, kept.view),
             RecordSubject::Topic(key, stream) => {
                 let topic = kept.topic.filter(|(_, home)| home.stream() == Some(stream));
@@ -128,6 +138,7 @@ impl OpenJournal {
         };
         let record = StoreRecord::Declare {
             stream,
+            kind: StoredKind::Topic,
             path: topic.path.clone(),
             description: describe(now, topic, home),
             version: home.last_version(),

@@ -14,6 +14,7 @@
 
 mod append;
 mod codec;
+mod queues;
 mod reservation;
 mod restore;
 mod views;
@@ -24,15 +25,21 @@ use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
+use tiderace_queues::Segment;
 use tiderace_wire::{Confirm, OperationResult, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
-pub use restore::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
-pub(crate) use restore::{RestoredRun, read_messages};
+pub(crate) use queues::version_of;
+pub use restore::{
+    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, RestoringQueue,
+    Unrestorable,
+};
+pub(crate) use restore::{RestoredRun, is_queue, read_messages, read_queued};
 pub(crate) use views::{KeptView, read_views};
 
 use crate::places::{Place, PlaceSet};
+use crate::queued::Queued;
 use crate::requester::Requester;
 
 use reservation::Reservation;
@@ -59,6 +66,8 @@ struct OpenJournal {
     throttled: PlaceSet,
     /// The highest number of a message that was restored here.
     restored_to: u64,
+    /// While a transaction is done: the messages that it has consumed.
+    together: Option<Vec<Segment>>,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
     restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
 }
@@ -70,6 +79,8 @@ pub(crate) enum Answer {
     Confirm(SessionId, Confirm),
     /// An operation is answered.
     Operated(Box<Requester>, Box<OperationResult>),
+    /// Messages were put into a queue, or consumed by a transaction.
+    Queued(Box<Queued>),
 }
 
 impl OpenJournal {

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, ShardId};
+use tiderace_base::{Key, Now, ShardId};
 use tiderace_journal::{Journal, RecordSubject, StoreRecord, Streams};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, decode};
+use super::queues::QUEUE_FORM;
 use super::reservation::{self, Reservation};
 use super::{FENCES_AHEAD, HomeJournal, NUMBERS_AHEAD, OpenJournal};
 use crate::places::PlaceSet;
@@ -52,11 +53,43 @@ pub struct RestoredMessages<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Why a topic does not come back.
+/// A queue that has survived.
+#[derive(Clone, Debug)]
+pub struct RestoredQueue<'a> {
+    /// Its stream.
+    pub stream: u64,
+    /// Its path.
+    pub path: &'a str,
+    /// What it was declared to be.
+    pub description: &'a [u8],
+    /// The version of its last message; zero for none.
+    pub version: u64,
+}
+
+/// A queue that is there again and waits for its messages.
+#[derive(Clone, Debug)]
+pub struct RestoringQueue {
+    pub(crate) queue: Key,
+    pub(crate) stream: u64,
+    pub(crate) path: Path,
+}
+
+/// Consecutive messages of a queue that have survived.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredRecord<'a> {
+    /// The version of the first.
+    pub first: u64,
+    /// Those that are consumed: first and last version of each stretch, rising and apart.
+    pub gone: &'a [(u64, u64)],
+    /// The messages as they were put.
+    pub bytes: &'a [u8],
+}
+
+/// Why a topic or queue does not come back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unrestorable {
     /// Its path.
-    #[error("{0:?} is no path of a topic")]
+    #[error("{0:?} is no path of a topic or queue")]
     Path(String),
     /// What it was.
     #[error("the description of {path} is of another version of this server")]
@@ -76,6 +109,12 @@ pub enum Unrestorable {
     #[error("messages of {path} are of another version of this server")]
     Messages {
         /// Which topic.
+        path: Path,
+    },
+    /// Its stream: there is another one of that name.
+    #[error("{path} is in the store twice; the other one came back")]
+    Twice {
+        /// Which queue.
         path: Path,
     },
     /// A view, all of it.
@@ -197,6 +236,7 @@ impl HomeJournal {
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
             throttled: PlaceSet::EMPTY,
+            together: None,
             restored_to: 0,
             restored_spec: None,
         }));
@@ -255,4 +295,21 @@ pub(crate) fn read_messages(
         runs.push((Arc::new(run), about, messages.gone as usize));
     }
     Ok(runs)
+}
+
+/// Reads messages of a queue.
+pub(crate) fn read_queued(
+    now: Now,
+    path: &Path,
+    record: &RestoredRecord<'_>,
+) -> Result<Run, Unrestorable> {
+    let destination = Destination { kind: Kind::Queue, path: path.clone() };
+    let read = decode(record.bytes, destination, now.time);
+    let unknown = || Unrestorable::Messages { path: path.clone() };
+    Ok(read.ok_or_else(unknown)?.0)
+}
+
+/// Whether a queue was described in a form that is understood.
+pub(crate) fn is_queue(description: &[u8]) -> bool {
+    description == [QUEUE_FORM]
 }

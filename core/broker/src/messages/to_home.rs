@@ -10,6 +10,7 @@ use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
 use super::{Interest, SubscribeRequestId};
 use crate::home::services::{Address, Calling};
 use crate::pending_requests::{Awaits, PendingRequest};
+use crate::queued::MovedFrom;
 use crate::requester::Requester;
 
 /// A message to the home of destinations.
@@ -167,6 +168,17 @@ pub enum ToHome {
         /// Who had called.
         caller: Address,
     },
+    /// A message that was given back too often, to be put where its queue sends those.
+    DeadLetter {
+        /// Not yet numbered.
+        run: Box<Run>,
+        /// Where it lay, if it is stored there.
+        source: Option<MovedFrom>,
+    },
+    /// A dead letter of the receiver is stored where it goes.
+    Moved(MovedFrom),
+    /// What a transaction does at this home, in its order: publications and settlements.
+    Together(Vec<ToHome>),
 }
 
 impl ToHome {
@@ -199,6 +211,10 @@ impl ToHome {
             ToHome::Publish { run, .. } | ToHome::PublishAsOwner { run, .. } => run.bytes(),
             ToHome::Operate { operation, .. } => operation.bytes(),
             ToHome::Call(call) => call.run.bytes(),
+            ToHome::DeadLetter { run, .. } => run.bytes(),
+            ToHome::Together(parts) => {
+                parts.iter().map(|part| size_of::<ToHome>() + part.bytes()).sum()
+            }
             _ => 0,
         }
     }

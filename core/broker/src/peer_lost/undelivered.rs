@@ -24,6 +24,13 @@ impl SessionSide<'_> {
         message: ToHome,
         effects: &mut Effects,
     ) -> Option<LostSubscription> {
+        if let ToHome::Together(parts) = message {
+            for part in parts {
+                // Publications and settlements, none of which ends a subscription.
+                let _ = self.home_lost(now, place, part, effects);
+            }
+            return None;
+        }
         if let Some(request) = message.pending() {
             self.sessions.pending_mut().answered(request.session, request.confirm.to);
         }
@@ -74,6 +81,9 @@ impl SessionSide<'_> {
             | ToHome::Notify { .. }
             | ToHome::Call(_)
             | ToHome::CancelCall { .. }
+            | ToHome::DeadLetter { .. }
+            | ToHome::Moved(_)
+            | ToHome::Together(_)
             | ToHome::Released { .. } => {}
         }
         None

@@ -16,6 +16,8 @@ pub struct Received {
     pub redeliveries: u32,
     pub properties: Vec<u8>,
     pub version: u64,
+    /// In its queue.
+    pub queue_version: u64,
     /// The version that it follows, if that is not one less.
     pub follows: Option<u64>,
     /// The body of the message before it, if the delivery knows it.

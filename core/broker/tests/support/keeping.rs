@@ -1,19 +1,25 @@
 //! A store as brokers see it: takes their records, answers late, refuses, and survives crashes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tiderace_broker::{NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, Unrestorable};
+use tiderace_broker::{
+    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, StoreRecord,
+    StoredKind, Unrestorable,
+};
 
 use super::World;
 
 /// What one stream holds.
 #[derive(Clone, Debug, Default)]
 struct Stream {
+    is_queue: bool,
     path: String,
     description: Vec<u8>,
     version: u64,
     /// By the version of the first: how many, how many of the first ones are gone, and the bytes.
     messages: BTreeMap<u64, (u32, u32, Vec<u8>)>,
+    /// Of a queue: versions that are settled.
+    settled: BTreeSet<u64>,
 }
 
 /// A store under the hand of the test.
@@ -54,7 +60,22 @@ impl Keeping {
         self.apply(given.reserve(world.epoch, shards).into());
         for broker in &mut world.brokers {
             broker.begin_durability(self.next_stream + 1, &given);
-            for (number, stream) in &self.streams {
+            for (number, stream) in self.streams.iter().filter(|(_, stream)| stream.is_queue) {
+                let queue = RestoredQueue {
+                    stream: *number,
+                    path: &stream.path,
+                    description: &stream.description,
+                    version: stream.version,
+                };
+                let Some(queue) = broker.restore_queue(world.now, &queue).unwrap() else {
+                    continue;
+                };
+                for ((first, (_, _, bytes)), gone) in stream.messages.iter().zip(stream.gone()) {
+                    let record = RestoredRecord { first: *first, gone: &gone, bytes };
+                    broker.restore_messages(world.now, &queue, &record).unwrap();
+                }
+            }
+            for (number, stream) in self.streams.iter().filter(|(_, stream)| !stream.is_queue) {
                 let messages: Vec<RestoredMessages<'_>> = stream
                     .messages
                     .iter()
@@ -91,8 +112,8 @@ impl Keeping {
     pub fn answer(&mut self, world: &mut World, shard: usize) -> bool {
         let Some((up_to, batch)) = self.batches[shard].pop_front() else { return false };
         let adds = |record: &StoreRecord| {
-            use StoreRecord::{Drop, Trim, Unset};
-            !matches!(record, Trim { .. } | Drop { .. } | Unset { .. })
+            use StoreRecord::{Drop, Settle, Trim, Unset};
+            !matches!(record, Trim { .. } | Settle { .. } | Drop { .. } | Unset { .. })
         };
         let refused = self.full && batch.iter().any(adds) || !self.is_declared(&batch);
         if refused {
@@ -128,6 +149,19 @@ impl Keeping {
         self.values.keys().filter(|name| name.starts_with("views/")).count()
     }
 
+    /// Messages of queues that are not settled.
+    pub fn queued(&self) -> usize {
+        let queues = self.streams.values().filter(|stream| stream.is_queue);
+        let left = |stream: &Stream| {
+            let all = stream
+                .messages
+                .iter()
+                .flat_map(|(first, (count, ..))| *first..*first + u64::from(*count));
+            all.filter(|version| !stream.settled.contains(version)).count()
+        };
+        queues.map(left).sum()
+    }
+
     /// Messages of all streams.
     pub fn messages(&self) -> usize {
         self.streams.values().map(|stream| stream.messages.len()).sum()
@@ -148,9 +182,10 @@ impl Keeping {
     fn apply(&mut self, batch: Vec<StoreRecord>) {
         for record in batch {
             match record {
-                StoreRecord::Declare { stream, path, description, version } => {
+                StoreRecord::Declare { stream, kind, path, description, version } => {
                     self.next_stream = self.next_stream.max(stream);
                     let known = self.streams.entry(stream).or_default();
+                    known.is_queue = kind == StoredKind::Queue;
                     known.path = path.to_string();
                     known.description = description;
                     known.version = known.version.max(version);
@@ -165,6 +200,15 @@ impl Keeping {
                     if let Some(known) = self.streams.get_mut(&stream) {
                         known.trim(up_to);
                     }
+                }
+                StoreRecord::Settle { stream, ranges } => {
+                    assert!(ranges.iter().all(|(first, last)| first <= last));
+                    assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "{ranges:?}");
+                    let Some(known) = self.streams.get_mut(&stream) else { continue };
+                    for (first, last) in ranges {
+                        known.settled.extend(first..=last);
+                    }
+                    known.forget_settled();
                 }
                 StoreRecord::Drop { stream } => {
                     self.streams.remove(&stream);
@@ -181,6 +225,28 @@ impl Keeping {
 }
 
 impl Stream {
+    /// The stretches of each record that are settled.
+    fn gone(&self) -> Vec<Vec<(u64, u64)>> {
+        let gone_of = |(first, (count, ..)): (&u64, &(u32, u32, Vec<u8>))| {
+            let mut gone: Vec<(u64, u64)> = Vec::new();
+            for version in self.settled.range(*first..*first + u64::from(*count)) {
+                match gone.last_mut() {
+                    Some(last) if last.1 + 1 == *version => last.1 = *version,
+                    _ => gone.push((*version, *version)),
+                }
+            }
+            gone
+        };
+        self.messages.iter().map(gone_of).collect()
+    }
+
+    fn forget_settled(&mut self) {
+        let settled = &self.settled;
+        self.messages.retain(|first, (count, ..)| {
+            (*first..*first + u64::from(*count)).any(|version| !settled.contains(&version))
+        });
+    }
+
     fn trim(&mut self, up_to: u64) {
         self.messages.retain(|first, (count, gone, _)| {
             *gone = (*gone).max((up_to + 1).saturating_sub(*first).min(u64::from(*count)) as u32);

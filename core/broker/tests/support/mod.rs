@@ -299,6 +299,7 @@ impl World {
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
                 version: run.version() + index as u64,
+                queue_version: run.queue_version() + index as u64,
                 follows: run.follows().filter(|_| index == 0),
                 is_merged: delivery.run.is_merged(),
                 previous: delivery.run.previous().filter(|_| index == 0).map(|previous| {

@@ -58,7 +58,11 @@ impl NativeSession {
             return refuse(message.request, close, context);
         }
         let mut flags = Flags::NONE;
-        for (bit, mark) in [(flag::RETAIN, Flags::RETAIN), (flag::REMOVE, Flags::RETAIN_REMOVE)] {
+        for (bit, mark) in [
+            (flag::RETAIN, Flags::RETAIN),
+            (flag::REMOVE, Flags::RETAIN_REMOVE),
+            (flag::PERSISTENT, Flags::PERSISTENT),
+        ] {
             if has(bit) {
                 flags = flags | mark;
             }

@@ -47,6 +47,8 @@ pub(super) struct Asked<'a> {
 pub(super) struct Wishes<'a> {
     /// Marks of what is published.
     pub(super) flags: Flags,
+    /// It is to survive a restart.
+    pub(super) persistent: bool,
     pub(super) ttl_ms: Option<u64>,
     /// Publish even if there is no data.
     pub(super) publish: bool,
@@ -65,6 +67,7 @@ impl Default for Wishes<'_> {
     fn default() -> Self {
         Wishes {
             flags: Flags::NONE,
+            persistent: false,
             ttl_ms: None,
             publish: false,
             details: false,
@@ -183,6 +186,7 @@ impl<'a> Wishes<'a> {
             match name {
                 b"retain" if value == "remove" => wishes.flags = Flags::RETAIN_REMOVE,
                 b"retain" => wishes.flags = if truth()? { Flags::RETAIN } else { Flags::NONE },
+                b"persistent" => wishes.persistent = truth()?,
                 b"ttl" => wishes.ttl_ms = Some(span(name, &value)?.as_millis() as u64),
                 b"publish" => wishes.publish = truth()?,
                 b"details" => wishes.details = truth()?,
@@ -195,7 +199,7 @@ impl<'a> Wishes<'a> {
                 b"deltas" => wishes.codec = codecs(value)?,
                 _ => {
                     let reason = format!(
-                        "the option `{}` is not known; known are retain, ttl, publish, details, \
+                        "the option `{}` is not known; known are retain, persistent, ttl, publish, details, \
                          properties, snapshot, selector, replay, interval, deltas and timeout",
                         shown(&String::from_utf8_lossy(name))
                     );
@@ -208,7 +212,7 @@ impl<'a> Wishes<'a> {
 
     /// Whether a request without data publishes all the same.
     pub(super) fn publishes(&self) -> bool {
-        self.publish || self.flags != Flags::NONE || self.ttl_ms.is_some()
+        self.publish || self.persistent || self.flags != Flags::NONE || self.ttl_ms.is_some()
     }
 }
 
@@ -322,8 +326,10 @@ mod tests {
 
     #[test]
     fn wishes_are_read() {
-        let wishes = Wishes::read(b"retain:true\nttl:5s\ndetails:true\nsnapshot:false\n").unwrap();
-        assert!(wishes.details && !wishes.snapshot && wishes.publishes());
+        let wishes =
+            Wishes::read(b"retain:true\npersistent:true\nttl:5s\ndetails:true\nsnapshot:false\n")
+                .unwrap();
+        assert!(wishes.details && !wishes.snapshot && wishes.publishes() && wishes.persistent);
         assert_eq!((wishes.flags, wishes.ttl_ms), (Flags::RETAIN, Some(5000)));
         let wishes = Wishes::read(b"replay:last 10\ninterval:250\nselector:a \\c b\n").unwrap();
         assert_eq!(wishes.interval, Span::from_millis(250));

@@ -66,6 +66,9 @@ impl RSocketSession {
         asked.append_tracing(block);
         block.extend_from_slice(asked.properties);
         let mut flags = asked.wishes.flags;
+        if asked.wishes.persistent {
+            flags = flags | Flags::PERSISTENT;
+        }
         let escaped = content.is_some_and(|name| name.contains([':', '\\']));
         if escaped || asked.properties.contains(&b'\\') {
             flags = flags | Flags::ESCAPED;

@@ -13,7 +13,7 @@ use super::state::SocketSession;
 use crate::body::body_of;
 
 impl SocketSession {
-    /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, …)`.
+    /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, {persistent, headers, ttl}?, ack?)`.
     pub(super) fn publish(
         &mut self,
         now: Now,
@@ -25,7 +25,8 @@ impl SocketSession {
         let path = self.path(&event.text(0)?)?;
         let value = event.value(1)?;
         let options = event.options(2)?;
-        let mut meta = Meta { flags: retain(event, options)?, expires_ms: None };
+        let flags = retain(event, options)? | persistent(event, options)?;
+        let mut meta = Meta { flags, expires_ms: None };
         if let Some(ttl) = event.number(options, "ttl")?.filter(|ttl| *ttl > 0) {
             meta.expires_ms = Some(now.wall_ms.saturating_add(ttl));
         }
@@ -59,6 +60,18 @@ impl SocketSession {
         context.commands.message(destination).extend_from_slice(block);
         context.commands.publish(body, meta, token);
         Ok(())
+    }
+}
+
+/// The option `persistent`: true or false.
+fn persistent(event: &Event<'_>, options: Json<'_>) -> Result<Flags, Close> {
+    let Some(asked) = options.field("persistent").filter(|value| !value.is_null()) else {
+        return Ok(Flags::NONE);
+    };
+    match asked.as_bool() {
+        Some(true) => Ok(Flags::PERSISTENT),
+        Some(false) => Ok(Flags::NONE),
+        None => Err(event.wrong("its option `persistent` is true or false")),
     }
 }
 

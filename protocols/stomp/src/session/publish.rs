@@ -4,7 +4,7 @@
 //! parsing and no allocation per frame. Invariant: a frame that is refused publishes nothing.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, Token};
+use tiderace_wire::{Commands, Context, Destination, Flags, Token};
 
 use super::publication::{Publication, SendHeaders};
 use super::request::{NO_COLON, content_length};
@@ -86,7 +86,6 @@ impl StompSession {
         commands: &mut Commands,
     ) -> Result<(), Close> {
         let mut meta = publication.meta;
-        self.check_promise(destination, meta)?;
         let properties = commands.message(destination);
         if publication.has_properties
             && publication.append_properties(&self.temporary, properties)?
@@ -98,21 +97,6 @@ impl StompSession {
             None => None,
         };
         commands.publish(publication.body, meta, token);
-        Ok(())
-    }
-
-    /// Refuses what could not be kept: a receipt for a persistent message says that it survives a
-    /// restart, and queues live in memory.
-    #[inline]
-    fn check_promise(&self, destination: &Destination, meta: Meta) -> Result<(), Close> {
-        if meta.flags.contains(Flags::PERSISTENT)
-            && destination.kind == Kind::Queue
-            && !self.options.persistent_in_memory
-        {
-            let text = "`persistent:true` cannot be kept: queues live in memory and end with the \
-                        server. Leave it out, or have the server's `stomp.persistent_in_memory` set.";
-            return Err(bad_header("SEND", text));
-        }
         Ok(())
     }
 
@@ -141,9 +125,6 @@ impl StompSession {
         }
         let mut data = Vec::new();
         let mut meta = publication.meta;
-        for destination in &destinations {
-            self.check_promise(destination, meta)?;
-        }
         if publication.append_properties(&self.temporary, &mut data)? {
             meta.flags = meta.flags | Flags::ESCAPED;
         }

@@ -4,7 +4,7 @@
 //! again. The end of the session is an abort.
 
 use tiderace_base::Close;
-use tiderace_wire::{Context, Destination, Meta, Outcome, SubscriptionKey};
+use tiderace_wire::{Command, Context, Destination, Meta, Outcome, SubscriptionKey};
 
 use super::request::Request;
 use super::state::StompSession;
@@ -34,6 +34,7 @@ impl StompSession {
         let steps: Vec<Step> = actions.into_iter().map(|action| self.step(action)).collect();
         let count: usize = steps.iter().map(Step::len).sum();
         let mut token = self.owe(request.command, request.headers, count as u32)?;
+        context.commands.push(Command::Together(true));
         for step in steps {
             let next = token.map(|token| token.wrapping_add(step.len() as u32));
             match step {
@@ -52,6 +53,7 @@ impl StompSession {
             }
             token = next;
         }
+        context.commands.push(Command::Together(false));
         if count == 0 {
             self.write_receipts(context);
         }

@@ -18,7 +18,7 @@ section! {
         "heart_beat_receive" heart_beat_receive: Duration = Is("10s"), HEART_BEAT, zero("none");
         /// A silent client is disconnected after so many heart-beat intervals.
         "heart_beat_grace" heart_beat_grace: u32 = Is("2"), Kind::Integer { min: 1, max: 100 };
-        /// Take persistent messages into queues although these live in memory and end with the server. If not, they are refused, because an acknowledged one could be lost.
+        /// Without a store (`store.directory`), take persistent messages into queues although these end with the server then. If not, they are refused, because an acknowledged one could be lost.
         "persistent_in_memory" persistent_in_memory: bool = Is("false"), Kind::Boolean;
         /// URL paths on which a WebSocket speaks STOMP although the client offers no subprotocol. One that offers a STOMP subprotocol (`v12.stomp`, `v11.stomp`, `v10.stomp`) is accepted on every path; `websocket.origins` holds on all of them.
         "websocket_paths" websocket_paths: Vec<String> = Is("/stomp,/ws,/"), Kind::List(&Kind::UrlPath);

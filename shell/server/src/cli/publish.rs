@@ -44,6 +44,9 @@ pub(crate) struct PublishArgs {
     /// Send to a queue instead of a topic.
     #[arg(short, long)]
     queue: bool,
+    /// The messages survive a restart of the server; for queues.
+    #[arg(long, requires = "queue")]
+    persistent: bool,
     /// Publish the message that many times.
     #[arg(long, default_value_t = 1, value_name = "TIMES", conflicts_with = "lines")]
     repeat: u64,
@@ -95,9 +98,11 @@ struct Publisher<'a> {
 
 impl Publisher<'_> {
     fn publish(&self, client: &mut Client, body: &[u8]) -> Result<(), ClientError> {
-        let PublishArgs { properties, content_type, retain, expires, .. } = self.args;
+        let PublishArgs { properties, content_type, retain, persistent, expires, .. } = self.args;
         let (content, block) = described(properties, content_type.as_deref(), body);
-        let flags = content.bits() | if *retain { flag::RETAIN } else { 0 };
+        let flags = content.bits()
+            | if *retain { flag::RETAIN } else { 0 }
+            | if *persistent { flag::PERSISTENT } else { 0 };
         let expires_ms =
             expires.map(|expires| u64::try_from(expires.as_millis()).unwrap_or(u64::MAX));
         for path in &self.paths {
@@ -196,7 +201,10 @@ const OPTIONS: &[(&str, &str)] = &[
     ("retain", "use -r"),
     ("ttl", "use --expires"),
     ("expires", "use --expires"),
-    ("persistent", "say it in the specification of the topic, as with `tiderace topics create`"),
+    (
+        "persistent",
+        "use --persistent for a queue; of a topic say it in its specification, as with `tiderace topics create`",
+    ),
     ("if-version", "use `tiderace topics set --if-version`"),
     ("if-absent", "use `tiderace topics set --if-absent`"),
 ];

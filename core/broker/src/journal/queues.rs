@@ -1,0 +1,148 @@
+//! What is appended when messages of queues are put and consumed.
+//!
+//! Relies on the home for versions and streams. Invariants: no message is put before its queue is declared; what a
+//! transaction does here is refused together, for its records are in one batch.
+
+use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_journal::{RecordSubject, StoreRecord, StoredKind};
+use tiderace_queues::Segment;
+use tiderace_topics::Path;
+use tiderace_wire::Run;
+
+use super::codec::{Circumstances, encode};
+use super::{HomeJournal, OpenJournal};
+
+/// The form of the descriptions of queues, which say nothing else yet.
+pub(super) const QUEUE_FORM: u8 = 1;
+
+impl HomeJournal {
+    /// Refuses a persistent message that would not be kept. It may be taken without a store if the
+    /// configuration says so.
+    pub(crate) fn check_message(&self, in_memory: bool) -> Result<(), Close> {
+        if self.is_open() {
+            return self.check_outage();
+        }
+        if in_memory {
+            return Ok(());
+        }
+        let reason = "a persistent message cannot be kept: queues live in memory here and end with the server. \
+                      Leave the mark out, or have the server's option `store.directory` set";
+        Err(Close::new(CloseCode::NoStore, reason))
+    }
+
+    /// Whether messages of queues are put into the store now.
+    pub(crate) fn stores_messages(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.journal.outage().is_none())
+    }
+
+    /// Messages of queues have got numbers.
+    #[inline]
+    pub(crate) fn note_queue_numbers(&mut self, next_number: u64) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.reserve_numbers(next_number);
+        }
+    }
+
+    /// A queue is to be kept from now on: its stream. The version of its last message is `version`.
+    pub(crate) fn begin_queue(&mut self, key: Key, path: &Path, version: u64) -> Option<u64> {
+        let open = self.open.as_deref_mut()?;
+        let stream = open.streams.create();
+        open.declare_queue(key, stream, path, version);
+        Some(stream)
+    }
+
+    /// Messages are put into a queue: the record that says so.
+    pub(crate) fn put_messages(&mut self, now: Now, stream: u64, run: &Run) -> u64 {
+        let Some(open) = self.open.as_deref_mut() else { return 0 };
+        let about = Circumstances {
+            time_ms: now.wall_ms,
+            author: None,
+            amends: None,
+            is_value_alone: false,
+            follows: None,
+        };
+        open.journal.append_answered(StoreRecord::Put {
+            stream,
+            first: run.queue_version(),
+            count: run.len() as u32,
+            keep_from: 0,
+            bytes: encode(run, &about),
+        })
+    }
+
+    /// Messages are consumed, or gone otherwise, in a stream if they are stored. If that is part of a transaction, they are kept for
+    /// [`HomeJournal::end_together`].
+    pub(crate) fn settle_messages(&mut self, stream: Option<u64>, segment: Segment) {
+        let Some(open) = self.open.as_deref_mut() else { return };
+        let first = version_of(&segment);
+        let last = first + u64::from(segment.len()) - 1;
+        if let Some(together) = &mut open.together {
+            if let Some(stream) = stream {
+                let ranges = vec![(first, last)];
+                open.journal.append_answered(StoreRecord::Settle { stream, ranges });
+            }
+            together.push(segment);
+        } else if let Some(stream) = stream {
+            open.journal.append_settled(stream, first, last);
+        }
+    }
+
+    /// A version of a stream is not needed there any more.
+    pub(crate) fn settle_version(&mut self, stream: u64, version: u64) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.append_settled(stream, version, version);
+        }
+    }
+
+    /// The same of one that is put into another queue in the same batch: refused together with that, and not said
+    /// again then.
+    pub(crate) fn settle_moved(&mut self, stream: u64, version: u64) -> u64 {
+        let Some(open) = self.open.as_deref_mut() else { return 0 };
+        let ranges = vec![(version, version)];
+        open.journal.append_answered(StoreRecord::Settle { stream, ranges })
+    }
+
+    /// A queue has ended.
+    pub(crate) fn end_queue(&mut self, stream: u64) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
+        }
+    }
+
+    /// A transaction begins that puts messages which are stored: what follows is refused together.
+    pub(crate) fn begin_together(&mut self) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.together = Some(Vec::new());
+        }
+    }
+
+    /// Whether what is done is part of such a transaction.
+    pub(crate) fn is_together(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.together.is_some())
+    }
+
+    /// The transaction is done: the messages that it has consumed.
+    pub(crate) fn end_together(&mut self) -> Vec<Segment> {
+        let together = self.open.as_deref_mut().and_then(|open| open.together.take());
+        together.unwrap_or_default()
+    }
+}
+
+impl OpenJournal {
+    /// Says that there is a queue.
+    pub(super) fn declare_queue(&mut self, key: Key, stream: u64, path: &Path, version: u64) {
+        let record = StoreRecord::Declare {
+            stream,
+            kind: StoredKind::Queue,
+            path: path.clone(),
+            description: vec![QUEUE_FORM],
+            version,
+        };
+        self.journal.append(record, RecordSubject::Queue(key, stream));
+    }
+}
+
+/// The version of a segment's first message in its queue.
+pub(crate) fn version_of(segment: &Segment) -> u64 {
+    segment.run.queue_version() + u64::from(segment.from)
+}

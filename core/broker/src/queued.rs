@@ -1,0 +1,42 @@
+//! What is known of messages of queues on their way to the store, and of dead letters on their way to another queue.
+//!
+//! Values that `queue_store.rs` makes and takes, and that the journal and messages carry. Relies on nothing.
+
+use tiderace_base::{Key, SessionId};
+use tiderace_queues::Segment;
+use tiderace_wire::Confirm;
+
+use crate::places::Place;
+
+/// What was put into the store of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub(crate) queue: Key,
+    /// The first and the last.
+    pub(crate) numbers: (u64, u64),
+    pub(crate) record: u64,
+}
+
+/// What waits until the store has messages of queues, or that they were consumed.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    /// Who is told, and of which receipts.
+    pub(crate) publisher: Option<(SessionId, Option<Confirm>)>,
+    /// Messages that were put: taken out again if they are refused.
+    pub(crate) put: Option<Put>,
+    /// Messages that a transaction has consumed: given back if that is refused.
+    pub(crate) consumed: Vec<Segment>,
+    /// Where a dead letter lay, which is told when it is stored where it goes.
+    pub(crate) source: Option<(Place, MovedFrom)>,
+}
+
+/// Where a dead letter lay.
+#[derive(Clone, Copy, Debug)]
+pub struct MovedFrom {
+    /// In which queue.
+    pub(crate) queue: Key,
+    /// In which stream that was kept.
+    pub(crate) stream: u64,
+    /// As which version.
+    pub(crate) version: u64,
+}

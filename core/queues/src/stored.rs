@@ -1,0 +1,150 @@
+//! What queues have of the store: versions of their messages, the streams in which they keep some, and the way back.
+//!
+//! The store itself is the caller's: it is told by [`Effect::Settled`] and [`Effect::Ended`] what is not needed any
+//! more, and gives back at the start what it has. Relies on runs that say whether they are stored. Invariants: versions
+//! of a queue rise by one for each message and none is given twice; a stored message that leaves its queue is told by an
+//! effect once, except with the whole stream.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now};
+use tiderace_topics::Path;
+use tiderace_wire::Run;
+
+use crate::effect::Effect;
+use crate::queues::Queues;
+use crate::{QueueOptions, Segment};
+
+impl Queues {
+    /// The queue of a numbered run, which is made if it is not there. The run gets its versions.
+    pub fn admit(
+        &mut self,
+        now: Now,
+        run: &mut Run,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Key {
+        let key = match self.names.get(&run.destination().path) {
+            Some(key) => *key,
+            None => self.ensure(now, run.destination().path.clone(), options),
+        };
+        if let Some(queue) = self.queues.get_mut(key) {
+            if queue.next_version == 0 {
+                // There were never more messages in an earlier queue of that name than numbers.
+                queue.next_version = run.first().max(1);
+            }
+            run.set_queue_version(queue.next_version);
+            queue.next_version += run.len() as u64;
+        }
+        key
+    }
+
+    /// The stream in which a queue is kept, if it has stored messages or had some, and the version of its last message.
+    pub fn stream_of(&self, key: Key) -> Option<(Option<u64>, u64)> {
+        let queue = self.queues.get(key)?;
+        Some((queue.stream, queue.next_version.saturating_sub(1)))
+    }
+
+    /// A queue is kept in a stream from now on.
+    pub fn set_stream(&mut self, key: Key, stream: u64) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.stream = Some(stream);
+        }
+    }
+
+    /// The queue of that name, if it is there.
+    pub fn key_of(&self, path: &Path) -> Option<Key> {
+        self.names.get(path).copied()
+    }
+
+    /// The path of a queue that is still there.
+    pub fn path_of(&self, key: Key) -> Option<&Path> {
+        self.queues.get(key).map(|queue| &queue.path)
+    }
+
+    /// The store has not taken messages that were published: those between two numbers, both included, that nobody has
+    /// been given are taken out. How many there were.
+    pub fn withdraw(
+        &mut self,
+        key: Key,
+        (first, last): (u64, u64),
+        effects: &mut Vec<Effect>,
+    ) -> usize {
+        let Some(queue) = self.queues.get_mut(key) else { return 0 };
+        let taken = queue.ready.take_range(first, last);
+        let count = taken.iter().map(|segment| segment.len() as usize).sum();
+        let bytes: usize = taken.iter().map(Segment::bytes).sum();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        self.ready = self.ready.saturating_sub(count);
+        self.forget_bytes(bytes);
+        self.review(key, effects);
+        count
+    }
+
+    /// A transaction begins: all that it consumes is told by [`Effect::Settled`], until [`Queues::end_together`].
+    pub fn begin_together(&mut self) {
+        self.is_together = true;
+    }
+
+    /// It has ended.
+    pub fn end_together(&mut self) {
+        self.is_together = false;
+    }
+
+    /// The store has not taken that messages were consumed: they come back to their place, as redelivered.
+    pub fn give_back(
+        &mut self,
+        now: Now,
+        mut segment: Segment,
+        options: impl FnOnce(&Path) -> QueueOptions,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.begin_turn(now);
+        segment.redeliveries += 1;
+        let key = self.ensure(now, segment.run.destination().path.clone(), options);
+        self.add(now, key, segment);
+        self.dispatch(key, effects);
+    }
+
+    /// A dead letter has come to where it goes: what the store has of it here is not needed any more. Whether its
+    /// stream is still there.
+    pub fn end_move(&mut self, key: Key, stream: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(key) else { return false };
+        queue.moving = queue.moving.saturating_sub(1);
+        queue.stream == Some(stream)
+    }
+
+    /// A queue is there again that the store has, in its stream, with the version of its next message.
+    pub fn restore(
+        &mut self,
+        now: Now,
+        path: Path,
+        (stream, next_version): (u64, u64),
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Key {
+        let key = self.ensure(now, path, options);
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.stream = Some(stream);
+            queue.next_version = queue.next_version.max(next_version);
+        }
+        key
+    }
+
+    /// Messages `from..to` of a run that the store has are ready again. The run has numbers above all before, and its
+    /// versions.
+    pub fn restore_run(&mut self, now: Now, key: Key, run: &Arc<Run>, from: u32, to: u32) {
+        let segment = Segment { from, to, ..Segment::whole(run.clone()) };
+        if !segment.is_empty() {
+            self.add(now, key, segment);
+        }
+    }
+
+    /// Puts messages into a queue that did not count there.
+    pub(crate) fn add(&mut self, now: Now, key: Key, segment: Segment) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let bytes = segment.bytes();
+        queue.used = now.time;
+        queue.bytes += bytes;
+        self.note_bytes(bytes);
+        self.put(key, segment);
+    }
+}
