@@ -74,18 +74,19 @@ impl Broker {
         now: Now,
         (queue, stream): (Key, u64),
         run: &Arc<Run>,
-        (mut from, to): (u32, u32),
+        (from, to): (u32, u32),
     ) {
+        let mut begin = from;
         for index in from..to {
             let message = run.message(index as usize);
             if message.is_some_and(|message| message.flags.contains(Flags::PERSISTENT)) {
                 continue;
             }
-            self.home.queues_mut().restore_run(now, queue, run, from, index);
+            self.home.queues_mut().restore_run(now, queue, run, begin, index);
             self.journal.settle_version(stream, run.queue_version() + u64::from(index));
-            from = index + 1;
+            begin = index + 1;
         }
-        self.home.queues_mut().restore_run(now, queue, run, from, to);
+        self.home.queues_mut().restore_run(now, queue, run, begin, to);
     }
 }
 
