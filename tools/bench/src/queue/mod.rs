@@ -57,7 +57,7 @@ pub fn run(args: &QueueArgs) -> anyhow::Result<()> {
             let (Some((name, cell)), Some(target)) = (cells.get(cell), targets.get(target)) else {
                 continue;
             };
-            let server = target.as_ref().map_or("tiderace", |target| target.name.as_str());
+            let server = name_of(target.as_ref());
             bar.set_prefix(format!("{name} {server}"));
             let site = match target {
                 None => Site::start(args, &directory),
@@ -73,9 +73,15 @@ pub fn run(args: &QueueArgs) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     report.ensure_figures()?;
-    report.sort(&CELLS.map(|(name, _)| name));
+    let names = targets.iter().map(|target| name_of(target.as_ref()));
+    report.sort(&CELLS.map(|(name, _)| name), &names.collect::<Vec<_>>());
     matrix::print(&report.text())?;
     report.write_files(&args.output)
+}
+
+/// Our own server has no target: it is started.
+fn name_of(target: Option<&Target>) -> &str {
+    target.map_or(site::OURS, |target| target.name.as_str())
 }
 
 /// The cells that are asked for.

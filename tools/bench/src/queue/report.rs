@@ -84,8 +84,9 @@ impl Report {
     }
 
     /// Puts the lines into the order of the cells, each with its servers side by side.
-    pub(super) fn sort(&mut self, cells: &[&str]) {
+    pub(super) fn sort(&mut self, cells: &[&str], servers: &[&str]) {
         let place = |line: &Line| {
+            let server = servers.iter().position(|name| *name == line.server);
             // What is taken again follows what was sent.
             let (cell, part) = match line.name {
                 "unload" => ("load", 1),
@@ -93,7 +94,7 @@ impl Report {
                 "deep-out" => ("deep", 1),
                 name => (name, 0),
             };
-            (cells.iter().position(|name| *name == cell), part)
+            (cells.iter().position(|name| *name == cell), part, server)
         };
         self.lines.sort_by_key(place);
     }
@@ -254,12 +255,12 @@ mod tests {
             report.add(line(name, server, 1).rounds);
         }
         report.add(line("load", "ours", 3).rounds);
-        report.sort(&["load", "deep"]);
+        report.sort(&["load", "deep"], &["ours", "theirs"]);
         let names: Vec<_> =
             report.lines.iter().map(|line| (line.name, line.server.as_str())).collect();
         assert_eq!(
             names,
-            [("load", "theirs"), ("load", "ours"), ("unload", "ours"), ("deep-out", "ours")]
+            [("load", "ours"), ("load", "theirs"), ("unload", "ours"), ("deep-out", "ours")]
         );
         report.disk.push((
             Sequential { write_per_s: f64::from(1 << 30), read_per_s: None },
@@ -274,6 +275,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert_eq!(report.json()["lines"][1]["messages_per_s"], 4000.0);
+        assert_eq!(report.json()["lines"][0]["messages_per_s"], 4000.0);
     }
 }

@@ -113,6 +113,7 @@ impl Written {
     }
 }
 
-const OURS: &str = "tiderace";
+/// The name of our own server.
+pub(super) const OURS: &str = "tiderace";
 /// What a message takes beside its body, with room to spare.
 const MESSAGE_BYTES: u64 = 1024;
