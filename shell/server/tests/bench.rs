@@ -62,3 +62,19 @@ fn every_cell_of_bench_queue_runs() {
     assert_eq!(lines[0]["rounds"][0]["messages"], 400);
     assert!(lines[3]["receipt_p99_ns"].as_f64() >= lines[3]["receipt_p50_ns"].as_f64());
 }
+
+#[test]
+fn what_was_loaded_comes_back_after_the_kill_in_the_deep_cell() {
+    let lines = queue("bench-store", &["--only", "one-waiting,deep", "--seconds", "20"]);
+    assert_eq!(names(&lines), ["one-waiting", "deep-in", "deep-out"]);
+    for line in &lines {
+        assert_eq!(line["rounds"][0]["remarks"].as_array().unwrap().len(), 0, "{line}");
+    }
+    let [waiting, deep_in, deep_out] = &lines[..] else { panic!("{lines:?}") };
+    assert!(waiting["messages_per_sync"].as_f64().unwrap() > 0.0);
+    assert!(waiting["share_of_disk"].as_f64().unwrap() > 0.0);
+    assert_eq!(deep_in["rounds"][0]["messages"], 500);
+    assert_eq!(deep_out["rounds"][0]["messages"], 500);
+    let first = deep_out["restart_first_delivery_s"].as_f64().unwrap();
+    assert!(first >= deep_out["restart_ready_s"].as_f64().unwrap());
+}
