@@ -203,3 +203,29 @@ fn a_header_line_without_colon_is_told() {
     rig.say("SEND\ndestination:/topic/a\nwhat is this\n\n\0");
     assert_eq!(code(&rig), Some(CloseCode::BadHeader));
 }
+
+#[test]
+fn acknowledgements_of_a_transaction_take_effect_with_what_it_sends() {
+    for receipt in ["", "receipt:r\n"] {
+        let mut rig = Rig::connected("1.2");
+        rig.say("SUBSCRIBE\nid:1\nack:client-individual\ndestination:/queue/a\n\n\0");
+        rig.say(&"SEND\ndestination:/queue/a\n\nx\0".repeat(3));
+        rig.commands.clear();
+        rig.say(&format!(
+            "ACK\nid:0-1\n\n\0BEGIN\ntransaction:t\n\n\0\
+             ACK\nid:0-2\ntransaction:t\n\n\0SEND\ndestination:/queue/b\ntransaction:t\n\n\0\
+             COMMIT\ntransaction:t\n{receipt}\n\0ACK\nid:0-3\n\n\0"
+        ));
+        // One that was acknowledged before, the transaction, and one that is acknowledged after it.
+        let at =
+            |part: &str| rig.commands.iter().position(|command| command.contains(part)).unwrap();
+        let order = [
+            at("[(1, 1)]"),
+            at("Together(true)"),
+            at("[(2, 2)]"),
+            at("Together(false)"),
+            at("[(3, 3)]"),
+        ];
+        assert!(order.is_sorted() && rig.commands.len() == 6, "{:?}", rig.commands);
+    }
+}

@@ -34,6 +34,8 @@ impl StompSession {
         let steps: Vec<Step> = actions.into_iter().map(|action| self.step(action)).collect();
         let count: usize = steps.iter().map(Step::len).sum();
         let mut token = self.owe(request.command, request.headers, count as u32)?;
+        // What was acknowledged before is not part of it.
+        self.flush(context.commands);
         context.commands.push(Command::Together(true));
         for step in steps {
             let next = token.map(|token| token.wrapping_add(step.len() as u32));
@@ -53,6 +55,8 @@ impl StompSession {
             }
             token = next;
         }
+        // What it acknowledges is, with a receipt or without.
+        self.flush(context.commands);
         context.commands.push(Command::Together(false));
         if count == 0 {
             self.write_receipts(context);
