@@ -83,12 +83,10 @@ impl HomeSide<'_> {
         };
         let Some(session) = publisher else { return };
         self.hold_for_store(session, effects);
-        // Who asks for no confirmation is told nothing, and the messages stay while the server runs.
-        if confirm.is_some() || self.journal.is_together() {
-            let publisher = Some((session, confirm));
-            let what = Queued { publisher, put: Some(put), consumed: Vec::new(), source: None };
-            self.hold_queued(now, put.record, what, effects);
-        }
+        // Who asks for no confirmation hears of a refusal too: a later confirmation vouches for what was sent before.
+        let publisher = Some((session, confirm));
+        let what = Queued { publisher, put: Some(put), consumed: Vec::new(), source: None };
+        self.hold_queued(now, put.record, what, effects);
     }
 
     /// Confirms that messages were consumed as soon as a record that says so is stored.

@@ -437,6 +437,36 @@ fn a_publisher_hears_after_the_store_and_consumers_before() {
 }
 
 #[test]
+fn what_the_store_refuses_is_taken_out_and_its_publisher_hears_with_a_receipt_or_without() {
+    for wants_receipt in [false, true] {
+        let mut keeping = Keeping::default();
+        let Life { mut world, clients, .. } = begin(0, &mut keeping);
+        keeping.full = true;
+        let (publisher, consumer) = (clients[0], clients[1]);
+        let mut commands = Commands::new();
+        commands.begin_turn(world.now.time);
+        commands.message(&destination("queue:jobs/a"));
+        let token = wants_receipt.then(|| world.token(publisher));
+        let meta = Meta { flags: Flags::PERSISTENT, expires_ms: None };
+        commands.publish(b"1", meta, token);
+        world.commands(publisher, &mut commands);
+        world.quiesce();
+        assert!(world.clients[publisher].refused.is_empty(), "the store has not answered");
+        keeping.take(&mut world, 0);
+        assert!(keeping.answer(&mut world, 0));
+        world.quiesce();
+        let refused = world.clients[publisher].refused.iter().map(|(about, _)| *about);
+        assert_eq!(refused.collect::<Vec<_>>(), [token]);
+        world.subscribe(consumer, 0, Wish::to("queue:jobs/a"));
+        world.publish(publisher, "queue:jobs/a", "2");
+        world.quiesce();
+        let received = &world.clients[consumer].received;
+        let bodies: Vec<&str> = received.iter().map(|message| &*message.body).collect();
+        assert_eq!(bodies, ["2"], "what nobody had been given is gone");
+    }
+}
+
+#[test]
 fn without_a_store_a_persistent_message_is_refused_unless_the_configuration_says_otherwise() {
     for in_memory in [false, true] {
         let options = BrokerOptions { persistent_in_memory: in_memory, ..options(0) };
