@@ -199,7 +199,7 @@ export class Client extends Emitter<ClientEvents> {
       return body ? out.raw(body) : out;
     });
     const result = JSON.parse(answer.string());
-    for (const entry of [result.topics, result.events].flat()) {
+    for (const entry of [result.topics, result.events, result.messages].flat()) {
       if (entry?.bytes === undefined) continue;
       const flags = answer.u8();
       const block = flags & m.PROPERTIES ? answer.bytes() : undefined;

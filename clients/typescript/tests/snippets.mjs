@@ -17,6 +17,7 @@ const folder = join(here, "../node_modules/.snippets");
 const sdk = (name) => pathToFileURL(join(here, `../dist/${name}.min.js`)).href;
 const { connect } = await import(sdk("tiderace"));
 const { topicsOf } = await import(sdk("topics"));
+const { queuesOf } = await import(sdk("queues"));
 const { io } = await import("socket.io-client");
 const require = createRequire(import.meta.url);
 
@@ -97,6 +98,20 @@ const rows = {
       async after({ seen }) {
         // The handler was stopped at once, so either of them has got the first order.
         equal(seen.at(-1)[0], "looped");
+      },
+    },
+    {
+      name: "operations on queues",
+      before: async () => {
+        await other.queue("jobs/mail").send({ id: 1 });
+        await other.queue("dlq/jobs/mail").send({ id: 2 }, { properties: { "dead-letter-queue": "jobs/mail" } });
+      },
+      replace: [["{ … }", "{ seen(path, messages); }"], ["{ … }", "{ seen(position, value); }"]],
+      scope: (seen) => ({ client: connect(target), seen: (...all) => seen.push(all) }),
+      async after({ seen }) {
+        ok(seen.some(([path, messages]) => path === "jobs/mail" && messages === 1), "nothing was listed");
+        ok(seen.some(([, value]) => value?.id === 1), "nothing was looked at");
+        await queuesOf(other).purge("jobs/later");
       },
     },
     {
@@ -188,7 +203,7 @@ async function runs(file, at, { language, code }, row) {
     text = text.replace(from, to);
   }
   text = (await transform(text, { loader: language, target: "es2022", tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } } })).code;
-  text = text.replace(/from "tiderace"/g, `from "${sdk("tiderace")}"`).replace(/from "tiderace\/topics"/g, `from "${sdk("topics")}"`);
+  text = text.replace(/from "tiderace"/g, `from "${sdk("tiderace")}"`).replace(/from "tiderace\/(topics|queues)"/g, (_, name) => `from "${sdk(name)}"`);
   const name = `${file.replace(/\W+/g, "-")}-${at}.mjs`;
   globalThis.snippets ??= {};
   globalThis.snippets[name] = { ...scope, console: { log: (...all) => printed.push(all) } };

@@ -302,6 +302,9 @@ close_codes! {
     522 BadOperation "bad-operation" Operation Invalid 1008 400 false
         "The operation could not be understood; the sentence says what is missing or not known."
         "Correct the operation; the sentence names the member.";
+    523 QueueUnknown "queue-unknown" Operation Failed 1008 404 false
+        "There is no queue of that name."
+        "List the queues, and use a name that is there; a queue without messages and consumers is removed after a while.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
         "The server or the client's address has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
@@ -341,6 +344,9 @@ close_codes! {
     612 NoStore "no-store" Operation Unsupported 1008 422 false
         "The message is persistent and the server has no store that could keep it."
         "Send it without the mark, or set the server's option `store.directory`.";
+    613 QueueFull "queue-full" Operation Rejected 1013 503 true
+        "The queue has as many bytes as it may hold."
+        "Try again when its consumers have taken some, or raise `queues.memory_bytes_max`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";

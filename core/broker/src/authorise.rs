@@ -32,6 +32,8 @@ pub enum Action {
     Call,
     /// Create and remove destinations explicitly.
     Create,
+    /// Purge a queue, move its messages to others, pause it.
+    Manage,
     /// Read metrics and health in detail.
     Monitor,
     /// Publish to a topic.
@@ -48,11 +50,12 @@ pub enum Action {
 
 impl Action {
     /// All actions with their names in the configuration.
-    pub const ALL: [(&'static str, Action); 10] = [
+    pub const ALL: [(&'static str, Action); 11] = [
         ("admin", Action::Admin),
         ("browse", Action::Browse),
         ("call", Action::Call),
         ("create", Action::Create),
+        ("manage", Action::Manage),
         ("monitor", Action::Monitor),
         ("publish", Action::Publish),
         ("receive", Action::Receive),
@@ -85,9 +88,12 @@ impl Actions {
 }
 
 impl Action {
-    /// Whether it shows what others have sent there.
+    /// Whether it shows, or takes away, what others have sent there.
     fn listens(self) -> bool {
-        matches!(self, Action::Browse | Action::Receive | Action::Serve | Action::Subscribe)
+        matches!(
+            self,
+            Action::Browse | Action::Manage | Action::Receive | Action::Serve | Action::Subscribe
+        )
     }
 }
 
@@ -415,8 +421,8 @@ mod tests {
     }
     #[test]
     fn private_paths_are_for_their_owners_only() {
-        use Action::{Browse, Call, Publish, Receive, Send, Serve, Subscribe};
-        let listening = [Browse, Receive, Serve, Subscribe];
+        use Action::{Browse, Call, Manage, Publish, Receive, Send, Serve, Subscribe};
+        let listening = [Browse, Manage, Receive, Serve, Subscribe];
         let speaking = [Call, Publish, Send];
         let every: Vec<Action> = listening.into_iter().chain(speaking).collect();
         let principal = |name: &str, groups: &[&str], anonymous| Principal {

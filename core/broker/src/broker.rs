@@ -198,6 +198,7 @@ impl Broker {
         metrics.topics = self.directory.topics().len() as u64;
         metrics.snapshots = self.home.snapshots_open() as u64;
         metrics.queues = queues as u64;
+        metrics.queues_paused = self.home.queues().paused() as u64;
         metrics.services = services.len() as u64;
         metrics.responders = services.responders() as u64;
         metrics.calls_waiting = services.waiting() as u64;

@@ -11,7 +11,7 @@ use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Browsable, Browse, BrowseCursor, Kind, Listing, ListingEntry, Operation, OperationResult,
-    QueueEntry, Target,
+    Target,
 };
 
 use crate::Action;
@@ -19,7 +19,8 @@ use crate::authorise::denied;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::places::Place;
-use crate::price::{LISTED, TOPIC};
+use crate::price::{LISTED, MATCHED, TOPIC};
+use crate::queue_operations::queue_entry;
 use crate::requester::Requester;
 use crate::session_side::SessionSide;
 
@@ -48,8 +49,8 @@ impl SessionSide<'_> {
         };
         match result {
             Ok(()) => {
-                let operation = Operation::Browse(browse);
-                self.send_operation(Place::here(browse.from.shard), requester, operation, effects);
+                let home = Place::here(browse.from.shard);
+                self.send_operation(home, requester, Operation::Browse(browse), effects);
             }
             Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
@@ -89,7 +90,7 @@ impl HomeSide<'_> {
         browse: &Browse,
     ) -> OperationResult {
         let asked = Cell::new(0);
-        let entry = |slot| self.entry_at(requester, browse.what, slot, &asked);
+        let entry = |slot| self.entry_at(now, requester, browse, slot, &asked);
         let goes_on = || asked.get() < LOOKED_AT_MAX;
         let slots = self.places_of(browse.what);
         let listing = page(browse, slots, self.options.shards, entry, goes_on);
@@ -116,27 +117,25 @@ impl HomeSide<'_> {
     /// What is at a place, if there is anything that may be shown; counts the names for which the rules were asked.
     fn entry_at(
         &self,
+        now: Now,
         requester: &Requester,
-        what: Browsable,
+        browse: &Browse,
         slot: u32,
         asked: &Cell<u32>,
     ) -> Option<ListingEntry> {
         let may =
             |kind, path: &Path| self.options.may(requester.caller(), Action::Browse, kind, path);
-        Some(match what {
+        let patterns = &browse.patterns;
+        let is_named =
+            |path| patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(path));
+        Some(match browse.what {
             Browsable::Sessions => return None,
             Browsable::Queues => {
                 let queue = self.home.queues().at(slot)?;
-                if !may(Kind::Queue, queue.path) {
+                if !is_named(queue.path) || !may(Kind::Queue, queue.path) {
                     return None;
                 }
-                ListingEntry::Queue(QueueEntry {
-                    path: queue.path.clone(),
-                    messages: queue.messages as u64,
-                    bytes: queue.bytes as u64,
-                    consumers: queue.consumers as u64,
-                    full: queue.full,
-                })
+                ListingEntry::Queue(queue_entry(now.time, &queue))
             }
             Browsable::Services => {
                 let may_show = |session: SessionId, target: &Target| {
@@ -159,7 +158,8 @@ impl HomeSide<'_> {
 
 /// What the places that are looked at for a page cost, of so many.
 fn places(browse: &Browse, slots: u32) -> u64 {
-    TOPIC * u64::from(slots.saturating_sub(browse.from.slot).min(LOOKED_AT_MAX))
+    let each = TOPIC + MATCHED * browse.patterns.len() as u64;
+    each * u64::from(slots.saturating_sub(browse.from.slot).min(LOOKED_AT_MAX))
 }
 
 /// A page of what is at so many places, as long as it `goes_on`.

@@ -58,6 +58,12 @@ impl HomeSide<'_> {
             ToHome::Leave { session, key, handed, ending, confirm } => {
                 self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
             }
+            ToHome::Transfer { transfer, run } => {
+                self.take_transfer(now, from, transfer, *run, effects);
+            }
+            ToHome::Transferred { transfer, result } => {
+                self.transferred(now, transfer, result, effects);
+            }
             ToHome::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             ToHome::Notify { pattern, request, after } => {
                 self.notify(from, pattern, request, after);

@@ -67,6 +67,8 @@ mod price;
 mod pricing;
 mod publish;
 mod publisher;
+mod queue_jobs;
+mod queue_operations;
 mod queue_store;
 mod queued;
 mod queueing;
@@ -121,7 +123,7 @@ pub use journal::{
 };
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
-    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, Values,
+    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};

@@ -32,6 +32,8 @@ broker_metrics! {
     dropped_temporary Counter "tiderace_messages_dropped_total" [("reason", "temporary")] "Messages dropped from backlogs.";
     conflated Counter "tiderace_messages_conflated_total" [] "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered Counter "tiderace_messages_dead_lettered_total" [] "Messages moved to a dead-letter queue.";
+    messages_purged Counter "tiderace_messages_purged_total" [] "Messages removed from queues by purges.";
+    messages_moved Counter "tiderace_messages_moved_total" [] "Messages moved from one queue to another by operations.";
     redelivered Counter "tiderace_messages_redelivered_total" [] "Messages delivered again after a rejection, or after a consumer ended that had most likely taken them.";
     slow_consumers Counter "tiderace_slow_consumers_total" [] "Times a subscriber's backlog stayed above the mark for longer than the grace, if there is one.";
     publishers_paused Counter "tiderace_publishers_paused_total" [] "Times a publisher was held back for a slow subscriber or a full queue.";
@@ -65,6 +67,7 @@ broker_metrics! {
     view_problems Counter "tiderace_view_problems_total" [] "Outputs of views that could not be published; see $sys/views/.";
     snapshots Gauge "tiderace_snapshots" [] "Parts of snapshots that subscriptions by pattern have yet to take, one for each home.";
     queues Gauge "tiderace_queues" [] "Queues.";
+    queues_paused Gauge "tiderace_queues_paused" [] "Queues that are paused, so that consumers get nothing.";
     recoveries_complete Counter "tiderace_recoveries_total" [("result", "complete")] "Subscriptions of clients that came back, by whether they got all they had missed.";
     recoveries_incomplete Counter "tiderace_recoveries_total" [("result", "incomplete")] "Subscriptions of clients that came back, by whether they got all they had missed.";
     history_messages Gauge "tiderace_history_messages" [] "Recent messages kept for clients that come back.";

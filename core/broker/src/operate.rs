@@ -7,7 +7,7 @@
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_topics::compiled_bytes;
-use tiderace_wire::{Browsable, Operation, OperationResult, Reply, Token};
+use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
 use crate::effects::Effects;
 use crate::fetch::merge_pages;
@@ -77,6 +77,20 @@ impl SessionSide<'_> {
             | Operation::Unlock { name: ref path } => {
                 let home = self.options.home_of(path);
                 self.note_holding(session, token, &operation);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::Queue(QueueQuery { ref path, .. })
+            | Operation::Purge { ref path, .. }
+            | Operation::PauseQueue { ref path, .. } => {
+                let home = self.options.home_of(path);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::Peek(ref peek) => {
+                let home = self.options.home_of(&peek.path);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::Move(ref asked) => {
+                let home = self.options.home_of(&asked.from);
                 self.send_operation(home, requester, operation, effects);
             }
             Operation::History(ref query) => {
@@ -238,6 +252,10 @@ impl HomeSide<'_> {
             Operation::Remove { selector } => {
                 return self.begin_removal(now, requester, selector, effects);
             }
+            Operation::Purge { path, selector } => {
+                return self.begin_purge(now, requester, &path, selector, effects);
+            }
+            Operation::Move(asked) => return self.begin_move(now, requester, *asked, effects),
             Operation::Lock { name, timeout } => {
                 return self.lock(now, requester, name, timeout, effects);
             }
@@ -282,6 +300,11 @@ impl HomeSide<'_> {
                 Ok(OperationResult::Page(Box::new(page)))
             }
             Operation::Browse(browse) => Ok(self.browse(now, requester, &browse)),
+            Operation::Queue(query) => self.show_queue(now, requester, &query),
+            Operation::Peek(peek) => self.peek_queue(now, requester, &peek),
+            Operation::PauseQueue { path, on } => {
+                self.pause_queue(now, requester, (&path, on), effects)
+            }
             Operation::Unlock { name } => self.unlock(now, requester, &name, effects),
             Operation::Abandon { path } => {
                 self.abandon(&path, requester.session);

@@ -34,6 +34,8 @@ pub(crate) const PLACE: u64 = 64;
 pub(crate) const ASKED: u64 = 16;
 /// One topic that is looked at for a page.
 pub(crate) const TOPIC: u64 = 64;
+/// One pattern that is held against one name of a page.
+pub(crate) const MATCHED: u64 = 24;
 /// One topic of a page, beside looking at it: it is put in order among those of other homes, written and
 /// sent.
 pub(crate) const LISTED: u64 = 192;
@@ -45,6 +47,11 @@ pub(crate) const REMOVED: u64 = 1024;
 pub(crate) const EVENT: u64 = 192;
 /// One kept message that is passed over on the way to those of an answer.
 pub(crate) const EVENT_PASSED: u64 = 2;
+/// One slice of a purge or a move of messages, or a look at the messages of a queue: what selectors and the cutting of
+/// segments may cost in it.
+pub(crate) const QUEUE_SLICE: u64 = 64 << 10;
+/// One message that goes to another queue, beside what is copied: it is written, and taken there.
+pub(crate) const MOVED: u64 = 64;
 /// One session of a shard that is looked at for a list of the busiest.
 pub(crate) const SESSION: u64 = 16;
 

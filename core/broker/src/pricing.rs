@@ -35,6 +35,7 @@ impl HomeSide<'_> {
                 Operation::Remove { .. } => of_removal(),
                 Operation::Sessions { .. } => SESSION * self.metrics.sessions,
                 Operation::Browse(browse) => self.price_of_page(browse),
+                Operation::Queue(query) => self.price_of_consumers(query),
                 _ => 0,
             }
     }

@@ -130,6 +130,32 @@ impl HomeSide<'_> {
         self.apply(out, effects);
     }
 
+    /// Messages that were taken out for an operation come back to their places.
+    pub(crate) fn return_taken(
+        &mut self,
+        now: Now,
+        queue: Key,
+        segments: Vec<Segment>,
+        effects: &mut Effects,
+    ) {
+        let out = self.home.queues_mut().return_taken(now, queue, segments);
+        self.apply(out, effects);
+    }
+
+    /// Messages that were taken out for an operation are gone for good: the record that says so, or zero.
+    pub(crate) fn drop_taken(
+        &mut self,
+        now: Now,
+        queue: Key,
+        segments: Vec<Segment>,
+        effects: &mut Effects,
+    ) -> u64 {
+        let before = self.journal.last_record();
+        let out = self.home.queues_mut().drop_taken(now, queue, segments);
+        self.apply(out, effects);
+        self.journal.appended_since(before)
+    }
+
     pub(crate) fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
@@ -145,8 +171,8 @@ impl HomeSide<'_> {
                         effects,
                     );
                 }
-                Effect::DeadLetter { queue, stream, from, to, segment } => {
-                    self.dead_letter((queue, stream), &from, to, &segment, effects);
+                Effect::DeadLetter { queue, stream, from, to, segment, wall_ms } => {
+                    self.dead_letter((queue, stream), &from, to, (&segment, wall_ms), effects);
                 }
                 Effect::Settled { stream, segment } => {
                     self.journal.settle_messages(stream, segment);
@@ -178,7 +204,7 @@ impl HomeSide<'_> {
         (queue, stream): (Key, Option<u64>),
         from: &Path,
         to: Option<Path>,
-        segment: &Segment,
+        (segment, wall_ms): (&Segment, u64),
         effects: &mut Effects,
     ) {
         let Some(to) = to else {
@@ -206,9 +232,12 @@ impl HomeSide<'_> {
                 // It lies in the store only because it was sent together with others.
                 self.end_move(source);
             }
-            let mut block = message.properties.to_vec();
+            let mut block = without_death(message.properties);
             properties::append(&mut block, "dead-letter-queue", from.as_str());
             properties::append(&mut block, "dead-letter-reason", "redeliveries");
+            properties::append(&mut block, "dead-letter-time", &wall_ms.to_string());
+            let redeliveries = segment.redeliveries.to_string();
+            properties::append(&mut block, "dead-letter-redeliveries", &redeliveries);
             let destination = Destination { kind: Kind::Queue, path: to.clone() };
             let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
             let meta = Meta { flags: message.flags | escaped, expires_ms: None };
@@ -217,6 +246,12 @@ impl HomeSide<'_> {
             self.send(home, ToHome::DeadLetter { run: Box::new(run), source }, effects);
         }
     }
+}
+
+/// Properties without those that say where a message has died, and why: of an earlier death, or of nobody's.
+pub(crate) fn without_death(block: &[u8]) -> Vec<u8> {
+    let lines = block.split_inclusive(|byte| *byte == b'\n');
+    lines.filter(|line| !line.starts_with(b"dead-letter-")).collect::<Vec<_>>().concat()
 }
 
 impl SessionSide<'_> {

@@ -76,6 +76,13 @@ impl HomeSide<'_> {
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
             (Answer::Queued(what), result) => self.give_queued(now, *what, result, effects),
+            (Answer::Transferred(to, transfer, put), result) => {
+                if let Some(put) = put.filter(|_| result.is_err()) {
+                    let out = self.home.queues_mut().withdraw(put.queue, put.numbers);
+                    self.apply(out, effects);
+                }
+                self.answer_transfer(to, transfer, result, effects);
+            }
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

@@ -51,7 +51,7 @@ impl BrokerOptions {
             Action::Browse | Action::Receive | Action::Serve | Action::Subscribe => {
                 name == self.temporary_name(caller.session)
             }
-            Action::Admin | Action::Create | Action::Monitor => false,
+            Action::Admin | Action::Create | Action::Manage | Action::Monitor => false,
         }
     }
 }

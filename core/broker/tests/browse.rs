@@ -67,9 +67,13 @@ fn all(
     let mut from = BrowseCursor::default();
     let mut found = Vec::new();
     loop {
-        let listing = page(world, client, Browse { what, from, limit }).unwrap();
+        let listing =
+            page(world, client, Browse { what, from, limit, patterns: Vec::new() }).unwrap();
         assert_eq!(listing.what, what);
-        assert!(listing.entries.len() <= Browse { what, from, limit }.entries_max());
+        assert!(
+            listing.entries.len()
+                <= Browse { what, from, limit, patterns: Vec::new() }.entries_max()
+        );
         found.extend(listing.entries);
         between(world);
         match listing.next {
@@ -110,7 +114,8 @@ fn lists_show_what_the_rules_let_one_browse() {
         for (client, what) in
             [(ann, Browsable::Sessions), (eve, Browsable::Queues), (eve, Browsable::Services)]
         {
-            let browse = Browse { what, from: BrowseCursor::default(), limit: 0 };
+            let browse =
+                Browse { what, from: BrowseCursor::default(), limit: 0, patterns: Vec::new() };
             assert_eq!(page(&mut world, client, browse), Err(CloseCode::NotAuthorised));
         }
     });
@@ -184,7 +189,8 @@ fn a_page_looks_at_a_bounded_part_and_holds_bounded_bytes() {
         }
     }
     world.quiesce();
-    let browse = Browse { what: Browsable::Queues, from: BrowseCursor::default(), limit: u32::MAX };
+    let from = BrowseCursor::default();
+    let browse = Browse { what: Browsable::Queues, from, limit: u32::MAX, patterns: Vec::new() };
     let first = page(&mut world, boss, browse).unwrap();
     let bytes: usize = first.entries.iter().map(ListingEntry::bytes).sum();
     assert!(bytes <= (64 << 10) + 1_024, "{bytes} bytes");
@@ -213,7 +219,8 @@ fn a_page_asks_the_rules_for_a_bounded_number_of_names() {
     }
     world.quiesce();
     // Nothing may be shown, but for that the rules are asked for each name.
-    let browse = Browse { what: Browsable::Services, from: BrowseCursor::default(), limit: 0 };
+    let from = BrowseCursor::default();
+    let browse = Browse { what: Browsable::Services, from, limit: 0, patterns: Vec::new() };
     let first = page(&mut world, ann, browse).unwrap();
     assert_eq!((first.entries.len(), first.next.is_some()), (0, true));
     let found = all(&mut world, boss, Browsable::Services, 0, |_| {});
@@ -225,7 +232,7 @@ fn a_cursor_that_leads_nowhere_is_refused_or_the_end() {
     let mut world = world(0);
     let boss = world.connect(0, "boss");
     let at = |shard, slot| BrowseCursor { shard: tiderace_base::ShardId(shard), slot };
-    let browse = |from| Browse { what: Browsable::Queues, from, limit: 0 };
+    let browse = |from| Browse { what: Browsable::Queues, from, limit: 0, patterns: Vec::new() };
     let refused = page(&mut world, boss, browse(at(9, 0)));
     assert_eq!(refused, Err(CloseCode::BadOperation));
     let behind = page(&mut world, boss, browse(at(0, u32::MAX))).unwrap();

@@ -166,6 +166,7 @@ impl Dispatch<'_> {
             key: consumer.key,
             segment: segment.clone(),
         });
+        self.queue.in_flight += segment.len() as usize;
         consumer.take_off(self.key, segment);
         Turn::Taken
     }

@@ -31,6 +31,8 @@ pub enum Effect {
         to: Option<Path>,
         /// The messages, which share that fate.
         segment: Segment,
+        /// When, in milliseconds since 1970.
+        wall_ms: u64,
     },
     /// Stored messages are consumed, or have expired; or others are consumed by a transaction, which may have to be
     /// undone ([`crate::Queues::begin_together`]).

@@ -18,6 +18,7 @@
 mod consumer;
 mod dispatch;
 mod effect;
+mod inspect;
 mod lines;
 mod private;
 mod queue;
@@ -25,12 +26,15 @@ mod queues;
 mod ready;
 mod segment;
 mod stored;
+mod taking;
 mod upkeep;
 mod walk;
 
 pub use consumer::{Consume, Ending, Settlement};
 pub use effect::Effect;
+pub use inspect::{ConsumerState, QueueChoices};
 pub use private::{is_private, reaches};
 pub use queue::{QueueOptions, QueueState};
 pub use queues::Queues;
 pub use segment::Segment;
+pub use taking::{Slice, Taken};

@@ -34,12 +34,18 @@ pub struct QueueState<'a> {
     pub path: &'a Path,
     /// Messages that are ready.
     pub messages: usize,
+    /// Messages that consumers have and did not settle.
+    pub in_flight: usize,
     /// Bytes of messages, ready and in flight.
     pub bytes: usize,
     /// How many consume from it.
     pub consumers: usize,
     /// Whether publishers are asked to wait.
     pub full: bool,
+    /// Whether consumers get nothing until it is resumed.
+    pub paused: bool,
+    /// When the first of the ready messages was published.
+    pub oldest: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -51,10 +57,14 @@ pub(crate) struct Queue {
     pub(crate) idle: Span,
     pub(crate) window: Prefetch,
     pub(crate) ready: Ready,
+    /// Messages that are with consumers, or were taken out of the ready ones for an operation.
+    pub(crate) in_flight: usize,
     /// Ready and in flight.
     pub(crate) bytes: usize,
     pub(crate) lines: Lines,
     pub(crate) full: bool,
+    /// Consumers get nothing until it is resumed.
+    pub(crate) paused: bool,
     pub(crate) has_expiring: bool,
     /// Whether the search for expired messages under way has seen any that expire.
     expiring_seen: bool,
@@ -86,9 +96,11 @@ impl Queue {
             idle: options.idle,
             window: options.window,
             ready: Ready::default(),
+            in_flight: 0,
             bytes: 0,
             lines: Lines::default(),
             full: false,
+            paused: false,
             has_expiring: false,
             expiring_seen: false,
             has_unseen: false,
@@ -177,6 +189,7 @@ impl Queue {
         self.lines.is_empty()
             && self.bytes == 0
             && self.moving == 0
+            && !self.paused
             && now.since(self.used) >= self.idle
     }
 }

@@ -69,6 +69,8 @@ pub struct Queues {
     pub(crate) ready: usize,
     /// Bytes of messages in all queues.
     pub(crate) bytes: usize,
+    /// Queues that are paused.
+    pub(crate) paused: usize,
     /// Counts them, and those of the queues themselves.
     pub(crate) memory: Rc<Memory>,
     /// What may still be spent in the turn of that time on looking for messages and queues.
@@ -104,6 +106,7 @@ impl Queues {
             attached: 0,
             ready: 0,
             bytes: 0,
+            paused: 0,
             memory,
             left: TURN_STEPS,
             turn: Time::ZERO,
@@ -160,14 +163,7 @@ impl Queues {
 
     /// The queue at a place; it stays there as long as it is there.
     pub fn at(&self, slot: u32) -> Option<QueueState<'_>> {
-        let queue = self.queues.at(slot)?;
-        Some(QueueState {
-            path: &queue.path,
-            messages: queue.ready.len(),
-            bytes: queue.bytes,
-            consumers: queue.lines.len,
-            full: queue.full,
-        })
+        self.queues.at(slot).map(Queue::state)
     }
 
     /// Messages ready and bytes held, over all queues.
@@ -271,9 +267,9 @@ impl Queues {
                 queues.push(flight.queue);
             }
             match settlement {
-                Settlement::Accept => self.accepted(flight, effects),
+                Settlement::Accept => self.accepted(flight.queue, flight.segment, effects),
                 Settlement::Reject => self.taken(flight, true, effects),
-                Settlement::Return => self.put_back(flight),
+                Settlement::Return => self.put_back(flight.queue, flight.segment),
             }
         }
         for key in queues {
@@ -322,13 +318,13 @@ impl Queues {
         }
         let queues = std::mem::take(&mut consumer.queues);
         let left = consumer.end(handed, ending);
+        self.begin_turn(now);
         for flight in left.taken {
             self.taken(flight, ending == Ending::Lost, effects);
         }
         for flight in left.unread {
-            self.put_back(flight);
+            self.put_back(flight.queue, flight.segment);
         }
-        self.begin_turn(now);
         self.leave_queues(now, queues.into_iter().rev().collect(), effects);
     }
 
@@ -405,17 +401,21 @@ impl Queues {
         }
     }
 
-    /// Messages are consumed.
-    fn accepted(&mut self, flight: Flight, effects: &mut Vec<Effect>) {
-        let Some(queue) = self.queues.get_mut(flight.queue) else { return };
-        let bytes = flight.segment.bytes();
-        queue.note_gone(flight.segment, self.is_together, effects);
+    /// Messages that were in flight, or taken out, are gone for good.
+    pub(crate) fn accepted(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let bytes = segment.bytes();
+        queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
+        queue.note_gone(segment, self.is_together, effects);
         self.forget_bytes(bytes);
     }
 
-    /// Messages that no client has taken come back to their place, as new as they were.
-    fn put_back(&mut self, flight: Flight) {
-        self.put(flight.queue, flight.segment);
+    /// Messages that were in flight, or taken out, come back to their place, as new as they were.
+    pub(crate) fn put_back(&mut self, key: Key, segment: Segment) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
+        }
+        self.put(key, segment);
     }
 
     /// Messages that a client has taken come back to their place, or go to the dead-letter queue if
@@ -428,18 +428,20 @@ impl Queues {
             || queue.redeliveries_max == 0
             || flight.segment.failures <= queue.redeliveries_max
         {
-            return self.put_back(flight);
+            return self.put_back(flight.queue, flight.segment);
         }
         let Flight { queue: key, segment, .. } = flight;
         let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
         let bytes = segment.bytes();
+        queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
         queue.bytes = queue.bytes.saturating_sub(bytes);
         let stream = queue.stream.filter(|_| segment.run.is_stored());
         if stream.is_some() {
             queue.moving += segment.len();
         }
         self.forget_bytes(bytes);
-        effects.push(Effect::DeadLetter { queue: key, stream, from, to, segment });
+        let wall_ms = self.wall_ms;
+        effects.push(Effect::DeadLetter { queue: key, stream, from, to, segment, wall_ms });
     }
 
     pub(crate) fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
@@ -450,6 +452,9 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
+        if queue.paused {
+            return self.review(key, effects);
+        }
         let (bytes, ready, had_unseen) = (queue.bytes, queue.ready.len(), queue.has_unseen);
         let dispatch = Dispatch {
             key,
@@ -516,6 +521,7 @@ impl Queues {
         if let Some(stream) = queue.stream {
             effects.push(Effect::Ended { stream });
         }
+        self.paused = self.paused.saturating_sub(usize::from(queue.paused));
         if queue.full {
             self.full.remove(&key);
             effects.push(Effect::Full { path: queue.path, on: false });

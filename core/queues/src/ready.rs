@@ -84,6 +84,37 @@ impl Ready {
         Some(taken)
     }
 
+    /// Takes the messages between two numbers, both included, out of the segment that has the first of them: at most so
+    /// many, and about so many bytes (at least one message).
+    pub(crate) fn take_stretch(
+        &mut self,
+        from: u64,
+        to: u64,
+        messages: u32,
+        bytes: usize,
+    ) -> Option<Segment> {
+        let (start, known) = self.segments.range(..=from).next_back()?;
+        let start = *start;
+        if known.last() < from {
+            return None;
+        }
+        let mut before = self.segments.remove(&start)?;
+        let mut taken = before.split_off(from)?;
+        if !before.is_empty() {
+            self.segments.insert(start, before);
+        }
+        let wanted = u32::try_from(to.saturating_sub(from) + 1).unwrap_or(u32::MAX);
+        let mut count = taken.len().min(messages).min(wanted);
+        if taken.bytes() > bytes {
+            count = count.min(fitting(&taken, bytes));
+        }
+        if let Some(rest) = taken.split_off(from + u64::from(count)) {
+            self.segments.insert(rest.first(), rest);
+        }
+        self.messages -= taken.len() as usize;
+        Some(taken)
+    }
+
     /// Takes the first message if its time is over.
     pub(crate) fn take_first_expired(&mut self, wall_ms: u64) -> Option<Segment> {
         let first = self.first()?;

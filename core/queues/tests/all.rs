@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used)]
 
 mod model;
+mod operations;
 mod redeliveries;
 mod support;
 mod work;

@@ -51,10 +51,11 @@ pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use numbering::Numbering;
 pub use operation::{
-    BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition, Event,
-    Events, Fetch, HistoryQuery, Listing, ListingEntry, NewValue, Operation, OperationResult, Page,
-    QueueEntry, Reading, Replay, ServiceEntry, SessionEntry, SessionState, TopicEntry, Update,
-    ViewEntry,
+    BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition,
+    ConsumerEntry, Event, Events, Fetch, HistoryQuery, Listing, ListingEntry, MoveMessages,
+    MovedMessages, NewValue, Operation, OperationResult, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page,
+    Peek, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueQuery, QueueSettings,
+    Reading, Replay, ServiceEntry, SessionEntry, SessionState, TopicEntry, Update, ViewEntry,
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;

@@ -161,6 +161,15 @@ fn task(
                     let (known, wanted) = (tags("if-none-match"), tags("if-match"));
                     Ok(Task::Value { name, known, wanted })
                 }
+                (Kind::Queue, "GET" | "HEAD") if asked("messages") => {
+                    rest_operations::peek(&name, request).map(Task::Operate)
+                }
+                (Kind::Queue, "GET" | "HEAD") => {
+                    rest_operations::queue(&name, request).map(Task::Operate)
+                }
+                (Kind::Queue, "DELETE") => {
+                    rest_operations::purge(&name, request).map(Task::Operate)
+                }
                 (Kind::Topic, "DELETE") => {
                     rest_operations::unconditional(request)?;
                     let message = Publication {

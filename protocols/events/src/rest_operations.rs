@@ -234,8 +234,36 @@ pub(crate) fn remove(selector: &str) -> Operating {
 
 /// `GET /sessions`, `GET /queues` and `GET /services`.
 pub(crate) fn browse(what: &str, request: &Request<'_>) -> Result<Operating, Fault> {
-    let operating = after(Operating::begin("browse").text("what", what), request)?;
+    let operating = match what {
+        "queues" => text(Operating::begin("queues"), "pattern", request)?,
+        _ => Operating::begin("browse").text("what", what),
+    };
+    number(after(operating, request)?, "limit", request)
+}
+
+/// `GET /queues/NAME`.
+pub(crate) fn queue(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let operating = number(Operating::begin("queue").text("path", name), "after", request)?;
     number(operating, "limit", request)
+}
+
+/// `GET /queues/NAME?messages`.
+pub(crate) fn peek(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let mut operating = text(Operating::begin("peek").text("path", name), "selector", request)?;
+    for known in ["from", "limit", "body_bytes"] {
+        operating = number(operating, known, request)?;
+    }
+    Ok(operating)
+}
+
+/// `DELETE /queues/NAME?messages`.
+pub(crate) fn purge(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    unconditional(request)?;
+    if values(request.query, "messages").next().is_none() {
+        let text = "a queue goes by itself when it is idle; `?messages` removes the messages that are ready in it";
+        return Err(Fault::bad_request(text));
+    }
+    text(Operating::begin("purge").text("path", name), "selector", request)
 }
 
 /// `GET /views`, `PUT /views/NAME` and `DELETE /views/NAME`.
@@ -258,8 +286,12 @@ fn json<'a>(request: &Request<'a>) -> Result<Json<'a>, Fault> {
 
 /// Where a page begins, if the request says so.
 fn after(operating: Operating, request: &Request<'_>) -> Result<Operating, Fault> {
-    match values(request.query, "after").next() {
-        Some(after) => Ok(operating.text("after", &after.ok_or_else(|| undecodable("after"))?)),
+    text(operating, "after", request)
+}
+
+fn text(operating: Operating, name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    match values(request.query, name).next() {
+        Some(text) => Ok(operating.text(name, &text.ok_or_else(|| undecodable(name))?)),
         None => Ok(operating),
     }
 }

@@ -62,6 +62,7 @@ impl<'a> Resource<'a> {
             Resource::Destination(Kind::Topic, _) => {
                 &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
             }
+            Resource::Destination(Kind::Queue, _) => &["GET", "HEAD", "POST", "DELETE"],
             Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
             Resource::Topics => &["GET", "HEAD", "DELETE"],
             Resource::Events | Resource::Views(None) | Resource::Browse(_) => &["GET", "HEAD"],
@@ -175,6 +176,8 @@ mod tests {
             ("PUT", "/api/topics/a"),
             ("DELETE", "/api/topics/a"),
             ("POST", "/api/queues/a"),
+            ("GET", "/api/queues/a/b"),
+            ("DELETE", "/api/queues/a"),
             ("POST", "/api/services/a"),
             ("POST", "/api/batch"),
             ("GET", "/api/events"),
@@ -192,8 +195,13 @@ mod tests {
         {
             assert_eq!(routed("GET", path, &[]), None, "{path}");
         }
-        let response = routed("PATCH", "/api/queues/a", &[]).unwrap().unwrap_err();
-        assert_eq!((response.status, field(&response, "Allow")), (405, Some("POST, OPTIONS")));
+        for (path, allowed) in [
+            ("/api/queues/a", "GET, HEAD, POST, DELETE, OPTIONS"),
+            ("/api/services/a", "POST, OPTIONS"),
+        ] {
+            let response = routed("PATCH", path, &[]).unwrap().unwrap_err();
+            assert_eq!((response.status, field(&response, "Allow")), (405, Some(allowed)));
+        }
     }
 
     #[test]

@@ -441,6 +441,69 @@ fn operations_are_said_in_json() {
 }
 
 #[test]
+fn queues_are_looked_into_and_purged() {
+    let mut world = World::new();
+    for (body, ttl) in [("one", "ttl=1h"), ("two", "ttl=0s"), ("{\"n\":3}", "ttl=0s")] {
+        let line = match ttl {
+            "ttl=0s" => "POST /queues/jobs/a".to_owned(),
+            ttl => format!("POST /queues/jobs/a?{ttl}"),
+        };
+        let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
+        let kind = format!("Content-Type: {kind}");
+        assert_eq!(world.ask(&line, &[ANN, &kind], body.as_bytes()).status, 200);
+    }
+    assert_eq!(world.ask("POST /queues/other", &[ANN], b"x").status, 200);
+    let mut text = |line: &str| {
+        let answer = world.ask(line, &[ANN], b"");
+        (answer.status, answer.text().to_owned())
+    };
+    let (status, list) = text("GET /queues?pattern=jobs/**");
+    assert_eq!(status, 200);
+    assert!(list.contains(r#"{"path":"jobs/a","messages":3,"in_flight":0"#), "{list}");
+    assert!(!list.contains("other"), "{list}");
+    let (status, queue) = text("GET /queues/jobs/a");
+    assert_eq!(status, 200);
+    for part in
+        [r#""options":{"memory_bytes_max":"#, r#""dead_letter":"dlq/jobs/a""#, r#""listed":[]"#]
+    {
+        assert!(queue.contains(part), "{queue}");
+    }
+    let (status, first) = text("GET /queues/jobs/a?messages&limit=2");
+    assert_eq!(status, 200);
+    for part in [r#""text":"one""#, r#""text":"two""#, r#""expires":"#, r#""more":true,"next":"#] {
+        assert!(first.contains(part), "{first}");
+    }
+    let next = first.rsplit(":").next().unwrap().trim_end().trim_end_matches('}').to_owned();
+    let (_, rest) = text(&format!("GET /queues/jobs/a?messages&from={next}"));
+    assert!(rest.contains(r#""value":{"n":3}"#) && rest.contains(r#""more":false"#), "{rest}");
+    let (_, cut) = text("GET /queues/jobs/a?messages&body_bytes=2&limit=1");
+    assert!(cut.contains(r#""cut":3,"text":"on""#), "{cut}");
+    for (line, status, part) in [
+        ("GET /queues/none", 404, "queue-unknown"),
+        ("GET /queues/none?messages", 404, "queue-unknown"),
+        ("GET /queues/jobs/a?messages&selector=x%20%3D", 400, "bad-selector"),
+        ("GET /queues/jobs/a?messages&from=x", 400, "whole number"),
+        ("DELETE /queues/jobs/a", 400, "?messages"),
+        ("DELETE /queues/jobs/a?messages&selector=x%20%3D%20'y'", 200, r#"{"messages":0}"#),
+        ("DELETE /queues/jobs/a?messages", 200, r#"{"messages":3}"#),
+        ("DELETE /queues/none?messages", 404, "queue-unknown"),
+    ] {
+        let (found, said) = text(line);
+        assert_eq!((found, said.contains(part)), (status, true), "{line}: {said}");
+    }
+    let operate = |world: &mut World, text: &str| {
+        let answer = world.ask("POST /operations", &[ANN], text.as_bytes());
+        (answer.status, answer.text().to_owned())
+    };
+    let moved = operate(&mut world, r#"{"do":"move","from":"other","to":"jobs/b"}"#);
+    assert_eq!((moved.0, moved.1.trim_end()), (200, r#"{"messages":1,"kept":0}"#));
+    let paused = operate(&mut world, r#"{"do":"pause","path":"jobs/b"}"#);
+    assert_eq!(paused.0, 200);
+    let (_, shown) = operate(&mut world, r#"{"do":"queue","path":"jobs/b"}"#);
+    assert!(shown.contains(r#""messages":1"#) && shown.contains(r#""paused":true"#), "{shown}");
+}
+
+#[test]
 fn a_condition_is_looked_at_or_refused() {
     let mut world = World::new();
     let json = [ANN, "Content-Type: application/json"];

@@ -13,7 +13,8 @@ use tiderace_native::codec::{
 use tiderace_topics::Path;
 use tiderace_wire::{
     Change, Command, Event, Events, Framing, Kind, LeaveReason, NewValue, Operation,
-    OperationResult, Page, Replay, Reply, SubscriptionKey, TopicEntry,
+    OperationResult, Page, PeekedMessage, PeekedMessages, Replay, Reply, SubscriptionKey,
+    TopicEntry,
 };
 
 fn operate<'a>(request: u32, operation: &'a str, body: Option<&'a [u8]>) -> ClientMessage<'a> {
@@ -123,6 +124,48 @@ fn what_is_not_understood_costs_the_request_alone() {
     let mut rig = Rig::new();
     rig.send_bytes(&[0x0e, 3, 1, flag::BODY << 1, 0]);
     assert_eq!(rig.end.unwrap().code, CloseCode::BadFrame);
+}
+
+#[test]
+fn queues_are_looked_into_with_their_messages_beside_the_text() {
+    let mut rig = Rig::new();
+    rig.send(&operate(1, r#"{"do":"peek","path":"~/jobs","selector":"a = 'b'","from":7}"#, None));
+    rig.send(&operate(2, r#"{"do":"queues","pattern":"~/**"}"#, None));
+    rig.send(&operate(3, r#"{"do":"redrive","path":"dlq/a","to":"a","limit":9}"#, None));
+    rig.send(&operate(4, r#"{"do":"peek","path":"a","selector":"a ="}"#, None));
+    let asked = asked(&mut rig);
+    let [(1, Operation::Peek(peek)), (2, Operation::Browse(browse)), (3, Operation::Move(moved))] =
+        &asked[..]
+    else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((peek.path.as_str(), peek.from), ("user/ann/jobs", 7));
+    assert_eq!(browse.patterns[0].as_str(), "user/ann/**");
+    assert_eq!((moved.redrive, moved.limit), (true, Some(9)));
+    let message = PeekedMessage {
+        run: Arc::new(run(Kind::Queue, "a", 8, 0, &[b"hi"])),
+        place: 0,
+        position: 8,
+        redeliveries: 1,
+        age_ms: 5,
+        cut: None,
+    };
+    let page = PeekedMessages { messages: vec![message], next: Some(9) };
+    rig.reply(Reply::Operated {
+        token: 1,
+        result: Box::new(OperationResult::Messages(Box::new(page))),
+    });
+    let result = OperationResult::Purged { messages: 2 };
+    rig.reply(Reply::Operated { token: 3, result: Box::new(result) });
+    let received = rig.received();
+    assert!(
+        received[0].contains("request: 4") && received[0].contains("bad-selector"),
+        "{received:?}"
+    );
+    let text = r#"{\"messages\":[{\"position\":8,\"redeliveries\":1,\"age_ms\":5,\"persistent\":false,\"bytes\":2}],\"more\":true,\"next\":9}"#;
+    assert!(received[1].contains(text), "{received:?}");
+    assert!(received[1].contains("entries: [0, 2, 104, 105]"), "{received:?}");
+    assert!(received[2].contains(r#"{\"messages\":2}"#), "{received:?}");
 }
 
 #[test]

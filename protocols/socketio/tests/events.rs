@@ -428,6 +428,13 @@ fn operations_are_answered_like_events() {
     assert!(quiet.is_empty(), "{quiet:?}");
     let second = node.say(ann, r#"23["operate",{"do":"update","path":"a"},5]"#).concat();
     assert!(second.contains("is a Buffer"), "{second}");
+    let purge = r#"26["operate",{"do":"purge","path":"~/jobs","selector":"a = 'b'"}]"#;
+    assert!(node.say(ann, purge).concat().starts_with(r#"36[{"ok":true"#));
+    let log = node.broker.log.join("\n");
+    assert!(log.contains("Purge { path: Path(user/ann/jobs), selector: Some("), "{log}");
+    let wrong =
+        node.say(ann, r#"27["operate",{"do":"peek","path":"a","selector":"a ="}]"#).concat();
+    assert!(wrong.starts_with(r#"37[{"ok":false,"code":"bad-selector""#), "{wrong}");
     let replay = node
         .say(ann, r#"24["subscribe","log",{"replay":{"last":3},"interval":"1s","notices":true}]"#);
     assert_eq!(replay, [r#"34[{"ok":true,"id":0}]"#]);

@@ -31,7 +31,8 @@ impl Verifier for Everybody {
     }
 }
 
-const ACTIONS: [&str; 6] = ["admin", "create", "publish", "receive", "send", "subscribe"];
+const ACTIONS: [&str; 8] =
+    ["admin", "browse", "create", "manage", "publish", "receive", "send", "subscribe"];
 const WHO: [&str; 5] = ["*", "anonymous", "@ops", "ann", "bob"];
 const NAMES: [&str; 3] = ["ann", "bob", ""];
 const RULE_PATHS: [&str; 9] =

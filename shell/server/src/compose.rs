@@ -398,6 +398,7 @@ fn action(word: &ActionWord) -> Action {
         ActionWord::Browse => Action::Browse,
         ActionWord::Call => Action::Call,
         ActionWord::Create => Action::Create,
+        ActionWord::Manage => Action::Manage,
         ActionWord::Monitor => Action::Monitor,
         ActionWord::Publish => Action::Publish,
         ActionWord::Receive => Action::Receive,

@@ -90,6 +90,74 @@ fn options_of_commands_reach_the_server() {
 }
 
 #[test]
+fn queues_are_looked_into_moved_redriven_purged_and_paused() {
+    let directory = Directory::new("queues");
+    let server = Server::start(&directory.0, "[queues]\nredeliveries_max = 1\n");
+    done(&server, &["pub", "-q", "-H", "colour:red", "jobs/a", "one"]);
+    done(&server, &["pub", "-q", "-H", "colour:blue", "--repeat", "2", "jobs/a", r#"{"n":2}"#]);
+    done(&server, &["pub", "-q", "other", "x"]);
+    let table = done(&server, &["queues", "ls", "jobs/*"]);
+    let lines: Vec<Vec<&str>> =
+        table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..3], ["QUEUE", "READY", "IN"]);
+    assert_eq!((lines.len(), &lines[1][..3]), (2, &["jobs/a", "3", "0"][..]), "{table}");
+    let json = done(&server, &["queues", "ls", "--json", "-n", "1"]);
+    assert_eq!(json.lines().count(), 1);
+    let shown = done(&server, &["queues", "show", "jobs/a"]);
+    for line in ["queue: jobs/a", "ready: 3", "redeliveries_max: 1", "dead_letter: dlq/jobs/a"] {
+        assert!(shown.lines().any(|shown| shown == line), "{shown}");
+    }
+    let shown = done(&server, &["queues", "show", "--json", "jobs/a"]);
+    assert!(shown.contains(r#""listed":[]"#) && !shown.contains("more"), "{shown}");
+
+    let peeked = done(&server, &["queues", "peek", "jobs/a"]);
+    let bodies: Vec<&str> = peeked.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    assert_eq!(bodies, ["one", r#"{"n":2}"#, r#"{"n":2}"#]);
+    let position = peeked.lines().nth(1).unwrap().split(' ').next().unwrap();
+    let from = done(&server, &["queues", "peek", "--from", position, "--json", "jobs/a"]);
+    assert_eq!(from.lines().count(), 2);
+    assert!(from.contains(r#""value":{"n":2}"#) && from.contains(r#""colour":"blue""#), "{from}");
+    let red = ["queues", "peek", "--selector", "colour = 'red'", "--body-bytes", "2", "jobs/a"];
+    assert!(done(&server, &red).ends_with(" on… (3 bytes)\n"));
+    assert_eq!(done(&server, &["queues", "peek", "-n", "1", "jobs/a"]).lines().count(), 1);
+
+    let moved = ["queues", "move", "jobs/a", "jobs/b", "--selector", "colour = 'blue'", "-n", "1"];
+    assert_eq!(done(&server, &moved), "1\n");
+    assert_eq!(done(&server, &["queues", "move", "jobs/a", "jobs/b"]), "2\n");
+    done(&server, &["queues", "pause", "jobs/b"]);
+    assert!(done(&server, &["queues", "ls", "jobs/b"]).contains("paused"));
+    let waits = command(&server, &["sub", "-q", "-C", "1", "-W", "50ms", "jobs/b"]);
+    assert!(!{ waits }.output().unwrap().status.success(), "nothing comes");
+    done(&server, &["queues", "resume", "jobs/b"]);
+    assert_eq!(done(&server, &["sub", "-q", "-C", "1", "jobs/b"]), "{\"n\":2}\n");
+    assert_eq!(
+        done(&server, &["queues", "purge", "--yes", "--selector", "colour = 'red'", "jobs/b"]),
+        "1\n"
+    );
+    // Nobody is asked who has no terminal.
+    assert_eq!(done(&server, &["queues", "purge", "--json", "jobs/b"]), "{\"messages\":1}\n");
+
+    done(&server, &["pub", "-q", "-H", "dead-letter-queue:jobs/c", "dlq/x", "dead"]);
+    assert_eq!(done(&server, &["queues", "redrive", "dlq/x"]), "1\n");
+    let back = done(&server, &["queues", "peek", "--json", "jobs/c"]);
+    assert!(back.contains("dead") && !back.contains("dead-letter"), "{back}");
+    let output = command(&server, &["queues", "redrive", "jobs/c"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n");
+    assert!(error.contains("1 messages or more stay"), "{error}");
+    for (args, words) in [
+        (&["queues", "show", "none"][..], "no queue none"),
+        (&["queues", "peek", "jobs/c", "--selector", "colour ="], "selector"),
+        (&["queues", "move", "jobs/c", "jobs/c"], "itself"),
+    ] {
+        let output = command(&server, args).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(words), "{args:?}: {error}");
+    }
+}
+
+#[test]
 fn refusals_say_what_is_wrong() {
     let directory = Directory::new("refusals");
     let server = Server::start(&directory.0, "");

@@ -136,3 +136,36 @@ fn all_commands_mean_the_same_topic_by_the_same_path() {
         assert_eq!(tiderace("topics ls PATH"), format!("{path}\n"));
     }
 }
+
+/// The commands of a page's first block below a heading.
+fn commands_of(page: &str, heading: &str) -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+    let text = std::fs::read_to_string(file).unwrap();
+    let (_, rest) = text.split_once(heading).unwrap();
+    let block = rest.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    block.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_commands_of_the_page_about_queues_do_what_it_says() {
+    let mut server = Running::start(
+        Command::new(env!("CARGO_BIN_EXE_tiderace")).env("TIDERACE_SERVER__LISTEN", FREE),
+    );
+    let address = announced(&mut server.1);
+    let tiderace = |line: &str| run(&format!("target/release/tiderace {line}"), address);
+    tiderace("pub -q -H colour:red --repeat 7 jobs/mail hello");
+    tiderace("pub -q -H dead-letter-queue:jobs/mail --repeat 2 dlq/jobs/mail again");
+    let said: Vec<String> = commands_of("docs/queues.md", "## The command line")
+        .iter()
+        .map(|line| run(&format!("target/release/{line}"), address))
+        .collect();
+    let [ls, show, peek, redriven, moved, purged, paused, resumed] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert!(ls.lines().nth(1).unwrap().starts_with("jobs/mail      7"), "{ls}");
+    assert!(show.contains("dead_letter: dlq/jobs/mail"), "{show}");
+    assert_eq!((peek.lines().count(), peek.contains("hello")), (5, true));
+    assert_eq!([redriven, moved, purged].map(|said| said.trim_end()), ["2", "9", "0"]);
+    assert_eq!([paused, resumed].map(|said| said.len()), [0, 0]);
+    assert!(tiderace("queues ls --json jobs/mail-later").contains(r#""messages":9"#));
+}

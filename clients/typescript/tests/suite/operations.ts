@@ -1,5 +1,6 @@
 /** Operations, replays and notices against a server that says exactly what it is told to. */
-import { type Reader, Writer } from "../../src/bytes.js";
+import { type Reader, utf8, Writer } from "../../src/bytes.js";
+import { queuesOf } from "../../src/administer.js";
 import { type Entry, type Event, topicsOf } from "../../src/manage.js";
 import * as m from "../../src/messages.js";
 import { equal, hex, ok, rejects, Seen, test } from "../harness.js";
@@ -77,6 +78,68 @@ test("topics", "each way to write asks for what it means", async (place, after) 
   const [request] = operated(await peer.hears("OPERATE"));
   await peer.error(m.ERROR, new Writer().varint(request), 515, "condition-failed");
   await rejects(refused, "condition-failed");
+});
+
+test("queues", "each operation on queues asks for what it means", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const queues = queuesOf(peer.client(after));
+  await peer.welcomes();
+  const all = async <T>(from: AsyncIterable<T>): Promise<T[]> => {
+    const found: T[] = [];
+    for await (const one of from) found.push(one);
+    return found;
+  };
+  const moved = { messages: 3, kept: 1, refused: { code: "queue-full", reason: "…" } };
+  const state = { path: "a", messages: 1, in_flight: 0, bytes: 9, consumers: 0, full: false, paused: false };
+  // What is asked for, by which requests, and what they are answered.
+  const rows: [() => Promise<unknown>, [object, object][], unknown][] = [
+    [() => queues.purge("a"), [[{ do: "purge", path: "a" }, { messages: 2 }]], 2],
+    [() => queues.purge("a", { selector: "x = 'y'" }), [[{ do: "purge", path: "a", selector: "x = 'y'" }, { messages: 0 }]], 0],
+    [() => queues.move("a", "b", { limit: 3 }), [[{ do: "move", from: "a", to: "b", limit: 3 }, moved]], moved],
+    [() => queues.redrive("dlq/a", { to: "b" }), [[{ do: "redrive", path: "dlq/a", to: "b" }, moved]], moved],
+    [() => queues.pause("a"), [[{ do: "pause", path: "a" }, {}]], undefined],
+    [() => queues.resume("a"), [[{ do: "resume", path: "a" }, {}]], undefined],
+    [
+      () => all(queues.list("jobs/*", { page: 1 })),
+      [
+        [{ do: "queues", pattern: "jobs/*", limit: 1 }, { queues: [state], more: true, next: "0-1" }],
+        [{ do: "queues", pattern: "jobs/*", after: "0-1", limit: 1 }, { queues: [], more: false }],
+      ],
+      [state],
+    ],
+    [
+      () => queues.show("a"),
+      [
+        [{ do: "queue", path: "a" }, { ...state, options: {}, listed: [{ session: "0-1-0" }], more: true, next: 5 }],
+        [{ do: "queue", path: "a", after: 5 }, { ...state, options: {}, listed: [{ session: "0-2-0" }], more: false }],
+      ],
+      { ...state, options: {}, listed: [{ session: "0-1-0" }, { session: "0-2-0" }] },
+    ],
+    [
+      () => all(queues.peek("a", { selector: "x = 'y'", bodyBytes: 9 })),
+      [
+        [{ do: "peek", path: "a", body_bytes: 9, selector: "x = 'y'" }, { messages: [], more: true, next: 7 }],
+        [{ do: "peek", path: "a", from: 7, body_bytes: 9, selector: "x = 'y'" }, { messages: [{ position: 8 }], more: false }],
+      ],
+      [{ position: 8 }],
+    ],
+  ];
+  for (const [ask, requests, found] of rows) {
+    const done = ask();
+    for (const [wanted, outturn] of requests) {
+      const [request, operation] = operated(await peer.hears("OPERATE"));
+      equal(operation, wanted);
+      await peer.says(m.RESULT, result(request, outturn));
+    }
+    equal(await done, found);
+  }
+  // Bodies come beside the text.
+  const peeked = all(queues.peek("a"));
+  const [request] = operated(await peer.hears("OPERATE"));
+  const messages = [{ position: 1, bytes: 2 }, { position: 2, bytes: 1, cut: 50 }];
+  const answer = result(request, { messages, more: false });
+  await peer.says(m.RESULT, answer.u8(1).bytes(utf8("{}")).u8(2).bytes(utf8("x")));
+  equal((await peeked).map(({ value }) => value), [{}, "x"]);
 });
 
 test("topics", "values are sent as differences from those set last", async (place, after) => {

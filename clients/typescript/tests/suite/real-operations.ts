@@ -1,5 +1,6 @@
 /** Topics that hold values, at a real server: by WebSocket and by long polling. */
 import type { Update } from "../../src/index.js";
+import { queuesOf } from "../../src/administer.js";
 import { type Entry, topicsOf } from "../../src/manage.js";
 import { equal, ok, rejects, Seen } from "../harness.js";
 import { both, fresh } from "./real.js";
@@ -104,6 +105,28 @@ both("a time series keeps its events, and one can be corrected", async (begin) =
   equal((await all(series.history())).map(({ value }) => value), [1, 20, 3]);
   equal((await all(series.history({ amended: true }))).length, 4);
   await series.remove();
+});
+
+both("queues are listed, shown, looked into, moved, paused and purged", async (begin) => {
+  const client = begin();
+  const queues = queuesOf(client);
+  const [path, other] = [fresh("queue"), fresh("other")];
+  for (let n = 0; n < 5; n++) await client.queue(path).send({ n }, { properties: { odd: String(n % 2) } });
+  const [listed] = await all(queues.list(path));
+  equal([listed?.messages, listed?.in_flight, listed?.paused], [5, 0, false]);
+  const shown = await queues.show(path);
+  equal([shown.options.dead_letter, shown.listed], [`dlq/${path}`, []]);
+  const values = async (options = {}) => (await all(queues.peek<{ n: number }>(path, options))).map(({ value }) => value?.n);
+  equal(await values({ page: 2 }), [0, 1, 2, 3, 4]);
+  equal(await values({ selector: "odd = '1'" }), [1, 3]);
+  equal((await queues.move(path, other, { selector: "odd = '1'" })).messages, 2);
+  equal(await values(), [0, 2, 4]);
+  await queues.pause(path);
+  ok((await queues.show(path)).paused, "it is paused");
+  await queues.resume(path);
+  equal(await queues.purge(path), 3);
+  equal(await queues.purge(other), 2);
+  await rejects(queues.purge(fresh("none")), "queue-unknown");
 });
 
 both("locks and claims are held by one client and end with it", async (begin) => {

@@ -76,6 +76,10 @@ impl Broker {
             Body::Home(message @ ToHome::Notify { .. }) => {
                 self.notice_side().home_lost(now, place, message, effects);
             }
+            Body::Home(ToHome::Transfer { transfer, .. }) => {
+                let result = Err(Box::new(lost(place)));
+                self.home_side().transferred(now, transfer, result, effects);
+            }
             Body::Home(message) => {
                 let refused = self.session_side().home_lost(now, place, message, effects);
                 self.refuse_lost(now, place, refused, effects);

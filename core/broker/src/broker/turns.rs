@@ -72,6 +72,7 @@ impl Broker {
             || self.home.has_removals()
             || self.home.has_lost()
             || self.home.queues().has_work()
+            || self.home.queue_jobs().has_work()
             || self.home.notice_interest().has_requests()
             || self.delivery.is_selecting()
             || self.sessions.presence().changes_waiting() > 0
@@ -85,6 +86,7 @@ impl Broker {
         home.give_pages(now, effects);
         home.remove_more(now, effects);
         home.queue_work(now, effects);
+        home.work_on_queue_jobs(now, effects);
         home.work_on_lost(now, effects);
         self.hand_on(now, effects);
         let mut sessions = self.session_side();

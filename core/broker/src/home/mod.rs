@@ -16,6 +16,7 @@ pub(crate) mod notice_interest;
 pub(crate) mod numbers;
 pub(crate) mod owners;
 pub(crate) mod pattern_interest;
+pub(crate) mod queue_jobs;
 pub(crate) mod queues;
 pub(crate) mod removals;
 pub(crate) mod retirement;
@@ -54,6 +55,7 @@ use notice_interest::NoticeInterest;
 use numbers::Numbers;
 use owners::ExpectedOwners;
 use pattern_interest::PatternInterest;
+use queue_jobs::QueueJobs;
 use queues::QueueHome;
 use removals::Removal;
 use services::Services;
@@ -81,6 +83,8 @@ pub(crate) struct Home {
     locks: Locks,
     graces: Graces,
     queues: QueueHome,
+    /// Under way.
+    queue_jobs: QueueJobs,
     services: Services,
     sweep: Sweep,
     notice_interest: NoticeInterest,
@@ -108,6 +112,7 @@ impl Home {
             locks: Locks::default(),
             graces: Graces::default(),
             queues: QueueHome::new(memory.clone()),
+            queue_jobs: QueueJobs::default(),
             services: Services::default(),
             sweep: Sweep::default(),
             notice_interest: NoticeInterest::default(),
@@ -424,6 +429,14 @@ impl Home {
 
     pub(crate) fn queues_mut(&mut self) -> &mut QueueHome {
         &mut self.queues
+    }
+
+    pub(crate) fn queue_jobs(&self) -> &QueueJobs {
+        &self.queue_jobs
+    }
+
+    pub(crate) fn queue_jobs_mut(&mut self) -> &mut QueueJobs {
+        &mut self.queue_jobs
     }
 
     pub(crate) fn services(&self) -> &Services {

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
-use tiderace_queues::{Consume, Effect, Ending, QueueState, Queues, Segment, Settlement};
+use tiderace_queues::{
+    Consume, ConsumerState, Effect, Ending, QueueChoices, QueueState, Queues, Segment, Settlement,
+    Slice, Taken,
+};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
@@ -122,6 +125,11 @@ impl QueueHome {
         told.insert(from)
     }
 
+    /// Whether a queue asks its publishers to wait.
+    pub(crate) fn is_full(&self, path: &Path) -> bool {
+        self.queues.is_full(path)
+    }
+
     /// A queue is full.
     pub(crate) fn note_full(&mut self, path: Path) {
         self.full.entry(path).or_default();
@@ -212,6 +220,87 @@ impl QueueHome {
         for told in self.full.values_mut() {
             told.remove(place);
         }
+    }
+
+    /// Takes ready messages out for an operation.
+    pub(crate) fn take_out(&mut self, queue: Key, slice: &Slice<'_>) -> Taken {
+        self.queues.take_out(queue, slice)
+    }
+
+    /// They come back to their places.
+    pub(crate) fn return_taken(
+        &mut self,
+        now: Now,
+        queue: Key,
+        segments: Vec<Segment>,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.return_taken(now, queue, segments, &mut effects);
+        effects
+    }
+
+    /// They are gone for good.
+    pub(crate) fn drop_taken(
+        &mut self,
+        now: Now,
+        queue: Key,
+        segments: Vec<Segment>,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.drop_taken(now, queue, segments, &mut effects);
+        effects
+    }
+
+    /// Pauses a queue, or resumes it.
+    pub(crate) fn pause(
+        &mut self,
+        now: Now,
+        path: &Path,
+        on: bool,
+        options: &BrokerOptions,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.pause(now, path, on, |path| options.queue(path), &mut effects);
+        effects
+    }
+
+    /// The queue of that name.
+    pub(crate) fn find(&self, path: &Path) -> Option<Key> {
+        self.queues.key_of(path)
+    }
+
+    /// How a queue stands.
+    pub(crate) fn state(&self, queue: Key) -> Option<QueueState<'_>> {
+        self.queues.state(queue)
+    }
+
+    /// What was chosen for a queue.
+    pub(crate) fn choices(&self, queue: Key) -> Option<QueueChoices<'_>> {
+        self.queues.choices(queue)
+    }
+
+    /// How many queues are paused.
+    pub(crate) fn paused(&self) -> usize {
+        self.queues.paused()
+    }
+
+    /// Places of which some have a consumer.
+    pub(crate) fn consumer_slots(&self) -> u32 {
+        self.queues.consumer_slots()
+    }
+
+    /// The consumer at a place, if it consumes from the queue.
+    pub(crate) fn consumer_at(&self, queue: Key, slot: u32) -> Option<ConsumerState<'_>> {
+        self.queues.consumer_at(queue, slot)
+    }
+
+    /// The ready messages of a queue from a number on, with their places in the runs of their segments.
+    pub(crate) fn ready_from(
+        &self,
+        queue: Key,
+        from: u64,
+    ) -> impl Iterator<Item = (&Segment, usize)> {
+        self.queues.ready_from(queue, from)
     }
 
     pub(crate) fn has_work(&self) -> bool {

@@ -38,8 +38,9 @@ pub use restore::{
 pub(crate) use restore::{RestoredRun, is_queue, read_messages, read_queued};
 pub(crate) use views::{KeptView, read_views};
 
+use crate::messages::TransferId;
 use crate::places::{Place, PlaceSet};
-use crate::queued::Queued;
+use crate::queued::{Put, Queued};
 use crate::requester::Requester;
 
 use reservation::Reservation;
@@ -81,6 +82,8 @@ pub(crate) enum Answer {
     Operated(Box<Requester>, Box<OperationResult>),
     /// Messages were put into a queue, or consumed by a transaction.
     Queued(Box<Queued>),
+    /// Messages of another home's queue were put into one here.
+    Transferred(Place, TransferId, Option<Put>),
 }
 
 impl OpenJournal {

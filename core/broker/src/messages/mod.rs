@@ -117,6 +117,15 @@ impl From<ToViews> for Body {
     }
 }
 
+/// Messages that are on their way from a queue of one home to a queue of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferId {
+    /// The job of their home that they belong to.
+    pub job: u64,
+    /// Which of its messages they are.
+    pub part: u32,
+}
+
 /// One target of a subscription, waiting for a home's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscribeRequestId {

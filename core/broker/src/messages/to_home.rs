@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, SessionId};
+use tiderace_base::{Close, Key, SessionId};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
 
-use super::{Interest, SubscribeRequestId};
+use super::{Interest, SubscribeRequestId, TransferId};
 use crate::home::services::{Address, Calling};
 use crate::pending_requests::{Awaits, PendingRequest};
 use crate::queued::MovedFrom;
@@ -115,6 +115,20 @@ pub enum ToHome {
         /// Receipt to confirm once its messages are back in their queues.
         confirm: Option<Confirm>,
     },
+    /// Messages of a queue of the sender's are to go to one of this home.
+    Transfer {
+        /// Which.
+        transfer: TransferId,
+        /// Not yet numbered.
+        run: Box<Run>,
+    },
+    /// What became of messages that were sent by [`ToHome::Transfer`].
+    Transferred {
+        /// Which.
+        transfer: TransferId,
+        /// Whether they are there, and stored if they are to be; or why they are not.
+        result: Result<(), Box<Close>>,
+    },
     /// A subscriber on the sender's shard cannot keep up with a topic, or all can again.
     Pressure {
         /// Which topic.
@@ -208,7 +222,9 @@ impl ToHome {
     /// Bytes of the messages and values in it.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            ToHome::Publish { run, .. } | ToHome::PublishAsOwner { run, .. } => run.bytes(),
+            ToHome::Publish { run, .. }
+            | ToHome::PublishAsOwner { run, .. }
+            | ToHome::Transfer { run, .. } => run.bytes(),
             ToHome::Operate { operation, .. } => operation.bytes(),
             ToHome::Call(call) => call.run.bytes(),
             ToHome::DeadLetter { run, .. } => run.bytes(),

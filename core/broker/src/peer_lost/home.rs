@@ -31,6 +31,7 @@ impl HomeSide<'_> {
             }
         }
         self.journal.lose(place);
+        self.lose_transfers(now, place, effects);
         self.lose_locks(now, place, effects);
         for (session, key) in self.home.queues().consumers_of(place) {
             // All that it was given may have been read.

@@ -76,6 +76,8 @@ impl SessionSide<'_> {
             | ToHome::Credit { .. }
             | ToHome::Leave { .. }
             | ToHome::Pressure { .. }
+            | ToHome::Transfer { .. }
+            | ToHome::Transferred { .. }
             | ToHome::EndNotices { .. }
             | ToHome::AsOwner { .. }
             | ToHome::Notify { .. }

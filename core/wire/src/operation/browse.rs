@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId, ShardId};
-use tiderace_topics::Path;
+use tiderace_topics::{Path, Pattern};
 
 use super::SessionEntry;
 
@@ -42,7 +42,7 @@ impl Browsable {
 }
 
 /// Which page of which list is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Browse {
     /// Of what.
     pub what: Browsable,
@@ -50,6 +50,8 @@ pub struct Browse {
     pub from: BrowseCursor,
     /// At most so many entries; zero: as many as is usual. The server has a limit of its own.
     pub limit: u32,
+    /// Of queues only those that one of these names; empty: all.
+    pub patterns: Vec<Pattern>,
 }
 
 impl Browse {
@@ -129,12 +131,18 @@ pub struct QueueEntry {
     pub path: Path,
     /// Messages that are ready.
     pub messages: u64,
+    /// Messages that consumers have and did not settle.
+    pub in_flight: u64,
     /// Bytes of messages, ready and in flight.
     pub bytes: u64,
     /// How many consume from it.
     pub consumers: u64,
     /// Whether publishers are asked to wait.
     pub full: bool,
+    /// Whether consumers get nothing until it is resumed.
+    pub paused: bool,
+    /// For how long the first of the ready messages has been on the server, in milliseconds.
+    pub oldest_ms: Option<u64>,
 }
 
 /// One subscription that serves.
@@ -184,12 +192,14 @@ mod tests {
         let text = r#"{"do":"browse","what":"queues","after":"1-5","limit":7}"#;
         let Ok(Operation::Browse(browse)) = parsed(text) else { panic!("{text}") };
         let from = BrowseCursor { shard: ShardId(1), slot: 5 };
-        assert_eq!(browse, Browse { what: Browsable::Queues, from, limit: 7 });
+        let patterns = Vec::new();
+        assert_eq!(browse, Browse { what: Browsable::Queues, from, limit: 7, patterns });
         let Ok(Operation::Browse(first)) = parsed(r#"{"do":"browse","what":"sessions"}"#) else {
             panic!("a first page")
         };
         let from = BrowseCursor::default();
-        assert_eq!(first, Browse { what: Browsable::Sessions, from, limit: 0 });
+        let patterns = Vec::new();
+        assert_eq!(first, Browse { what: Browsable::Sessions, from, limit: 0, patterns });
         for (wrong, said) in [
             (r#"{"do":"browse"}"#, "what"),
             (r#"{"do":"browse","what":"topics"}"#, "sessions, queues, services"),
@@ -209,7 +219,16 @@ mod tests {
         let state = crate::SessionState { subscriptions: 1, ..Default::default() };
         let session = SessionEntry { id: id(1), name: "a\"n".into(), state };
         let path = Path::parse("jobs/a").unwrap();
-        let queue = QueueEntry { path, messages: 1, bytes: 2, consumers: 3, full: true };
+        let queue = QueueEntry {
+            path,
+            messages: 1,
+            in_flight: 0,
+            bytes: 2,
+            consumers: 3,
+            full: true,
+            paused: false,
+            oldest_ms: None,
+        };
         let names = vec!["a".into(), "b/*".into()];
         let service = ServiceEntry { names, session: id(4), open: 5, prefetch: 6 };
         let next = Some(BrowseCursor { shard: ShardId(1), slot: 9 });
@@ -224,7 +243,7 @@ mod tests {
                 Browsable::Queues,
                 entry(ListingEntry::Queue(queue)),
                 next,
-                r#"{"queues":[{"path":"jobs/a","messages":1,"bytes":2,"consumers":3,"full":true}],"more":true,"next":"1-9"}"#,
+                r#"{"queues":[{"path":"jobs/a","messages":1,"in_flight":0,"bytes":2,"consumers":3,"full":true,"paused":false}],"more":true,"next":"1-9"}"#,
             ),
             (
                 Browsable::Services,
@@ -244,7 +263,8 @@ mod tests {
     fn pages_are_bounded() {
         let page = |limit| {
             let from = BrowseCursor::default();
-            Browse { what: Browsable::Queues, from, limit }.entries_max()
+            let patterns = Vec::new();
+            Browse { what: Browsable::Queues, from, limit, patterns }.entries_max()
         };
         assert_eq!([page(0), page(1), page(u32::MAX)], [100, 1, 1_000]);
     }

@@ -4,12 +4,14 @@
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
 mod browse;
+mod queue;
 mod read;
 mod write;
 
 use std::sync::Arc;
 
 use tiderace_base::{SessionId, Span};
+use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
@@ -17,6 +19,10 @@ use crate::{Flags, Run, TopicSpec};
 pub use browse::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
     ServiceEntry,
+};
+pub use queue::{
+    ConsumerEntry, MoveMessages, MovedMessages, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Peek,
+    PeekedMessage, PeekedMessages, QueueDetails, QueueQuery, QueueSettings,
 };
 pub use read::Reading;
 
@@ -102,6 +108,26 @@ pub enum Operation {
     },
     /// Lists sessions, queues or services, for who may browse them; [`OperationResult::Listing`].
     Browse(Browse),
+    /// Shows one queue with its consumers, for who may browse it; [`OperationResult::Queue`].
+    Queue(QueueQuery),
+    /// Reads ready messages of a queue, which stay there; [`OperationResult::Messages`].
+    Peek(Box<Peek>),
+    /// Removes the ready messages of a queue; [`OperationResult::Purged`].
+    Purge {
+        /// Which queue.
+        path: Path,
+        /// Only messages that match.
+        selector: Option<Selector>,
+    },
+    /// Moves ready messages to another queue, or dead letters back; [`OperationResult::Moved`].
+    Move(Box<MoveMessages>),
+    /// Gives consumers nothing of a queue until it is resumed; [`OperationResult::Done`].
+    PauseQueue {
+        /// Which queue.
+        path: Path,
+        /// Whether it is paused from now on, or resumed.
+        on: bool,
+    },
 }
 
 impl Operation {
@@ -114,6 +140,8 @@ impl Operation {
                 | Operation::Views
                 | Operation::Sessions { .. }
                 | Operation::Browse(_)
+                | Operation::Queue(_)
+                | Operation::Peek(_)
         )
     }
 
@@ -131,6 +159,9 @@ impl Operation {
             Operation::Amend { value, .. } => value.bytes(),
             Operation::View { text, .. } => text.as_ref().map_or(0, |text| text.len()),
             Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
+            Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
+            Operation::Purge { selector, .. } => selector_bytes(selector.as_ref()),
+            Operation::Move(it) => selector_bytes(it.selector.as_ref()),
             _ => 0,
         }
     }
@@ -157,6 +188,14 @@ impl OperationResult {
             OperationResult::Listing(page) => {
                 values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())
             }
+            OperationResult::Queue(queue) => values(
+                queue.consumers.len(),
+                queue.consumers.iter().map(ConsumerEntry::bytes).sum(),
+            ),
+            OperationResult::Messages(page) => {
+                let of = |it: &PeekedMessage| it.run.bytes_of(it.place, it.place + 1);
+                values(page.messages.len(), page.messages.iter().map(of).sum())
+            }
             _ => 0,
         }
     }
@@ -165,6 +204,14 @@ impl OperationResult {
 /// What a value in an answer counts for beside its bytes: path, version, time and author are written around it, which
 /// takes as long as copying so many bytes.
 const ENTRY_BYTES: usize = 256;
+
+/// Bytes that a selector takes, with what is made of its text.
+fn selector_bytes(selector: Option<&Selector>) -> usize {
+    selector.map_or(0, |selector| SELECTOR_BYTES * selector.text().len())
+}
+
+/// Bytes that are made of a selector, for each of its text.
+const SELECTOR_BYTES: usize = 4;
 
 impl NewValue {
     /// Bytes of properties and body.
@@ -388,6 +435,17 @@ pub enum OperationResult {
     Sessions(Vec<SessionEntry>),
     /// A page of a list.
     Listing(Box<Listing>),
+    /// One queue.
+    Queue(Box<QueueDetails>),
+    /// Ready messages of a queue.
+    Messages(Box<PeekedMessages>),
+    /// Messages are gone from a queue.
+    Purged {
+        /// How many.
+        messages: u64,
+    },
+    /// Messages have gone to another queue.
+    Moved(Box<MovedMessages>),
 }
 
 /// Topics in the order of their paths.

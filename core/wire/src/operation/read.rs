@@ -7,6 +7,8 @@
 //! protocol can carry them. Relies on the protocol for how it spells names. Invariant: a name that
 //! means nothing is an error that says which are known, so a misspelt wish is never passed over.
 
+mod queues;
+
 use std::borrow::Cow;
 
 use base64::Engine;
@@ -109,6 +111,14 @@ const NAMES: &[(&str, &[&str])] = &[
     ("session", &[]),
     ("sessions", &["limit"]),
     ("browse", &["what", "after", "limit"]),
+    ("queues", &["pattern", "after", "limit"]),
+    ("queue", &["path", "after", "limit"]),
+    ("peek", &["path", "from", "limit", "body_bytes", "selector"]),
+    ("purge", &["path", "selector"]),
+    ("move", &["from", "to", "selector", "limit"]),
+    ("redrive", &["path", "to", "selector", "limit"]),
+    ("pause", &["path"]),
+    ("resume", &["path"]),
 ];
 
 /// A request, half read.
@@ -148,26 +158,33 @@ impl<'a> Given<'a> {
             "unview" => Operation::View { name: self.path("name")?, text: None },
             "views" => Operation::Views,
             "will" => self.will()?,
-            "sessions" => {
-                let limit = self.number("limit")?.unwrap_or(0);
-                Operation::Sessions { limit: u32::try_from(limit).unwrap_or(u32::MAX) }
-            }
-            "browse" => Operation::Browse(self.browse()?),
-            _ => Operation::Session,
+            "sessions" => Operation::Sessions { limit: self.small("limit")? },
+            "browse" => Operation::Browse(self.browse(self.browsable()?)?),
+            _ => match self.queue_operation(what)? {
+                Some(operation) => operation,
+                None => Operation::Session,
+            },
         })
     }
 
-    fn browse(&self) -> Result<Browse, Close> {
+    fn browsable(&self) -> Result<Browsable, Close> {
         let name = self.text("what")?;
         let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
         let Some((_, what)) = known else {
             let all = Browsable::ALL.map(|(name, _)| name).join(", ");
             return Err(bad(format!("`what` is one of {all}, not `{}`", short(&name))));
         };
+        Ok(*what)
+    }
+
+    fn browse(&self, what: Browsable) -> Result<Browse, Close> {
         let after = self.field("after").map(|_| self.text("after")).transpose()?;
         let from = after.map(|after| after.parse()).transpose()?.unwrap_or_default();
-        let limit = self.number("limit")?.unwrap_or(0);
-        Ok(Browse { what: *what, from, limit: u32::try_from(limit).unwrap_or(u32::MAX) })
+        let patterns = match self.field("pattern") {
+            Some(_) => (self.reading.selector)(&self.text("pattern")?)?,
+            None => Vec::new(),
+        };
+        Ok(Browse { what, from, limit: self.small("limit")?, patterns })
     }
 
     fn update(&self) -> Result<Update, Close> {
@@ -278,14 +295,11 @@ impl<'a> Given<'a> {
     }
 
     fn fetch(&self) -> Result<Fetch, Close> {
-        let small = |name| -> Result<u32, Close> {
-            Ok(u32::try_from(self.number(name)?.unwrap_or(0)).unwrap_or(u32::MAX))
-        };
         Ok(Fetch {
             selector: self.selector()?,
             after: self.field("after").map(|_| self.path("after")).transpose()?,
-            limit: small("limit")?,
-            depth: small("depth")?,
+            limit: self.small("limit")?,
+            depth: self.small("depth")?,
             values: self.truth("values")?,
             specs: self.truth("specs")?,
         })
@@ -303,7 +317,7 @@ impl<'a> Given<'a> {
             path: self.path("path")?,
             from,
             to: self.number("to")?,
-            limit: u32::try_from(self.number("limit")?.unwrap_or(0)).unwrap_or(u32::MAX),
+            limit: self.small("limit")?,
             amended: self.truth("amended")?,
         })
     }
@@ -363,6 +377,11 @@ impl<'a> Given<'a> {
     fn number(&self, name: &str) -> Result<Option<u64>, Close> {
         let wrong = || bad(format!("`{name}` is a whole number"));
         self.field(name).map(|value| value.as_unsigned().ok_or_else(wrong)).transpose()
+    }
+
+    /// A number that counts something; zero if it is not given.
+    fn small(&self, name: &str) -> Result<u32, Close> {
+        Ok(u32::try_from(self.number(name)?.unwrap_or(0)).unwrap_or(u32::MAX))
     }
 
     fn truth(&self, name: &str) -> Result<bool, Close> {

@@ -12,10 +12,11 @@ use tiderace_base::SessionId;
 use tiderace_value::{Json, append_text};
 
 use super::{
-    Event, Listing, ListingEntry, OperationResult, QueueEntry, ServiceEntry, SessionEntry,
+    ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, OperationResult, PeekedMessage,
+    PeekedMessages, QueueDetails, QueueEntry, QueueSettings, ServiceEntry, SessionEntry,
     SessionState, TopicEntry,
 };
-use crate::{Run, properties};
+use crate::{Flags, Run, properties};
 
 /// Names, numbers and brackets of a topic or an event as JSON, about.
 const JSON_BYTES: usize = 80;
@@ -103,6 +104,12 @@ impl OperationResult {
                 out.extend_from_slice(b"]}");
             }
             OperationResult::Listing(page) => write_listing(out, page),
+            OperationResult::Queue(queue) => write_details(out, queue),
+            OperationResult::Messages(page) => write_messages(out, page, values),
+            OperationResult::Purged { messages } => {
+                print(out, format_args!("{{\"messages\":{messages}}}"))
+            }
+            OperationResult::Moved(moved) => write_moved(out, moved),
         }
     }
 
@@ -130,6 +137,14 @@ impl OperationResult {
                 let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();
                 page.entries.iter().map(bytes).sum::<usize>() + JSON_BYTES
             }
+            OperationResult::Queue(queue) => {
+                let bytes = |entry: &ConsumerEntry| 2 * JSON_BYTES + entry.bytes();
+                queue.consumers.iter().map(bytes).sum::<usize>() + 4 * JSON_BYTES
+            }
+            OperationResult::Messages(page) => {
+                let bytes = |it: &PeekedMessage| JSON_BYTES + body(&it.run, it.place);
+                page.messages.iter().map(bytes).sum::<usize>() + JSON_BYTES
+            }
             _ => 0,
         }
     }
@@ -142,6 +157,9 @@ impl OperationResult {
             }
             OperationResult::Events(events) => {
                 events.events.iter().map(|event| (&event.run, event.place)).collect()
+            }
+            OperationResult::Messages(page) => {
+                page.messages.iter().map(|message| (&message.run, message.place)).collect()
             }
             _ => Vec::new(),
         }
@@ -180,15 +198,119 @@ fn write_listing(out: &mut Vec<u8>, page: &Listing) {
 }
 
 fn write_queue(out: &mut Vec<u8>, queue: &QueueEntry) {
-    let QueueEntry { path, messages, bytes, consumers, full } = queue;
-    out.extend_from_slice(b"{\"path\":");
+    out.push(b'{');
+    write_queue_fields(out, queue);
+    out.push(b'}');
+}
+
+fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
+    let QueueEntry { path, messages, in_flight, bytes, consumers, full, paused, oldest_ms } = queue;
+    out.extend_from_slice(b"\"path\":");
     append_text(out, path.as_str());
     print(
         out,
         format_args!(
-            r#","messages":{messages},"bytes":{bytes},"consumers":{consumers},"full":{full}}}"#
+            r#","messages":{messages},"in_flight":{in_flight},"bytes":{bytes},"consumers":{consumers},"full":{full},"paused":{paused}"#
         ),
     );
+    if let Some(oldest_ms) = oldest_ms {
+        print(out, format_args!(",\"oldest_ms\":{oldest_ms}"));
+    }
+}
+
+fn write_details(out: &mut Vec<u8>, queue: &QueueDetails) {
+    out.push(b'{');
+    write_queue_fields(out, &queue.entry);
+    let QueueSettings { memory_bytes_max, prefetch, redeliveries_max, dead_letter, idle_ms } =
+        &queue.settings;
+    print(
+        out,
+        format_args!(
+            r#","options":{{"memory_bytes_max":{memory_bytes_max},"prefetch_count":{},"prefetch_bytes":{},"redeliveries_max":{redeliveries_max}"#,
+            prefetch.messages, prefetch.bytes
+        ),
+    );
+    if let Some(dead_letter) = dead_letter {
+        out.extend_from_slice(b",\"dead_letter\":");
+        append_text(out, dead_letter.as_str());
+    }
+    print(out, format_args!(",\"idle_ms\":{idle_ms}}},\"listed\":["));
+    let mut list = List { out, empty: true };
+    for consumer in &queue.consumers {
+        write_consumer(list.next(), consumer);
+    }
+    print(out, format_args!("],\"more\":{}", queue.next.is_some()));
+    if let Some(next) = queue.next {
+        print(out, format_args!(",\"next\":{next}"));
+    }
+    out.push(b'}');
+}
+
+fn write_consumer(out: &mut Vec<u8>, consumer: &ConsumerEntry) {
+    let ConsumerEntry { session, subscription, in_flight, in_flight_bytes, prefetch, .. } =
+        consumer;
+    print(
+        out,
+        format_args!(
+            r#"{{"session":"{}","subscription":{},"in_flight":{in_flight},"in_flight_bytes":{in_flight_bytes},"prefetch_count":{},"prefetch_bytes":{}"#,
+            spell(*session),
+            subscription.0,
+            prefetch.messages,
+            prefetch.bytes
+        ),
+    );
+    if let Some(credit) = consumer.credit {
+        print(out, format_args!(",\"credit\":{credit}"));
+    }
+    if let Some(selector) = &consumer.selector {
+        out.extend_from_slice(b",\"selector\":");
+        append_text(out, selector);
+    }
+    let ConsumerEntry { exclusive, explicit, .. } = consumer;
+    print(out, format_args!(r#","exclusive":{exclusive},"settles":{explicit}}}"#));
+}
+
+fn write_messages(out: &mut Vec<u8>, page: &PeekedMessages, values: bool) {
+    out.extend_from_slice(b"{\"messages\":[");
+    let mut list = List { out, empty: true };
+    for message in &page.messages {
+        write_peeked(list.next(), message, values);
+    }
+    print(out, format_args!("],\"more\":{}", page.next.is_some()));
+    if let Some(next) = page.next {
+        print(out, format_args!(",\"next\":{next}"));
+    }
+    out.push(b'}');
+}
+
+fn write_peeked(out: &mut Vec<u8>, peeked: &PeekedMessage, values: bool) {
+    let PeekedMessage { run, place, position, redeliveries, age_ms, cut } = peeked;
+    print(
+        out,
+        format_args!(r#"{{"position":{position},"redeliveries":{redeliveries},"age_ms":{age_ms}"#),
+    );
+    let message = run.message(*place);
+    if let Some(expires) = message.and_then(|message| message.expires_ms) {
+        print(out, format_args!(",\"expires\":{expires}"));
+    }
+    let persistent = message.is_some_and(|message| message.flags.contains(Flags::PERSISTENT));
+    print(out, format_args!(",\"persistent\":{persistent}"));
+    if let Some(bytes) = cut {
+        print(out, format_args!(",\"cut\":{bytes}"));
+    }
+    write_value(out, run, *place, values);
+    out.push(b'}');
+}
+
+fn write_moved(out: &mut Vec<u8>, moved: &MovedMessages) {
+    let MovedMessages { messages, kept, refused } = moved;
+    print(out, format_args!("{{\"messages\":{messages},\"kept\":{kept}"));
+    if let Some(close) = refused {
+        print(out, format_args!(",\"refused\":{{\"code\":\"{}\",\"reason\":", close.code.slug()));
+        append_text(out, &close.reason);
+        out.push(b'}');
+    }
+    out.push(b'}');
 }
 
 fn write_service(out: &mut Vec<u8>, service: &ServiceEntry) {

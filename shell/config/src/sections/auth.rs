@@ -77,6 +77,8 @@ choice! {
         Call = "call",
         /// Bring a topic or queue into being.
         Create = "create",
+        /// Purge a queue, pause it, and move its messages to queues that one may send to.
+        Manage = "manage",
         /// Read metrics and state.
         Monitor = "monitor",
         /// Send a message to a topic.

@@ -19,9 +19,17 @@ pub enum Verb {
     Lock,
     Claim,
     Will,
+    ShowQueue,
+    Peek,
+    Purge,
+    Pause,
+    Move,
 }
 
-pub const VERBS: [Verb; 14] = [
+/// Where messages are moved to.
+pub const MOVED_TO: &str = "other/moved";
+
+pub const VERBS: [Verb; 19] = [
     Verb::Publish,
     Verb::Subscribe,
     Verb::SubscribePattern,
@@ -36,6 +44,11 @@ pub const VERBS: [Verb; 14] = [
     Verb::Lock,
     Verb::Claim,
     Verb::Will,
+    Verb::ShowQueue,
+    Verb::Peek,
+    Verb::Purge,
+    Verb::Pause,
+    Verb::Move,
 ];
 
 /// One attempt.
@@ -86,6 +99,7 @@ impl Oracle {
         }
         let topic = |action| self.by_rules(who, action, "topic", path) || self.owns(who, path);
         let publishes = || !is_reserved(path) && topic("publish");
+        let manages = || !is_reserved(path) && self.by_rules(who, "manage", "queue", path);
         let creates = || {
             let is_there = self.topics.contains_key(path);
             let as_owner = is_there && self.owns(who, path);
@@ -103,7 +117,10 @@ impl Oracle {
             Verb::Subscribe | Verb::History => topic("subscribe"),
             Verb::SubscribePattern => self.somewhere(who, path),
             Verb::Send => !is_reserved(path) && self.by_rules(who, "send", "queue", path),
-            Verb::Receive => self.by_rules(who, "receive", "queue", path),
+            Verb::Receive | Verb::Peek => self.by_rules(who, "receive", "queue", path),
+            Verb::ShowQueue => self.by_rules(who, "browse", "queue", path),
+            Verb::Purge | Verb::Pause => manages(),
+            Verb::Move => manages() && self.by_rules(who, "send", "queue", MOVED_TO),
             Verb::Create => creates(),
             Verb::CreateWithValue => {
                 let named = deed.owner.or(configured_owner(path));
@@ -133,7 +150,7 @@ impl Oracle {
     }
 
     fn by_rules(&self, who: &Who<'_>, action: &str, kind: &str, path: &str) -> bool {
-        let listens = matches!(action, "subscribe" | "receive");
+        let listens = matches!(action, "browse" | "manage" | "subscribe" | "receive");
         let own = private_owner(path).map(|(kind, name)| is_own(who, kind, name));
         if listens && own == Some(false) {
             return false;
@@ -176,7 +193,7 @@ fn allows_temporary(who: &Who<'_>, deed: &Deed) -> bool {
     let named = who.names.iter().any(|name| deed.path.starts_with(&format!("{name}/")));
     match deed.verb {
         Verb::Publish | Verb::Send | Verb::Will => named,
-        Verb::Subscribe | Verb::Receive => own,
+        Verb::Subscribe | Verb::Receive | Verb::ShowQueue | Verb::Peek => own,
         _ => false,
     }
 }

@@ -12,6 +12,7 @@ use tiderace_rsocket::requester::{Requester, RequesterOptions};
 use tiderace_websocket::{MessageKind, encode_message};
 use tiderace_wire::{Framing, Kind};
 
+use super::oracle::MOVED_TO;
 use super::{Deed, Verb};
 use crate::common::world::World;
 
@@ -351,6 +352,15 @@ impl Speaker {
             Verb::Patch if spelling.is_multiple_of(2) => {
                 (format!("PATCH /topics/{path}"), PATCH.to_owned())
             }
+            Verb::ShowQueue if spelling.is_multiple_of(2) => {
+                (format!("GET /queues/{path}"), String::new())
+            }
+            Verb::Peek if spelling.is_multiple_of(2) => {
+                (format!("GET /queues/{path}?messages"), String::new())
+            }
+            Verb::Purge if spelling.is_multiple_of(2) => {
+                (format!("DELETE /queues/{path}?messages"), String::new())
+            }
             _ => ("POST /operations".to_owned(), operation(deed)),
         };
         let condition = match deed.verb {
@@ -459,6 +469,11 @@ fn operation(deed: &Deed) -> String {
         Verb::Lock => format!(r#"{{"do":"lock","name":"{path}"}}"#),
         Verb::Claim => format!(r#"{{"do":"claim","path":"{path}"}}"#),
         Verb::Will => format!(r#"{{"do":"will","path":"{path}","value":1}}"#),
+        Verb::ShowQueue => format!(r#"{{"do":"queue","path":"{path}"}}"#),
+        Verb::Peek => format!(r#"{{"do":"peek","path":"{path}"}}"#),
+        Verb::Purge => format!(r#"{{"do":"purge","path":"{path}"}}"#),
+        Verb::Pause => format!(r#"{{"do":"pause","path":"{path}"}}"#),
+        Verb::Move => format!(r#"{{"do":"move","from":"{path}","to":"{MOVED_TO}"}}"#),
         _ => format!(r#"{{"do":"update","path":"{path}","value":1}}"#),
     }
 }

@@ -24,6 +24,7 @@ mod output;
 mod password;
 mod place;
 mod publish;
+mod queues;
 mod store;
 mod store_transfer;
 mod subscribe;
@@ -62,6 +63,8 @@ enum Command {
     Topics(topics::TopicsArgs),
     /// List, put and remove views: topics that the server makes of others.
     Views(views::ViewsArgs),
+    /// List queues, look into them, purge them, move their messages, pause them.
+    Queues(queues::QueuesArgs),
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
@@ -98,6 +101,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Sub(args)) => subscribe::run(&args),
         Some(Command::Topics(args)) => topics::run(&args),
         Some(Command::Views(args)) => views::run(&args),
+        Some(Command::Queues(args)) => queues::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),

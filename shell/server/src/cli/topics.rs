@@ -309,14 +309,14 @@ pub(super) fn once(
 }
 
 /// The entries of an answer's list with their values.
-fn entries<'a>(answer: &'a Answer, list: &str) -> Vec<(&'a Json, Option<&'a Value>)> {
+pub(super) fn entries<'a>(answer: &'a Answer, list: &str) -> Vec<(&'a Json, Option<&'a Value>)> {
     let mut values = answer.values.iter();
     let list = answer.result[list].as_array().map_or(&[][..], Vec::as_slice);
     list.iter().map(|entry| (entry, entry.get("bytes").and_then(|_| values.next()))).collect()
 }
 
 /// An entry with its value in place of the number of its bytes: as JSON, text or hexadecimal digits.
-fn with_value(entry: &Json, value: Option<&Value>) -> Vec<u8> {
+pub(super) fn with_value(entry: &Json, value: Option<&Value>) -> Vec<u8> {
     let mut object: Map<String, Json> = entry.as_object().cloned().unwrap_or_default();
     object.remove("bytes");
     if let Some(value) = value {

@@ -1,0 +1,123 @@
+/**
+ * `tiderace/queues`: what can be done with queues beyond sending and receiving. Works on a client's `operate`, and is a
+ * module of its own so that pages that only listen need not load it.
+ */
+import type { Client } from "./client.js";
+import type { Properties } from "./content.js";
+/** How a queue stands. */
+export interface QueueState {
+    path: string;
+    /** Messages that are ready. */
+    messages: number;
+    /** Messages that consumers have and did not settle. */
+    in_flight: number;
+    /** Bytes of both. */
+    bytes: number;
+    consumers: number;
+    /** Publishers are asked to wait. */
+    full: boolean;
+    /** Consumers get nothing. */
+    paused: boolean;
+    /** For how long the first of the ready messages has been on the server, in milliseconds. */
+    oldest_ms?: number;
+}
+/** What was chosen for a queue; 0 is no limit. */
+export interface QueueSettings {
+    memory_bytes_max: number;
+    prefetch_count: number;
+    prefetch_bytes: number;
+    redeliveries_max: number;
+    /** Absent: dead letters are dropped. */
+    dead_letter?: string;
+    idle_ms: number;
+}
+export interface QueueConsumer {
+    session: string;
+    subscription: number;
+    /** Messages in flight to it, those of other queues included. */
+    in_flight: number;
+    in_flight_bytes: number;
+    /** What may be in flight to it; 0 is no limit. */
+    prefetch_count: number;
+    prefetch_bytes: number;
+    /** How many messages it may still be given, if it gives credit. */
+    credit?: number;
+    selector?: string;
+    exclusive: boolean;
+    /** Its client settles. */
+    settles: boolean;
+}
+export interface QueueDetails extends QueueState {
+    options: QueueSettings;
+    /** Its consumers. */
+    listed: QueueConsumer[];
+}
+/** A message that is ready in a queue. */
+export interface ReadyMessage<T = unknown> {
+    position: number;
+    redeliveries: number;
+    /** For how long it has been on the server, in milliseconds. */
+    age_ms: number;
+    /** When its time is over, in milliseconds since 1970. */
+    expires?: number;
+    persistent: boolean;
+    /** Bytes of its body, if the value is only its beginning. */
+    cut?: number;
+    value?: T;
+    properties?: Properties;
+}
+export interface PeekOptions {
+    /** Only messages from this position on. */
+    from?: number;
+    /** Only messages whose properties match this SQL-92 condition. */
+    selector?: string;
+    /** Bytes of each body; what is longer is cut. */
+    bodyBytes?: number;
+    /** How many the server is asked for at a time. */
+    page?: number;
+}
+export interface MoveOptions {
+    /** Only messages whose properties match this SQL-92 condition. */
+    selector?: string;
+    /** At most so many. */
+    limit?: number;
+}
+/** What has become of messages that were to go to another queue. */
+export interface Moved {
+    messages: number;
+    /** How many had to stay. */
+    kept: number;
+    /** Why the first of these had to. */
+    refused?: {
+        code: string;
+        reason: string;
+    };
+}
+/** All queues that a client may see. */
+export declare class Queues {
+    private readonly client;
+    /** The queues that a pattern names, page by page. */
+    list(pattern?: string, options?: {
+        page?: number;
+    }): AsyncGenerator<QueueState, void>;
+    /** A queue with its options and all its consumers. */
+    show(path: string): Promise<QueueDetails>;
+    /** The messages that are ready in a queue and stay there, page by page. */
+    peek<T = unknown>(path: string, options?: PeekOptions): AsyncGenerator<ReadyMessage<T>, void>;
+    /** Removes the messages that are ready in a queue; how many. */
+    purge(path: string, options?: {
+        selector?: string;
+    }): Promise<number>;
+    /** Moves the messages that are ready in a queue to another one. */
+    move(from: string, to: string, options?: MoveOptions): Promise<Moved>;
+    /** Sends dead letters back to where they came from, or to another queue, as new. */
+    redrive(path: string, options?: MoveOptions & {
+        to?: string;
+    }): Promise<Moved>;
+    /** Lets consumers wait: they get nothing of a queue until it is resumed. */
+    pause(path: string): Promise<void>;
+    /** Gives consumers the messages of a queue again. */
+    resume(path: string): Promise<void>;
+}
+/** What a client can do with queues beyond sending and receiving. */
+export declare function queuesOf(client: Client): Queues;

@@ -1,0 +1,366 @@
+//! Purging queues, and moving messages between them, in slices.
+//!
+//! ```text
+//!   source's home: take out ─▶ Transfer ─▶ the other's home: as a publication, or refused
+//!                  drop, or put back at their places ◀─ Transferred (when they are stored, if they are to be)
+//! ```
+//! What was taken out counts at its queue until the other home has answered, so a message that cannot be taken there is
+//! where it was, and one is twice in the server only if a place was lost in between. Relies on rights being the same
+//! on all shards: the source's home asks for them. Invariants: a slice costs no more than [`price::QUEUE_SLICE`] and
+//! one message; the answer comes when all is done.
+
+use tiderace_base::{Close, CloseCode, MemoryUse, Now};
+use tiderace_filter::Selector;
+use tiderace_journal::AnswerKind;
+use tiderace_queues::{Segment, Taken};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Destination, Kind, Message, Meta, MoveMessages, Run, RunBuilder, is_temporary, properties,
+};
+
+use crate::Action;
+use crate::authorise::denied;
+use crate::effects::Effects;
+use crate::home::queue_jobs::{JobKind, QueueJob, Transfer};
+use crate::home_side::HomeSide;
+use crate::journal::Answer;
+use crate::messages::{ToHome, TransferId};
+use crate::peer_lost::lost;
+use crate::places::Place;
+use crate::price;
+use crate::queue_operations::queue_unknown;
+use crate::queueing::without_death;
+use crate::requester::Requester;
+
+/// Messages and bytes that are on their way for one job at a time.
+const TRANSFER_MESSAGES: u64 = 256;
+const TRANSFER_BYTES: usize = 256 << 10;
+/// Messages and bytes that one slice of a purge removes.
+const PURGE_MESSAGES: u64 = 1 << 16;
+const PURGE_BYTES: usize = 16 << 20;
+
+/// Messages for one queue, as one run.
+struct Batch {
+    run: RunBuilder,
+    published: tiderace_base::Time,
+    segments: Vec<Segment>,
+}
+
+impl HomeSide<'_> {
+    /// Begins to remove ready messages.
+    pub(crate) fn begin_purge(
+        &mut self,
+        now: Now,
+        requester: Requester,
+        path: &Path,
+        selector: Option<Selector>,
+        effects: &mut Effects,
+    ) {
+        self.begin_job(now, requester, path, (JobKind::Purge, selector, None), effects);
+    }
+
+    /// Begins to move ready messages to another queue.
+    pub(crate) fn begin_move(
+        &mut self,
+        now: Now,
+        requester: Requester,
+        asked: MoveMessages,
+        effects: &mut Effects,
+    ) {
+        let MoveMessages { from, to, redrive, selector, limit } = asked;
+        if let Some(to) = &to
+            && let Err(close) =
+                may_be_moved_to(to).and_then(|()| self.may_on_queue(&requester, Action::Send, to))
+        {
+            return self.loopback.answer_operation(&requester, Err(close), effects);
+        }
+        let kind = JobKind::Move { to, redrive };
+        self.begin_job(now, requester, &from, (kind, selector, limit), effects);
+    }
+
+    fn begin_job(
+        &mut self,
+        now: Now,
+        requester: Requester,
+        path: &Path,
+        (kind, selector, limit): (JobKind, Option<Selector>, Option<u64>),
+        effects: &mut Effects,
+    ) {
+        let queue = self.may_on_queue(&requester, Action::Manage, path).and_then(|()| {
+            if !self.home.queue_jobs().has_room() {
+                let reason = "too many purges and moves are under way; wait for one of them";
+                return Err(Close::new(CloseCode::TooMuchWork, reason));
+            }
+            self.home.queues().find(path).ok_or_else(|| queue_unknown(path))
+        });
+        match queue {
+            Ok(queue) => {
+                let last = self.home.last_number();
+                let job = QueueJob::new(requester, (queue, last), kind, selector, limit);
+                self.go_on_with(now, job, effects);
+            }
+            Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
+        }
+    }
+
+    /// Goes on with the jobs that can, a slice at a time, as long as the turn's budget lasts.
+    pub(crate) fn work_on_queue_jobs(&mut self, now: Now, effects: &mut Effects) {
+        while self.work.left(now) > 0 {
+            let Some(job) = self.home.queue_jobs_mut().next() else { return };
+            self.go_on_with(now, job, effects);
+        }
+    }
+
+    /// One slice of a job.
+    fn go_on_with(&mut self, now: Now, mut job: QueueJob, effects: &mut Effects) {
+        let (messages, bytes) = match job.kind() {
+            JobKind::Purge => (PURGE_MESSAGES, PURGE_BYTES),
+            JobKind::Move { .. } => (TRANSFER_MESSAGES, TRANSFER_BYTES),
+        };
+        if let Some(slice) = job.slice(messages, bytes, price::QUEUE_SLICE) {
+            let taken = self.home.queues_mut().take_out(job.queue(), &slice);
+            job.note_taken(&taken);
+            self.work.charge_at(now, price::OPERATION + taken.spent);
+            match job.kind() {
+                JobKind::Purge => self.drop_purged(now, &mut job, taken, effects),
+                JobKind::Move { .. } => {
+                    let number = self.home.queue_jobs_mut().number();
+                    self.send_taken(now, (number, &mut job), taken, effects);
+                    if job.is_waiting() {
+                        return self.home.queue_jobs_mut().wait(number, job);
+                    }
+                }
+            }
+        }
+        self.end_slice_of(job, effects);
+    }
+
+    /// A slice of a job is over: it goes on in its turn, or is answered.
+    fn end_slice_of(&mut self, mut job: QueueJob, effects: &mut Effects) {
+        if job.has_more() {
+            return self.home.queue_jobs_mut().defer(job);
+        }
+        let (record, result) = job.result();
+        self.answer_stored(record, job.requester(), result, effects);
+    }
+
+    fn drop_purged(&mut self, now: Now, job: &mut QueueJob, taken: Taken, effects: &mut Effects) {
+        let messages = taken.messages;
+        let record = self.drop_taken(now, job.queue(), taken.segments, effects);
+        job.note_done(messages, record);
+        self.metrics.messages_purged += messages;
+    }
+
+    /// Sends what a slice has taken out to the homes where it is to go; what cannot go comes back at once.
+    fn send_taken(
+        &mut self,
+        now: Now,
+        (number, job): (u64, &mut QueueJob),
+        taken: Taken,
+        effects: &mut Effects,
+    ) {
+        let JobKind::Move { to, redrive } = job.kind() else { return };
+        let (to, redrive) = (to.clone(), *redrive);
+        let own = self.home.queues().state(job.queue()).map(|state| state.path.clone());
+        let (mut batches, mut kept) = (Vec::new(), Vec::new());
+        for segment in taken.segments {
+            let mut rest = Some(segment);
+            while let Some(mut part) = rest {
+                let goal = |index: u32| goal_of(&part, index, to.as_ref());
+                let first = goal(part.from);
+                let alike = (part.from..part.to).take_while(|index| goal(*index) == first).count();
+                rest = part.split_off(part.first() + alike as u64);
+                match first.filter(|path| own.as_ref() != Some(path)) {
+                    Some(path) => match self.may_go(job, &path) {
+                        Ok(()) => add(&mut batches, &path, part, redrive),
+                        Err(why) => {
+                            job.note_kept(u64::from(part.len()), why);
+                            kept.push(part);
+                        }
+                    },
+                    None => {
+                        job.note_kept(u64::from(part.len()), no_origin());
+                        kept.push(part);
+                    }
+                }
+            }
+        }
+        let mut copied = 0;
+        for Batch { run, segments, .. } in batches {
+            let run = run.build();
+            let path = run.destination().path.clone();
+            copied += run.bytes() as u64 / price::COPIED_BYTES + price::MOVED * run.len() as u64;
+            job.spend(run.len() as u64);
+            let to = self.options.home_of(&path);
+            let part = job.begin(Transfer::new(to, path, segments));
+            let transfer = TransferId { job: number, part };
+            self.send(to, ToHome::Transfer { transfer, run: Box::new(run) }, effects);
+        }
+        self.work.charge_at(now, copied);
+        if !kept.is_empty() {
+            self.return_taken(now, job.queue(), kept, effects);
+        }
+    }
+
+    /// Whether messages of a job may go to a queue.
+    fn may_go(&self, job: &QueueJob, path: &Path) -> Result<(), Close> {
+        if job.is_closed(path) {
+            return Err(CloseCode::QueueFull.into());
+        }
+        may_be_moved_to(path)?;
+        self.may_on_queue(job.requester(), Action::Send, path)
+    }
+
+    /// At the home where they are to go: takes messages of another queue.
+    pub(crate) fn take_transfer(
+        &mut self,
+        now: Now,
+        from: Place,
+        transfer: TransferId,
+        run: Run,
+        effects: &mut Effects,
+    ) {
+        if let Err(close) = self.check_transfer(&run) {
+            return self.answer_transfer(from, transfer, Err(close), effects);
+        }
+        let put = self.enqueue(now, from, run, effects);
+        let record = put.as_ref().map_or(0, |put| put.record);
+        let answer = Answer::Transferred(from, transfer, put);
+        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+            self.give_answer(now, answer, Ok(()), effects);
+        }
+    }
+
+    /// Whether a queue here has room for messages of another one.
+    fn check_transfer(&self, run: &Run) -> Result<(), Close> {
+        let (path, queues) = (&run.destination().path, self.home.queues());
+        may_be_moved_to(path)?;
+        if queues.is_full(path) {
+            return Err(Close::new(CloseCode::QueueFull, format!("the queue {path} is full")));
+        }
+        if !self.memory.has_room(MemoryUse::Queues, run.bytes()) {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        self.check_queue(run)
+    }
+
+    /// Says what became of messages of another home's queue.
+    pub(crate) fn answer_transfer(
+        &mut self,
+        to: Place,
+        transfer: TransferId,
+        result: Result<(), Close>,
+        effects: &mut Effects,
+    ) {
+        let result = result.map_err(Box::new);
+        self.send(to, ToHome::Transferred { transfer, result }, effects);
+    }
+
+    /// At the home that they come from: the other has answered for messages.
+    pub(crate) fn transferred(
+        &mut self,
+        now: Now,
+        transfer: TransferId,
+        result: Result<(), Box<Close>>,
+        effects: &mut Effects,
+    ) {
+        let refused = result.err();
+        let answered = self.home.queue_jobs_mut().answered(transfer, refused.as_deref());
+        let Some((segments, queue)) = answered else { return };
+        if refused.is_some() {
+            self.return_taken(now, queue, segments, effects);
+        } else {
+            let messages = segments.iter().map(|segment| u64::from(segment.len())).sum::<u64>();
+            self.metrics.messages_moved += messages;
+            let record = self.drop_taken(now, queue, segments, effects);
+            self.home.queue_jobs_mut().note_record(transfer, record);
+        }
+        if let Some(job) = self.home.queue_jobs_mut().take_answered(transfer) {
+            self.end_slice_of(job, effects);
+        }
+    }
+
+    /// A place is lost: what it has not answered for is where it was.
+    pub(crate) fn lose_transfers(&mut self, now: Now, place: Place, effects: &mut Effects) {
+        for transfer in self.home.queue_jobs().waits_for(place) {
+            self.transferred(now, transfer, Err(Box::new(lost(place))), effects);
+        }
+    }
+
+    /// Whether somebody may do that with a queue.
+    pub(crate) fn may_on_queue(
+        &self,
+        requester: &Requester,
+        action: Action,
+        path: &Path,
+    ) -> Result<(), Close> {
+        if self.options.may(requester.caller(), action, Kind::Queue, path) {
+            return Ok(());
+        }
+        Err(denied(&requester.principal.name, action, Kind::Queue, path.as_str()))
+    }
+}
+
+/// Where a message is to go.
+fn goal_of(segment: &Segment, index: u32, to: Option<&Path>) -> Option<Path> {
+    if let Some(to) = to {
+        return Some(to.clone());
+    }
+    let message = segment.run.message(index as usize)?;
+    let from = properties::find(message.properties, "dead-letter-queue")?;
+    Path::parse(&from).ok()
+}
+
+/// Why a message stays that does not say where it came from.
+fn no_origin() -> Close {
+    let reason = "a message has no property dead-letter-queue that names another queue: say where it is to go";
+    Close::new(CloseCode::BadDestination, reason)
+}
+
+/// Adds messages to the last run for a queue, or to new ones.
+fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
+    let published = segment.run.published();
+    let mut rest = Some(segment);
+    while let Some(mut part) = rest.take() {
+        let is_of = |batch: &&mut Batch| batch.run.destination().path == *path;
+        let last = batches.iter_mut().rev().find(is_of);
+        let Some(batch) = last.filter(|it| it.published == published && it.run.has_room()) else {
+            let destination = Destination { kind: Kind::Queue, path: path.clone() };
+            let run = RunBuilder::new(destination, published);
+            batches.push(Batch { run, published, segments: Vec::new() });
+            rest = Some(part);
+            continue;
+        };
+        let mut next = part.from;
+        while next < part.to && batch.run.has_room() {
+            if let Some(message) = part.run.message(next as usize) {
+                write(&mut batch.run, &message, redrive);
+            }
+            next += 1;
+        }
+        rest = part.split_off(part.run.first() + u64::from(next));
+        batch.segments.push(part);
+    }
+}
+
+/// Writes a message as it was, or as it was before it was dead.
+fn write(run: &mut RunBuilder, message: &Message<'_>, redrive: bool) {
+    let block = run.properties();
+    if redrive {
+        block.extend_from_slice(&without_death(message.properties));
+    } else {
+        block.extend_from_slice(message.properties);
+    }
+    run.finish(message.body, Meta { flags: message.flags, expires_ms: message.expires_ms });
+}
+
+/// Refuses a temporary queue as a destination: it ends with its session and is not stored, so messages that were
+/// moved there could be lost, and a redriven message would go where its publisher chose.
+fn may_be_moved_to(path: &Path) -> Result<(), Close> {
+    if is_temporary(path) {
+        let reason =
+            format!("messages are not moved to {path}: a temporary queue ends with its session");
+        return Err(Close::new(CloseCode::BadDestination, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Looking at one queue and at the messages in it, and pausing it.
+//!
+//! Who may browse a queue sees how it stands; who may receive from it sees its messages; who may manage it pauses it.
+//! Relies on positions and places to stay as long as what is there. Invariants: a page looks at no more than
+//! [`LOOKED_AT_MAX`] places of consumers, or spends no more than [`price::QUEUE_SLICE`] and one message on looking at
+//! messages; it ends when it has [`PAGE_BYTES`].
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_queues::{ConsumerState, QueueChoices, QueueState, Segment};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    ConsumerEntry, Message, Meta, OperationResult, Peek, PeekedMessage, PeekedMessages,
+    QueueDetails, QueueEntry, QueueQuery, QueueSettings, Run, properties,
+};
+
+use crate::Action;
+use crate::effects::Effects;
+use crate::home_side::HomeSide;
+use crate::price::{self, EVENT, LISTED, TOPIC};
+use crate::requester::{Operated, Requester};
+
+/// Places of consumers that are looked at for one page.
+const LOOKED_AT_MAX: u32 = 1_024;
+/// Bytes of one page; one entry alone may be larger.
+const PAGE_BYTES: usize = 256 << 10;
+/// What an entry counts for beside its texts.
+const ENTRY_BYTES: usize = 128;
+/// One message that is passed over.
+const PASSED: u64 = 8;
+
+impl HomeSide<'_> {
+    /// Shows a queue with a page of its consumers.
+    pub(crate) fn show_queue(
+        &mut self,
+        now: Now,
+        requester: &Requester,
+        query: &QueueQuery,
+    ) -> Operated {
+        self.may_on_queue(requester, Action::Browse, &query.path)?;
+        let queues = self.home.queues();
+        let unknown = || queue_unknown(&query.path);
+        let key = queues.find(&query.path).ok_or_else(unknown)?;
+        let (state, choices) = queues.state(key).zip(queues.choices(key)).ok_or_else(unknown)?;
+        let slots = queues.consumer_slots();
+        let end = slots.min(query.after.saturating_add(LOOKED_AT_MAX));
+        let (mut slot, mut bytes, mut consumers) = (query.after, 0, Vec::new());
+        while slot < end && consumers.len() < query.consumers_max() && bytes < PAGE_BYTES {
+            if let Some(state) = queues.consumer_at(key, slot) {
+                let entry = consumer_entry(&state);
+                bytes += ENTRY_BYTES + entry.bytes();
+                consumers.push(entry);
+            }
+            slot += 1;
+        }
+        let details = QueueDetails {
+            entry: queue_entry(now.time, &state),
+            settings: settings(&choices),
+            next: (slot < slots).then_some(slot),
+            consumers,
+        };
+        self.work.charge_at(now, LISTED * details.consumers.len() as u64);
+        Ok(OperationResult::Queue(Box::new(details)))
+    }
+
+    /// What looking for the consumers of a page costs.
+    pub(crate) fn price_of_consumers(&self, query: &QueueQuery) -> u64 {
+        let slots = self.home.queues().consumer_slots();
+        TOPIC * u64::from(slots.saturating_sub(query.after).min(LOOKED_AT_MAX))
+    }
+
+    /// Reads ready messages, which stay where they are.
+    pub(crate) fn peek_queue(&mut self, now: Now, requester: &Requester, peek: &Peek) -> Operated {
+        self.may_on_queue(requester, Action::Receive, &peek.path)?;
+        let queues = self.home.queues();
+        let key = queues.find(&peek.path).ok_or_else(|| queue_unknown(&peek.path))?;
+        let (mut found, mut next) = (Vec::new(), None);
+        let (mut spent, mut bytes) = (0, 0);
+        for (segment, place) in queues.ready_from(key, peek.from) {
+            let Some(message) = segment.run.message(place) else { continue };
+            let is_full = found.len() >= peek.messages_max() || bytes >= PAGE_BYTES;
+            if is_full || spent >= price::QUEUE_SLICE {
+                next = Some(message.sequence);
+                break;
+            }
+            spent += PASSED;
+            if message.is_expired(now.wall_ms) {
+                continue;
+            }
+            if let Some(selector) = &peek.selector {
+                let (selected, price) = selector.look(&message);
+                spent += u64::from(price);
+                if !selected {
+                    continue;
+                }
+            }
+            let peeked = peeked(now.time, segment, place, &message, peek.body_bytes_max());
+            let given = peeked.run.bytes_of(peeked.place, peeked.place + 1);
+            bytes += ENTRY_BYTES + given;
+            spent += EVENT + given as u64 / price::COPIED_BYTES;
+            found.push(peeked);
+        }
+        self.work.charge_at(now, spent);
+        let page = PeekedMessages { messages: found, next };
+        Ok(OperationResult::Messages(Box::new(page)))
+    }
+
+    /// Pauses a queue, or resumes it.
+    pub(crate) fn pause_queue(
+        &mut self,
+        now: Now,
+        requester: &Requester,
+        (path, on): (&Path, bool),
+        effects: &mut Effects,
+    ) -> Operated {
+        self.may_on_queue(requester, Action::Manage, path)?;
+        let queues = self.home.queues();
+        if !on && !queues.has(path) {
+            return Err(queue_unknown(path));
+        }
+        if !queues.may_have(path) {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        let out = self.home.queues_mut().pause(now, path, on, self.options);
+        self.apply(out, effects);
+        Ok(OperationResult::Done)
+    }
+}
+
+/// How a queue stands, for lists.
+pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
+    QueueEntry {
+        path: state.path.clone(),
+        messages: state.messages as u64,
+        in_flight: state.in_flight as u64,
+        bytes: state.bytes as u64,
+        consumers: state.consumers as u64,
+        full: state.full,
+        paused: state.paused,
+        oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
+    }
+}
+
+fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
+    QueueSettings {
+        memory_bytes_max: choices.bytes_max as u64,
+        prefetch: choices.window,
+        redeliveries_max: choices.redeliveries_max,
+        dead_letter: choices.dead_letter.cloned(),
+        idle_ms: choices.idle.as_millis() as u64,
+    }
+}
+
+fn consumer_entry(state: &ConsumerState<'_>) -> ConsumerEntry {
+    ConsumerEntry {
+        session: state.session,
+        subscription: state.key,
+        in_flight: u64::from(state.messages),
+        in_flight_bytes: state.bytes as u64,
+        prefetch: state.window,
+        credit: state.credit,
+        selector: state.selector.map(|selector| selector.text().into()),
+        exclusive: state.exclusive,
+        explicit: state.explicit,
+    }
+}
+
+/// A message as a page shows it.
+fn peeked(
+    now: Time,
+    segment: &Segment,
+    place: usize,
+    message: &Message<'_>,
+    body_bytes_max: usize,
+) -> PeekedMessage {
+    let peeked = PeekedMessage {
+        run: segment.run.clone(),
+        place,
+        position: message.sequence,
+        redeliveries: segment.redeliveries,
+        age_ms: now.since(segment.run.published()).as_millis() as u64,
+        cut: None,
+    };
+    if message.body.len() <= body_bytes_max {
+        return peeked;
+    }
+    let (run, cut) = (cut(&segment.run, message, body_bytes_max), Some(message.body.len() as u64));
+    PeekedMessage { run: Arc::new(run), place: 0, cut, ..peeked }
+}
+
+/// A message without the end of its body. What is cut is no JSON any more; text is cut between two characters.
+fn cut(run: &Run, message: &Message<'_>, bytes: usize) -> Run {
+    let body = message.body.get(..bytes).unwrap_or_default();
+    let (body, is_text) = match std::str::from_utf8(body) {
+        Ok(_) => (body, true),
+        Err(error) if error.error_len().is_none() => {
+            (body.get(..error.valid_up_to()).unwrap_or_default(), true)
+        }
+        Err(_) => (body, false),
+    };
+    let mut block = Vec::with_capacity(message.properties.len() + TEXT_TYPE.len());
+    for line in message.properties.split_inclusive(|byte| *byte == b'\n') {
+        if !properties::raw(line).any(|(name, _)| name == b"content-type") {
+            block.extend_from_slice(line);
+        }
+    }
+    if is_text {
+        block.extend_from_slice(TEXT_TYPE);
+    }
+    let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
+    Run::single(run.destination().clone(), run.published(), &block, body, meta)
+}
+
+/// The content type of text, as a property.
+const TEXT_TYPE: &[u8] = b"content-type:text/plain\n";
+
+/// Why nothing can be done with a queue.
+pub(crate) fn queue_unknown(path: &Path) -> Close {
+    Close::new(CloseCode::QueueUnknown, format!("there is no queue {path}"))
+}

@@ -1,0 +1,129 @@
+//! What can be seen of queues from outside, without changing them.
+//!
+//! Relies on places of queues and consumers to stay as long as these are there. Invariant: a look costs no more than
+//! what it gives, and never the depth of a queue.
+
+use tiderace_base::{Key, SessionId, Span, Time};
+use tiderace_filter::Selector;
+use tiderace_topics::Path;
+use tiderace_wire::{Prefetch, SubscriptionKey};
+
+use crate::queue::Queue;
+use crate::queues::Queues;
+use crate::{QueueState, Segment};
+
+/// What was chosen for a queue when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueChoices<'a> {
+    /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
+    pub bytes_max: usize,
+    /// The window of consumers that name none.
+    pub window: Prefetch,
+    /// Failures after which a message is dead; 0 for never.
+    pub redeliveries_max: u32,
+    /// Where it goes then; `None`: it is dropped.
+    pub dead_letter: Option<&'a Path>,
+    /// How long it is kept without messages and consumers.
+    pub idle: Span,
+}
+
+/// How a consumer stands.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsumerState<'a> {
+    /// Its session.
+    pub session: SessionId,
+    /// Its subscription.
+    pub key: SubscriptionKey,
+    /// Messages in flight to it, of all queues that it consumes from.
+    pub messages: u32,
+    /// Their bytes.
+    pub bytes: usize,
+    /// How much may be under way to it.
+    pub window: Prefetch,
+    /// How many messages it may still be given, if it gives credit.
+    pub credit: Option<u64>,
+    /// What it selects.
+    pub selector: Option<&'a Selector>,
+    /// Whether it wants the queue for itself.
+    pub exclusive: bool,
+    /// Whether its client settles.
+    pub explicit: bool,
+}
+
+impl Queues {
+    /// How a queue stands.
+    pub fn state(&self, key: Key) -> Option<QueueState<'_>> {
+        self.queues.get(key).map(Queue::state)
+    }
+
+    /// What was chosen for a queue.
+    pub fn choices(&self, key: Key) -> Option<QueueChoices<'_>> {
+        let queue = self.queues.get(key)?;
+        Some(QueueChoices {
+            bytes_max: queue.bytes_max,
+            window: queue.window,
+            redeliveries_max: queue.redeliveries_max,
+            dead_letter: queue.dead_letter.as_ref(),
+            idle: queue.idle,
+        })
+    }
+
+    /// How many queues are paused.
+    pub fn paused(&self) -> usize {
+        self.paused
+    }
+
+    /// Places of which some have a consumer: all are below.
+    pub fn consumer_slots(&self) -> u32 {
+        self.consumers.slots()
+    }
+
+    /// The consumer at a place, if it consumes from the queue; it stays there as long as it is there.
+    pub fn consumer_at(&self, queue: Key, slot: u32) -> Option<ConsumerState<'_>> {
+        let consumer = self.consumers.at(slot)?;
+        consumer.queues.contains_key(&queue).then_some(ConsumerState {
+            session: consumer.session,
+            key: consumer.key,
+            messages: consumer.messages,
+            bytes: consumer.bytes,
+            window: consumer.window,
+            credit: consumer.credit,
+            selector: consumer.selector.as_ref(),
+            exclusive: consumer.exclusive,
+            explicit: consumer.explicit,
+        })
+    }
+
+    /// The ready messages of a queue from a number on, in order: the segment of each, and its place in the
+    /// segment's run.
+    pub fn ready_from(&self, key: Key, from: u64) -> impl Iterator<Item = (&Segment, usize)> {
+        let queue = self.queues.get(key);
+        let segments = queue.map(|queue| queue.ready.from(from)).into_iter().flatten();
+        segments.flat_map(move |segment| {
+            let passed = from.saturating_sub(segment.first()).min(u64::from(segment.len()));
+            let first = segment.from + passed as u32;
+            (first..segment.to).map(move |place| (segment, place as usize))
+        })
+    }
+}
+
+impl Queue {
+    /// How it stands.
+    pub(crate) fn state(&self) -> QueueState<'_> {
+        QueueState {
+            path: &self.path,
+            messages: self.ready.len(),
+            in_flight: self.in_flight,
+            bytes: self.bytes,
+            consumers: self.lines.len,
+            full: self.full,
+            paused: self.paused,
+            oldest: self.oldest(),
+        }
+    }
+
+    /// When the first of the ready messages was published.
+    fn oldest(&self) -> Option<Time> {
+        self.ready.first().map(|segment| segment.run.published())
+    }
+}

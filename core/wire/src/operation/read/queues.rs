@@ -1,0 +1,60 @@
+//! The operations on queues, read.
+//!
+//! Relies on what is read for all operations. Invariant: a selector over messages is bounded before it is compiled.
+
+use tiderace_base::Close;
+use tiderace_filter::Selector;
+use tiderace_topics::Path;
+
+use super::{Given, bad};
+use crate::operation::queue::selector_of;
+use crate::{Browsable, MoveMessages, Operation, Peek, QueueQuery};
+
+impl Given<'_> {
+    /// The operation on queues of that name, if it is one.
+    pub(super) fn queue_operation(&self, what: &str) -> Result<Option<Operation>, Close> {
+        Ok(Some(match what {
+            "queues" => Operation::Browse(self.browse(Browsable::Queues)?),
+            "queue" => {
+                let (after, limit) = (self.small("after")?, self.small("limit")?);
+                Operation::Queue(QueueQuery { path: self.path("path")?, after, limit })
+            }
+            "peek" => Operation::Peek(Box::new(Peek {
+                path: self.path("path")?,
+                from: self.number("from")?.unwrap_or(0),
+                limit: self.small("limit")?,
+                body_bytes: self.small("body_bytes")?,
+                selector: self.message_selector()?,
+            })),
+            "purge" => {
+                let selector = self.message_selector()?;
+                Operation::Purge { path: self.path("path")?, selector }
+            }
+            "move" => self.move_messages("from", Some(self.path("to")?))?,
+            "redrive" => {
+                self.move_messages("path", self.field("to").map(|_| self.path("to")).transpose()?)?
+            }
+            "pause" | "resume" => {
+                Operation::PauseQueue { path: self.path("path")?, on: what == "pause" }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn move_messages(&self, from: &str, to: Option<Path>) -> Result<Operation, Close> {
+        let redrive = from == "path";
+        let from = self.path(from)?;
+        if to.as_ref() == Some(&from) {
+            return Err(bad("messages cannot go from a queue to itself"));
+        }
+        let (selector, limit) = (self.message_selector()?, self.number("limit")?);
+        Ok(Operation::Move(Box::new(MoveMessages { from, to, redrive, selector, limit })))
+    }
+
+    /// A selector over the properties of messages.
+    fn message_selector(&self) -> Result<Option<Selector>, Close> {
+        let Some(given) = self.field("selector") else { return Ok(None) };
+        let text = given.as_text().ok_or_else(|| bad("`selector` is a string"))?;
+        selector_of(&text).map(Some)
+    }
+}
