@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use tiderace_base::{Now, ShardId};
 use tiderace_broker::{Broker, RestoredQueue, RestoredRecord, RestoringQueue};
-use tiderace_store::{LoadRequest, Loaded, Recovered, RecoveredStream, StreamKind, Submitter};
+use tiderace_store::{
+    LoadRequest, Loaded, Recovered, RecoveredStream, RefusedReason, StreamId, StreamKind, Submitter,
+};
 use tracing::error;
 
 /// Bytes that one part may have, but for a single record that is larger.
@@ -51,9 +53,11 @@ impl Loads {
         submitter: &Submitter,
         recovered: &Recovered,
     ) {
+        let submit = |request| submitter.load(request);
         let answers = self.begin(shard);
+        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout: PART_TIMEOUT };
         for stream in recovered.streams.iter().filter(|it| it.kind == StreamKind::Queue) {
-            if let Err(problem) = restore(now, broker, submitter, &answers, stream) {
+            if let Err(problem) = restore(now, broker, &mut asking, stream) {
                 let problem = format!("{problem:#}");
                 error!(
                     event = "queue-not-restored",
@@ -67,11 +71,39 @@ impl Loads {
     }
 }
 
+/// A shard that asks for one part after the other.
+struct Asking<'a> {
+    submit: &'a dyn Fn(LoadRequest) -> Result<(), RefusedReason>,
+    answers: Receiver<Loaded>,
+    /// Of the last request: no two have the same.
+    ticket: u64,
+    timeout: Duration,
+}
+
+impl Asking<'_> {
+    /// Asks for a part and waits for it. What answers an earlier request, which nobody waits for any more, is not taken
+    /// for it.
+    fn load(&mut self, stream: StreamId, first: u64) -> anyhow::Result<Loaded> {
+        self.ticket += 1;
+        let ticket = self.ticket;
+        let request = LoadRequest { ticket, stream, first, last: u64::MAX, bytes_max: PART_BYTES };
+        (self.submit)(request)
+            .map_err(|reason| anyhow!("the store takes no request: {reason:?}"))?;
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let loaded = self.answers.recv_timeout(left).context("the store does not answer")?;
+            if (loaded.ticket, loaded.stream) == (ticket, stream) {
+                return Ok(loaded);
+            }
+        }
+    }
+}
+
 fn restore(
     now: Now,
     broker: &mut Broker,
-    submitter: &Submitter,
-    answers: &Receiver<Loaded>,
+    asking: &mut Asking<'_>,
     stream: &RecoveredStream,
 ) -> anyhow::Result<()> {
     let queue = RestoredQueue {
@@ -83,17 +115,7 @@ fn restore(
     let Some(queue) = broker.restore_queue(now, &queue)? else { return Ok(()) };
     let mut next = Some(0);
     while let Some(first) = next {
-        let request = LoadRequest {
-            ticket: first,
-            stream: stream.stream,
-            first,
-            last: u64::MAX,
-            bytes_max: PART_BYTES,
-        };
-        submitter
-            .load(request)
-            .map_err(|reason| anyhow!("the store takes no request: {reason:?}"))?;
-        let loaded = answers.recv_timeout(PART_TIMEOUT).context("the store does not answer")?;
+        let loaded = asking.load(stream.stream, first)?;
         next = loaded.next.filter(|next| *next > first);
         give(now, broker, &queue, &loaded, &stream.path)?;
     }
@@ -120,4 +142,34 @@ fn give(
         broker.restore_messages(now, queue, &record)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(request: &LoadRequest) -> Loaded {
+        let LoadRequest { ticket, stream, .. } = *request;
+        Loaded { shard: 0, ticket, stream, messages: vec![], damaged: vec![], next: None }
+    }
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_that_of_another_request() {
+        let (sender, answers) = channel();
+        // The first request is answered when the second is made, and each has an answer of its own.
+        let asked = std::cell::RefCell::new(Vec::<LoadRequest>::new());
+        let submit = |request: LoadRequest| {
+            asked.borrow_mut().push(request);
+            if asked.borrow().len() > 1 {
+                asked.borrow().iter().for_each(|it| sender.send(answer(it)).unwrap());
+            }
+            Ok(())
+        };
+        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout: Duration::ZERO };
+        assert!(asking.load(StreamId(1), 0).is_err(), "nobody has answered");
+        asking.timeout = PART_TIMEOUT;
+        assert_eq!(asking.load(StreamId(2), 0).unwrap().stream, StreamId(2));
+        let again = asking.load(StreamId(2), 0).unwrap();
+        assert_eq!(again.ticket, 3, "though the stream is the same");
+    }
 }
