@@ -21,6 +21,8 @@ use crate::load::OpenSegments;
 use crate::log::Log;
 use crate::messages::Place;
 use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::sealed::summary_start;
+use crate::summary::END_BYTES;
 
 /// Copies are written when they are so many bytes.
 const COPY_BYTES: usize = 1 << 20;
@@ -47,8 +49,7 @@ impl<D: Disk> Log<D> {
             None => self.begin_cleaning(number)?,
         };
         let mut copies = Batch::new();
-        let end = self.segments.front().map_or(0, |oldest| oldest.bytes as u32);
-        let done = cleaning.fill(number, end, budget).and_then(|()| {
+        let done = cleaning.fill(number, budget).and_then(|()| {
             let offset = cleaning.offset;
             self.copy_needed(number, &cleaning.window, offset, cleaning.seed, &mut copies)
         });
@@ -150,18 +151,24 @@ impl<D: Disk> Log<D> {
 
     fn begin_cleaning(&mut self, number: u32) -> Result<Cleaning<D::File>, CleanError> {
         let file = segment_name(number);
+        let bytes = self.segments.front().map_or(0, |oldest| oldest.bytes as u32);
         let mut header = [0; HEADER_BYTES];
+        let mut segment_end = [0; END_BYTES];
         let opened = self.disk.open(&file).and_then(|mut file| {
             file.read(0, &mut header)?;
+            if let Some(offset) = bytes.checked_sub(END_BYTES as u32) {
+                file.read(u64::from(offset), &mut segment_end)?;
+            }
             Ok(file)
         });
         match (opened, Header::decode(&header)) {
-            (Ok(file), Ok(header)) => Ok(Cleaning {
-                file,
-                seed: Seed::of(&header),
-                offset: HEADER_BYTES as u32,
-                window: Vec::new(),
-            }),
+            (Ok(file), Ok(header)) => {
+                let seed = Seed::of(&header);
+                // Nothing in a summary is needed, so one that is damaged is in nobody's way.
+                let end = summary_start(&segment_end, bytes, seed).unwrap_or(bytes);
+                let (offset, window) = (HEADER_BYTES as u32, Vec::new());
+                Ok(Cleaning { file, seed, offset, end, window })
+            }
             (Err(error), _) => Err(CleanError::Read { file, error }),
             (_, Err(error)) => {
                 let what = DamageKind::Header(error);

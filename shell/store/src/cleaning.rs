@@ -16,6 +16,8 @@ pub(crate) struct Cleaning<F> {
     pub(crate) file: F,
     pub(crate) seed: Seed,
     pub(crate) offset: u32,
+    /// Where its records end, and its summary begins if it has one.
+    pub(crate) end: u32,
     pub(crate) window: Vec<u8>,
 }
 
@@ -37,8 +39,8 @@ pub(crate) enum CleanError {
 
 impl<F: DiskFile> Cleaning<F> {
     /// Reads the next stretch; at least one whole record if there is one.
-    pub(crate) fn fill(&mut self, number: u32, end: u32, budget: usize) -> Result<(), CleanError> {
-        let left = end.saturating_sub(self.offset) as usize;
+    pub(crate) fn fill(&mut self, number: u32, budget: usize) -> Result<(), CleanError> {
+        let left = self.end.saturating_sub(self.offset) as usize;
         let mut bytes = budget.max(1).min(left);
         loop {
             self.window.resize(bytes, 0);

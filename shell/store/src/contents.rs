@@ -14,7 +14,6 @@ use crate::error::{Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
 use crate::index::Index;
-use crate::log::Log;
 use crate::messages::{Place, stretch_of};
 use crate::record::{Record, StreamId, StreamKind};
 use crate::recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, StoredRange};
@@ -54,12 +53,14 @@ enum Part {
 
 /// Reads everything that a server needs.
 pub(crate) fn assemble<D: Disk>(
-    log: &mut Log<D>,
+    disk: &mut D,
+    salt: u64,
+    index: &Index,
     report: Report,
 ) -> Result<Recovered, ContentsError> {
     let mut wanted = Vec::new();
-    let streams = streams(&log.index, &mut wanted);
-    let values = values(&log.index, &mut wanted);
+    let streams = streams(index, &mut wanted);
+    let values = values(index, &mut wanted);
     wanted.sort_unstable_by_key(|wanted| (wanted.place.segment, wanted.place.offset));
     let mut recovered = Recovered { streams, values, report };
     let mut rest = &wanted[..];
@@ -67,8 +68,8 @@ pub(crate) fn assemble<D: Disk>(
         let segment = first.place.segment;
         let count = rest.partition_point(|wanted| wanted.place.segment <= segment);
         let (of_segment, behind) = rest.split_at(count);
-        let file = log.disk.open(&segment_name(segment)).map_err(ContentsError::System)?;
-        let mut reading = Reading { file, segment, seed: Seed::new(log.salt, segment) };
+        let file = disk.open(&segment_name(segment)).map_err(ContentsError::System)?;
+        let mut reading = Reading { file, segment, seed: Seed::new(salt, segment) };
         reading.read_all(of_segment, &mut recovered)?;
         rest = behind;
     }

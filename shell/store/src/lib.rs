@@ -34,8 +34,9 @@
 //! 4. [`Outcome::Full`] and [`Outcome::Undeclared`] refuse the messages of the batch: their publishers are told
 //!    that they are not kept, and what the batch declared is declared again. [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
 //! 5. Messages that the shard does not keep in memory are asked for with [`Submitter::load`] and come with
-//!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled before is not
-//!    given, or said to be gone; what cannot be read any more is said to be damaged, and what lies behind it is given.
+//!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled
+//!    in a batch that was answered as committed before is not given, or said to be gone (a load overtakes batches that
+//!    were handed over and are not answered yet); what cannot be read any more is said to be damaged, and what lies behind it is given.
 //! 6. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
 //!
 //! A topic that holds one value puts each message with `keep_from` equal to its number; one with a history of
@@ -68,6 +69,7 @@ mod metrics;
 mod notice;
 mod onlooker;
 mod options;
+mod order;
 mod portable;
 mod ranges;
 mod reader;

@@ -31,9 +31,12 @@ pub(crate) fn list<D: Disk>(disk: &mut D) -> Result<Listing, ListError> {
     let names = disk.names().map_err(|error| ListError::System("list the files", error))?;
     let mut numbers: Vec<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
-    let mut oldest = 0;
+    let (mut oldest, mut salt) = (0, None);
     for number in &numbers {
         match read_header(disk, *number) {
+            // One that came from another store, or has another's name, says nothing of this one.
+            Ok(Ok(header)) if header.number != *number => {}
+            Ok(Ok(header)) if *salt.get_or_insert(header.salt) != header.salt => {}
             Ok(Ok(header)) => oldest = oldest.max(header.oldest),
             Ok(Err(HeaderError::Version(form))) => return Err(ListError::TooNew(*number, form)),
             Ok(Err(_)) => {}

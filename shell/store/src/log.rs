@@ -223,18 +223,14 @@ impl<D: Disk> Log<D> {
             }
             Err(error) => return Err(self.fail("begin a segment", error)),
         };
-        let mut end = Batch::new();
-        let mut summary = 0;
         // An earlier version knows of no summaries.
-        let encoded = self.summary.encode(self.head.bytes).filter(|_| self.head.form == FORM);
-        if let Some(entries) = encoded {
-            summary = self.head.bytes;
-            end.add_lone(&Record::Summary { entries: &entries });
+        let summary = self.summary.encode(self.head.bytes).filter(|_| self.head.form == FORM);
+        let mut ended = self.append_end(summary.as_deref());
+        if summary.is_some() && matches!(ended, Err(CommitError::Full(_))) {
+            // The reserve is for what gives room back, and a summary can do without.
+            ended = self.append_end(None);
         }
-        end.add_lone(&Record::End { summary });
-        frame::seal(end.frames_mut(), self.head.bytes, self.head.seed);
-        if let Err(error) = self.head.file.append(&[end.frames()]) {
-            let error = self.take_back(error);
+        if let Err(error) = ended {
             let taken =
                 self.disk.remove(&segment_name(number)).and_then(|()| self.disk.sync_names());
             return Err(match taken {
@@ -242,12 +238,26 @@ impl<D: Disk> Log<D> {
                 Err(error) => self.fail("take a new segment back", error),
             });
         }
-        self.grow_head(self.head.bytes + end.bytes() as u32);
         self.sync()?;
         self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
         self.head = next;
         self.summary = Summary::new();
         self.high_water.rise(number, HEADER_BYTES as u32);
+        Ok(())
+    }
+
+    /// Writes the end of the head, behind its summary if it gets one.
+    fn append_end(&mut self, entries: Option<&[u8]>) -> Result<(), CommitError> {
+        let mut end = Batch::new();
+        if let Some(entries) = entries {
+            end.add_lone(&Record::Summary { entries });
+        }
+        end.add_lone(&Record::End { summary: entries.map_or(0, |_| self.head.bytes) });
+        frame::seal(end.frames_mut(), self.head.bytes, self.head.seed);
+        if let Err(error) = self.head.file.append(&[end.frames()]) {
+            return Err(self.take_back(error));
+        }
+        self.grow_head(self.head.bytes + end.bytes() as u32);
         Ok(())
     }
 

@@ -36,6 +36,9 @@ pub enum PortableError {
     /// They end too early.
     #[error("the file ends after record {0}, though more was written; it was cut short")]
     Short(u64),
+    /// Something comes behind the end.
+    #[error("there is more in the file behind record {0}, which is the last")]
+    Longer(u64),
     /// A record is not what was written.
     #[error("record {0} of the file is damaged: {1}")]
     Damaged(u64, FrameError),
@@ -141,10 +144,11 @@ impl<R: Read> PortableReader<R> {
         let frame = frame::read(&self.frame, place, seed())
             .map_err(|error| PortableError::Damaged(number, error))?;
         if let Some(count) = frame.payload.strip_prefix(&[LAST]) {
-            return match *count == number.to_le_bytes() {
-                true => Ok(None),
-                false => Err(PortableError::Damaged(number, FrameError::Unknown)),
-            };
+            if *count != number.to_le_bytes() || frame.more {
+                return Err(PortableError::Damaged(number, FrameError::Unknown));
+            }
+            let behind = self.from.by_ref().take(1).read_to_end(&mut Vec::new())?;
+            return if behind == 0 { Ok(None) } else { Err(PortableError::Longer(number)) };
         }
         self.records += 1;
         let record = Record::decode(frame.payload);
@@ -214,6 +218,9 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(read_all(&flipped).is_err(), "bit {bit}");
         }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(matches!(read_all(&longer), Err(PortableError::Longer(3))));
         // A record that is missing or comes twice.
         let record = 12..12 + FRAME_HEADER_BYTES + 1 + 1 + 3 + 5;
         let mut without = bytes.clone();

@@ -205,14 +205,6 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it says what a store holds: a stream, messages or which of them are gone, or a named value.
-    pub(crate) fn is_contents(&self) -> bool {
-        matches!(
-            self,
-            Record::Declare(_) | Record::Put(_) | Record::Settle { .. } | Record::Set { .. }
-        )
-    }
-
     /// Appends the record's kind and body.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {

@@ -235,7 +235,8 @@ impl<D: Disk> Reader<D> {
         }
         let opened = self.disk.open(&segment_name(number));
         let sealed = opened.and_then(|mut file| read_sealed(&mut file));
-        let sealed = sealed.map_err(|error| self.refused("read a segment", error))?;
+        // Where it cannot be read its records may be; if not either, that says which segment it is.
+        let sealed = sealed.unwrap_or_default();
         let salt = self.salt;
         let is_of_store = |header: &Header| {
             header.number == number && salt.is_none_or(|salt| salt == header.salt)
@@ -486,11 +487,27 @@ impl<D: Disk> Reader<D> {
     /// new segments, and the old ones are put aside.
     fn finish(mut self, head: Head<D::File>, begin: Begin) -> Result<Attempt<D>, OpenError> {
         let salt = self.salt();
+        // Before anything is written: a second attempt finds what this one has found.
+        let recovered = match assemble(&mut self.disk, salt, &self.index, self.report) {
+            Ok(recovered) => recovered,
+            Err(ContentsError::System(error)) => {
+                let directory = self.directory;
+                return Err(OpenError::System { directory, what: "read a segment", error });
+            }
+            Err(ContentsError::Damaged(damage)) => {
+                let directory = self.directory;
+                return Ok(Attempt::Damaged(self.disk, OpenError::Damaged { directory, damage }));
+            }
+        };
         let number = self.first + (self.segments.len() as u32 - 1);
         let end = (salt, number, head.bytes);
         let high_water = HighWaterFile::open(&mut self.disk, self.high_water, end);
-        let high_water =
-            high_water.map_err(|error| self.refused("mark the end of the log", error))?;
+        let directory = self.directory;
+        let high_water = high_water.map_err(|error| OpenError::System {
+            directory: directory.clone(),
+            what: "mark the end of the log",
+            error,
+        })?;
         let needed_from = self.oldest;
         let mut log = Log {
             disk: self.disk,
@@ -507,16 +524,6 @@ impl<D: Disk> Reader<D> {
             is_broken: false,
             needed_from,
             cleaning: None,
-        };
-        let directory = self.directory;
-        let recovered = match assemble(&mut log, self.report) {
-            Ok(recovered) => recovered,
-            Err(ContentsError::System(error)) => {
-                return Err(OpenError::System { directory, what: "read a segment", error });
-            }
-            Err(ContentsError::Damaged(damage)) => {
-                return Ok(Attempt::Damaged(log.disk, OpenError::Damaged { directory, damage }));
-            }
         };
         match begin {
             Begin::New => {}

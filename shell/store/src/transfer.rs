@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::batch::Batch;
@@ -14,8 +15,9 @@ use crate::header::segment_number;
 use crate::inspect::{InspectError, open_quiet};
 use crate::load::LoadRequest;
 use crate::options::{Options, Sync};
+use crate::order::Order;
 use crate::portable::{PortableError, PortableReader, PortableWriter};
-use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
+use crate::record::{Declaration, Put, Record, encode_settle};
 use crate::recovered::{RecoveredMessages, RecoveredStream};
 use crate::store::{Outcome, Store};
 
@@ -71,9 +73,28 @@ pub enum TransferError {
     /// Compacting does not go on. What was done until then stays done.
     #[error("{0}")]
     Compact(String),
-    /// A record that no export writes.
-    #[error("record {0} of the file is none that is exported")]
-    Unexpected(u64),
+    /// It has a place of its own among the file systems, so a new directory cannot take its name.
+    #[error("{directory} is a mount point; import into a new directory inside it")]
+    MountPoint {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// Another import has not ended, or did not come to its end.
+    #[error(
+        "{directory} is there already; it is that of another import, which is still going on or was stopped: remove it if no import is going on"
+    )]
+    Unfinished {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// A record that no export writes there.
+    #[error("record {number} of the file is none that is exported: {what}")]
+    Unexpected {
+        /// Which record, from 0.
+        number: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// The directory cannot be made.
     #[error("cannot {what} {path}: {error}")]
     System {
@@ -139,7 +160,8 @@ pub fn export(
 /// Makes a store of what [`export`] has written. `progress` is told the bytes that were read.
 ///
 /// # Errors
-/// When the directory has something in it, or the bytes are not whole. Then no store is made.
+/// When the directory has something in it, is a mount point, or is that of another import; when the bytes are not whole,
+/// or have what no export writes. Then no store is made.
 pub fn import(
     from: impl Read,
     directory: &Path,
@@ -151,6 +173,9 @@ pub fn import(
     };
     match fs::read_dir(directory) {
         Ok(mut entries) => {
+            if is_mount_point(directory).map_err(failed("look into", directory))? {
+                return Err(TransferError::MountPoint { directory: directory.to_owned() });
+            }
             if entries.next().is_some() {
                 return Err(TransferError::NotEmpty { directory: directory.to_owned() });
             }
@@ -161,9 +186,7 @@ pub fn import(
     let reader = PortableReader::begin(from)?;
     // One that is named by its parts, such as `.`, has a name as well.
     let directory = &directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let mut name = directory.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".import-{}", std::process::id()));
-    let unfinished = directory.with_file_name(name);
+    let unfinished = make_unfinished(directory)?;
     let made = fill(reader, &unfinished, progress).and_then(|done| {
         // An empty directory gives its name to the new one, in one step.
         fs::rename(&unfinished, directory).map_err(failed("name", directory))?;
@@ -208,6 +231,36 @@ pub fn compact(
     Ok(Compacted { bytes_before, bytes_after })
 }
 
+/// Whether the directory lies on another file system than the one it is in.
+fn is_mount_point(directory: &Path) -> io::Result<bool> {
+    let directory = directory.canonicalize()?;
+    let Some(parent) = directory.parent() else { return Ok(true) };
+    Ok(fs::metadata(&directory)?.dev() != fs::metadata(parent)?.dev())
+}
+
+/// Makes the directory that an import fills, beside the one whose name it gets. It is nobody else's: one that is there
+/// has another import in it, or what is left of one.
+fn make_unfinished(directory: &Path) -> Result<PathBuf, TransferError> {
+    let mut name = directory.file_name().unwrap_or_default().to_owned();
+    name.push(".import");
+    let unfinished = directory.with_file_name(name);
+    let failed = |path: &Path, error| {
+        let (what, path) = ("make the directory", path.to_owned());
+        TransferError::System { what, path, error }
+    };
+    if let Some(parent) = unfinished.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| failed(parent, error))?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(&unfinished) {
+        Ok(()) => Ok(unfinished),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(TransferError::Unfinished { directory: unfinished })
+        }
+        Err(error) => Err(failed(&unfinished, error)),
+    }
+}
+
 /// Puts all records into a new store.
 fn fill(
     mut reader: PortableReader<impl Read>,
@@ -217,20 +270,15 @@ fn fill(
     let options = Options { sync: Sync::Never, reserve_bytes: 0, ..Options::default() };
     let (mut store, _) = Store::open(directory, options)?;
     let (mut batch, mut done, mut records) = (Batch::new(), Transferred::default(), 0u64);
+    let mut order = Order::default();
     while let Some((record, more)) = reader.next_record()? {
-        let is_volatile = record.stream().is_some_and(StreamId::is_volatile);
-        if is_volatile || !record.is_contents() {
-            return Err(TransferError::Unexpected(records));
-        }
+        let gone = order.check(&record, more);
+        let gone = gone.map_err(|what| TransferError::Unexpected { number: records, what })?;
         match &record {
             Record::Declare(_) => done.streams += 1,
             Record::Set { .. } => done.values += 1,
             Record::Put(put) => done.messages += u64::from(put.count),
-            Record::Settle { ranges, .. } => {
-                let gone: u64 = ranges.iter().map(|(first, last)| last - first + 1).sum();
-                done.messages = done.messages.saturating_sub(gone);
-            }
-            _ => {}
+            _ => done.messages -= gone,
         }
         batch.add_record(&record);
         records += 1;
@@ -239,6 +287,7 @@ fn fill(
             progress(reader.bytes());
         }
     }
+    order.finish().map_err(|what| TransferError::Unexpected { number: records, what })?;
     commit(&mut store, batch, records)?;
     store.close()?;
     done.bytes = reader.bytes();
@@ -257,8 +306,10 @@ fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferE
             store.settle();
             Ok(())
         }
-        // Messages of a stream that was not declared.
-        (None, _) => Err(TransferError::Unexpected(records)),
+        (None, _) => {
+            let (number, what) = (records, "its stream is not declared");
+            Err(TransferError::Unexpected { number, what })
+        }
     }
 }
 

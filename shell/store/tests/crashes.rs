@@ -69,7 +69,10 @@ fn live(
     let ids = store.stream_ids();
     for _ in 0..numbers.below(60) {
         if store.is_cleaning_due() && numbers.chance(70) {
-            let _ = store.clean(1 + numbers.below(800) as usize);
+            let cleaned = store.clean(1 + numbers.below(800) as usize);
+            // After a sync that failed nothing is cleaned any more.
+            let is_broken = store.metrics().is_broken();
+            assert!(cleaned.is_ok() || disk.is_dead() || is_broken, "seed {seed}: {cleaned:?}");
             continue;
         }
         let mut batches = Vec::new();

@@ -7,7 +7,7 @@ use crate::common::Numbers;
 use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
 use crate::common::segments::{segments, without_summaries};
-use tiderace_store::{OpenError, Options, Recovered, Store};
+use tiderace_store::{Disk, DiskFile, Header, OpenError, Options, Recovered, Store};
 
 fn open(
     disk: &SimulatedDisk,
@@ -214,4 +214,20 @@ fn a_segment_of_another_store_is_noticed() {
     let error = open(&disk, false).unwrap_err().to_string();
     assert!(error.contains("another store"), "{error}");
     assert!(error.contains(name) && error.contains("store.accept_damage"), "{error}");
+}
+
+#[test]
+fn a_segment_of_another_store_takes_nothing_with_it() {
+    let (disk, states) = written(1, true);
+    let before = segments(&disk);
+    let header = Header { form: 2, salt: 1, number: 99, oldest: 99 };
+    let mut stray = disk.clone().create("0000000099.log").unwrap();
+    stray.append(&[&header.encode()]).unwrap();
+    let error = open(&disk, false).map(drop).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(before.iter().all(|name| segments(&disk).contains(name)), "nothing is removed");
+    let (mut store, recovered) = open(&disk, true).unwrap();
+    let found = Model::of(&mut store, &recovered).unwrap();
+    let expected = states.last().unwrap();
+    assert!(found == *expected, "{}", expected.difference(&found));
 }

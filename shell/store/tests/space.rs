@@ -125,7 +125,9 @@ fn a_full_disk_refuses_and_what_it_refused_never_comes_back() {
                 outcome => panic!("seed {seed}: {outcome:?}, {problem:?}"),
             }
             if store.is_cleaning_due() {
-                let _ = store.clean(600);
+                let cleaned = store.clean(600);
+                let is_full = |error: &String| error.starts_with("there is no room");
+                assert!(!cleaned.as_ref().is_err_and(|error| !is_full(error)), "{cleaned:?}");
             }
             if numbers.chance(2) {
                 disk.limit(None);
@@ -251,4 +253,33 @@ fn removals_find_room_on_a_full_disk_and_make_some() {
     let (_, recovered) = open(&disk, 3 * SEGMENT);
     assert_eq!(recovered.streams.len() as u64, topics - topics / 2);
     assert_eq!(&recovered.streams.last().unwrap().messages[0].bytes[..], b"new");
+}
+
+#[test]
+fn a_segment_is_ended_where_there_is_no_room_for_its_summary() {
+    let disk = SimulatedDisk::new(5);
+    let (mut store, _) = open(&disk, 0);
+    let names = || disk.list().iter().filter(|name| name.ends_with(".log")).count();
+    let mut topics = 0;
+    // Until the batch below does not fit into the segment.
+    while disk.content("0000000001.log").len() < SEGMENT as usize - 100 {
+        let mut batch = Batch::new();
+        put(&mut batch, topics + 1, 1, b"");
+        assert!(store.commit(vec![batch]).1.is_none());
+        topics += 1;
+    }
+    assert_eq!(names(), 1, "the batch begins the second");
+    // Room for a header, an end and the batch: the summary is longer.
+    disk.limit(Some(disk.used() + 350));
+    let mut batch = Batch::new();
+    for topic in 1..=20 {
+        batch.drop_stream(StreamId(topic)).unwrap();
+    }
+    let (outcomes, problem) = store.commit(vec![batch]);
+    assert_eq!(outcomes, [Outcome::Committed], "{problem:?}");
+    assert_eq!(names(), 2);
+    drop(store);
+    disk.limit(None);
+    let (_, recovered) = open(&disk, 0);
+    assert_eq!((recovered.streams.len() as u64, recovered.report.summaries), (topics - 20, 0));
 }

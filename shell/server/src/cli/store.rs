@@ -1,7 +1,7 @@
 //! `tiderace store`: looks at what a stopped server has kept; takes it along, brings it back, and makes it short.
 //!
-//! Relies on the store for what a server would find. Invariants: looking changes nothing; `check` fails if and only if a server
-//! would not start with the store, or lose something by starting.
+//! Relies on the store for what a server would find. Invariants: looking changes nothing; `check` fails if a server would
+//! not start with the store, or could not read a message that is in it.
 
 use std::path::{Path, PathBuf};
 
