@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -73,18 +74,44 @@ pub(super) fn run_export(args: &ExportArgs) -> anyhow::Result<()> {
             Err(error) => Err(error.into()),
         };
     };
-    let to = File::create_new(file);
-    let to = to.with_context(|| format!("{} cannot be made", file.display()))?;
-    let exported = write_file(&args.directory, &to, progress);
+    let exported = write_file(&args.directory, file, progress);
     bar.finish_and_clear();
-    if exported.is_err() {
-        // Nothing but what was made here.
-        let _ = fs::remove_file(file);
-    }
     say(args.json, "exported", file, &exported?)
 }
 
+/// Writes beside the name and gives the name last, so that what has it is whole, also if this is killed.
 fn write_file(
+    directory: &Path,
+    file: &Path,
+    progress: impl FnMut(u64, u64),
+) -> anyhow::Result<Transferred> {
+    if file.symlink_metadata().is_ok() {
+        bail!("{} is there already; name a file that is not", file.display());
+    }
+    let Some(name) = file.file_name() else { bail!("{} is not a file's name", file.display()) };
+    let mut name = name.to_owned();
+    name.push(".part");
+    let part = file.with_file_name(name);
+    let mut options = File::options();
+    // What clients say is nobody else's business on this machine.
+    let made = options.write(true).create_new(true).mode(0o600).open(&part);
+    let made = made.with_context(|| {
+        format!("{} cannot be made; it may be left of an export that was stopped", part.display())
+    })?;
+    let written = write_whole(directory, &made, progress).and_then(|exported| {
+        // Unlike a rename, this leaves a file that has got the name meanwhile.
+        fs::hard_link(&part, file).with_context(|| format!("{} cannot be made", file.display()))?;
+        Ok(exported)
+    });
+    // Nothing but what was made here.
+    let _ = fs::remove_file(&part);
+    let exported = written?;
+    let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(exported)
+}
+
+fn write_whole(
     directory: &Path,
     file: &File,
     progress: impl FnMut(u64, u64),
@@ -165,4 +192,44 @@ fn progress_bar(unit: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {unit}"));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use tiderace_store::{Batch, Options, Store};
+
+    use super::*;
+
+    #[test]
+    fn an_export_has_its_name_only_when_it_is_whole_and_is_for_its_owner_alone() {
+        let folder = std::env::temp_dir().join(format!("tiderace-export-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let (store, file) = (folder.join("store"), folder.join("file"));
+        let (mut open, _) = Store::open(&store, Options::default()).unwrap();
+        let mut batch = Batch::new();
+        batch.set("name", b"value").unwrap();
+        assert!(open.commit(vec![batch]).1.is_none());
+        open.close().unwrap();
+        let names = || fs::read_dir(&folder).unwrap().count();
+        write_file(&store, &file, |_, _| assert!(!file.exists())).unwrap();
+        assert_eq!(names(), 2, "nothing else is left");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let before = fs::read(&file).unwrap();
+        let error = write_file(&store, &file, |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("is there already"), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+        // What an export that was killed has left is not taken for one's own.
+        let (other, part) = (folder.join("other"), folder.join("other.part"));
+        fs::write(&part, b"left").unwrap();
+        let error = write_file(&store, &other, |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("left of an export that was stopped"), "{error}");
+        assert!(!other.exists() && fs::read(&part).unwrap() == b"left");
+        // Where there is no store nothing is made.
+        write_file(&folder.join("none"), &other.with_file_name("third"), |_, _| {}).unwrap_err();
+        assert_eq!(names(), 3);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
