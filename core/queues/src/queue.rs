@@ -70,6 +70,8 @@ pub(crate) struct Queue {
     expiring_seen: bool,
     /// A selective consumer has yet to look at some ready messages.
     pub(crate) has_unseen: bool,
+    /// The store has messages of it that could not be read: it stays, and so do they.
+    pub(crate) has_unread: bool,
     pub(crate) used: Time,
     /// What the next message is given; zero before the first.
     pub(crate) next_version: u64,
@@ -104,6 +106,7 @@ impl Queue {
             has_expiring: false,
             expiring_seen: false,
             has_unseen: false,
+            has_unread: false,
             used: now,
             next_version: 0,
             stream: None,
@@ -190,6 +193,7 @@ impl Queue {
             && self.bytes == 0
             && self.moving == 0
             && !self.paused
+            && !self.has_unread
             && now.since(self.used) >= self.idle
     }
 }

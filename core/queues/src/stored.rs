@@ -138,6 +138,14 @@ impl Queues {
         }
     }
 
+    /// The store has messages of a queue that could not be read: the queue is not removed for being idle, for they would
+    /// go with it.
+    pub fn note_unread(&mut self, key: Key) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.has_unread = true;
+        }
+    }
+
     /// Puts messages into a queue that did not count there.
     pub(crate) fn add(&mut self, now: Now, key: Key, segment: Segment) {
         let Some(queue) = self.queues.get_mut(key) else { return };

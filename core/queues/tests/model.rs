@@ -429,3 +429,17 @@ fn an_expired_message_is_never_delivered() {
     assert_eq!(queues.depth().0, 0);
     assert_eq!(queues.expired_total(), 2);
 }
+
+#[test]
+fn a_queue_with_messages_that_could_not_be_read_is_not_removed_for_being_idle() {
+    let mut queues = new_queues();
+    let mut effects = Vec::new();
+    let [damaged, whole] = ["damaged", "whole"].map(|name| Path::parse(name).unwrap());
+    let key = queues.restore(Now::default(), damaged.clone(), (1, 1), options);
+    queues.note_unread(key);
+    queues.restore(Now::default(), whole.clone(), (2, 1), options);
+    let later = Now { time: Time::ZERO + Span::from_secs(31), wall_ms: 31_000 };
+    queues.tick(later, &mut effects);
+    assert!(queues.has(&damaged) && !queues.has(&whole));
+    assert!(matches!(effects.as_slice(), [Effect::Ended { stream: 2 }]), "{effects:?}");
+}

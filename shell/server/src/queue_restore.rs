@@ -115,23 +115,27 @@ fn restore(
     let Some(queue) = broker.restore_queue(now, &queue)? else { return Ok(()) };
     let mut next = Some(0);
     while let Some(first) = next {
-        let loaded = asking.load(stream.stream, first)?;
+        let loaded =
+            asking.load(stream.stream, first).inspect_err(|_| broker.note_unread(&queue))?;
         next = loaded.next.filter(|next| *next > first);
-        give(now, broker, &queue, &loaded, &stream.path)?;
+        give(now, broker, &queue, &loaded, &stream.path);
     }
     Ok(())
 }
 
-fn give(
-    now: Now,
-    broker: &mut Broker,
-    queue: &RestoringQueue,
-    loaded: &Loaded,
-    path: &str,
-) -> anyhow::Result<()> {
+/// What cannot be read or understood is left out, and said: what is behind it comes back all the same.
+fn give(now: Now, broker: &mut Broker, queue: &RestoringQueue, loaded: &Loaded, path: &str) {
     for damaged in &loaded.damaged {
         let (version, count, damage) = (damaged.sequence, damaged.count, &damaged.damage);
-        error!(event = "queue-messages-damaged", path, version, count, %damage, "messages of a queue cannot be read; they stay in the store");
+        error!(
+            event = "queue-messages-damaged",
+            path,
+            version,
+            count,
+            %damage,
+            "messages of a queue cannot be read; they stay in the store"
+        );
+        broker.note_unread(queue);
     }
     for messages in &loaded.messages {
         let record = RestoredRecord {
@@ -139,13 +143,28 @@ fn give(
             gone: &messages.gone,
             bytes: &messages.bytes,
         };
-        broker.restore_messages(now, queue, &record)?;
+        if let Err(problem) = broker.restore_messages(now, queue, &record) {
+            let version = messages.sequence;
+            error!(
+                event = "queue-messages-not-understood",
+                path,
+                version,
+                %problem,
+                "messages of a queue are left out; they stay in the store"
+            );
+            broker.note_unread(queue);
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tiderace_base::Span;
+    use tiderace_broker::{BrokerOptions, Effects, NumbersGiven};
+    use tiderace_store::RecoveredMessages;
+
     use super::*;
 
     fn answer(request: &LoadRequest) -> Loaded {
@@ -171,5 +190,36 @@ mod tests {
         assert_eq!(asking.load(StreamId(2), 0).unwrap().stream, StreamId(2));
         let again = asking.load(StreamId(2), 0).unwrap();
         assert_eq!(again.ticket, 3, "though the stream is the same");
+    }
+
+    #[test]
+    fn a_queue_of_which_something_is_not_understood_stays() {
+        for (bytes, stays) in [(Some(vec![255]), 1), (None, 0)] {
+            let mut broker = Broker::new(ShardId(0), Arc::new(BrokerOptions::default()));
+            let now = Now::default();
+            broker.begin_durability(2, &NumbersGiven::default());
+            let queue = RestoredQueue { stream: 1, path: "jobs", description: &[1], version: 9 };
+            let queue = broker.restore_queue(now, &queue).unwrap().unwrap();
+            let messages = bytes.map(|bytes: Vec<u8>| RecoveredMessages {
+                sequence: 9,
+                count: 1,
+                version: 9,
+                bytes: bytes.into(),
+                gone: vec![],
+            });
+            let loaded = Loaded {
+                shard: 0,
+                ticket: 1,
+                stream: StreamId(1),
+                messages: messages.into_iter().collect(),
+                damaged: vec![],
+                next: None,
+            };
+            give(now, &mut broker, &queue, &loaded, "jobs");
+            broker.end_restoring();
+            let later = Now { time: now.time + Span::from_secs(3600), wall_ms: 3_600_000 };
+            broker.tick(later, &mut Effects::default());
+            assert_eq!(broker.metrics().queues, stays);
+        }
     }
 }

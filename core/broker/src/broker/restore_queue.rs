@@ -67,6 +67,12 @@ impl Broker {
         Ok(())
     }
 
+    /// Some of a queue's messages could not be read or understood. They stay in the store, and the queue is not removed
+    /// for being idle, with which they would go.
+    pub fn note_unread(&mut self, restoring: &RestoringQueue) {
+        self.home.queues_mut().note_unread(restoring.queue);
+    }
+
     /// Messages that were not settled: those that are not persistent were stored only because they came together with
     /// others, and do not come back.
     fn restore_stretch(

@@ -112,6 +112,10 @@ impl QueueHome {
     }
 
     /// Messages of a run are ready again.
+    pub(crate) fn note_unread(&mut self, key: Key) {
+        self.queues.note_unread(key);
+    }
+
     pub(crate) fn restore_run(&mut self, now: Now, key: Key, run: &Arc<Run>, from: u32, to: u32) {
         self.queues.restore_run(now, key, run, from, to);
     }
