@@ -83,7 +83,7 @@ impl HomeSide<'_> {
         };
         let Some(session) = publisher else { return };
         self.hold_for_store(session, effects);
-        // Who asks for no confirmation hears of a refusal too: a later confirmation vouches for what was sent before.
+        // Who asks for no confirmation hears of a refusal too: a later confirmation stands for what was sent before.
         let publisher = Some((session, confirm));
         let what = Queued { publisher, put: Some(put), consumed: Vec::new(), source: None };
         self.hold_queued(now, put.record, what, effects);
