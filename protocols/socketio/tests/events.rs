@@ -429,7 +429,12 @@ fn operations_are_answered_like_events() {
     let second = node.say(ann, r#"23["operate",{"do":"update","path":"a"},5]"#).concat();
     assert!(second.contains("is a Buffer"), "{second}");
     let purge = r#"26["operate",{"do":"purge","path":"~/jobs","selector":"a = 'b'"}]"#;
-    assert!(node.say(ann, purge).concat().starts_with(r#"36[{"ok":true"#));
+    let unknown = node.say(ann, purge).concat();
+    assert!(unknown.starts_with(r#"36[{"ok":false,"code":"queue-unknown""#), "{unknown}");
+    node.say(ann, r#"28["send","~/jobs",1]"#);
+    assert_eq!(node.say(ann, purge), [r#"36[{"ok":true,"messages":0}]"#]);
+    let purge = r#"29["operate",{"do":"purge","path":"~/jobs"}]"#;
+    assert_eq!(node.say(ann, purge), [r#"39[{"ok":true,"messages":1}]"#]);
     let log = node.broker.log.join("\n");
     assert!(log.contains("Purge { path: Path(user/ann/jobs), selector: Some("), "{log}");
     let wrong =

@@ -126,7 +126,9 @@ impl Oracle {
                 let named = deed.owner.or(configured_owner(path));
                 let owner = !who.name.is_empty() && named == Some(who.name);
                 let there = self.topics.contains_key(path);
-                creates() && (there || publishes() || owner && !is_private(path))
+                // Who owns it by the configuration does not if it is made as somebody else's.
+                let by_rules = !is_reserved(path) && self.by_rules(who, "publish", "topic", path);
+                creates() && (there || by_rules || owner && !is_private(path))
             }
         }
     }

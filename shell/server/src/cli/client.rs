@@ -72,6 +72,8 @@ pub(super) struct Answer {
 pub(super) struct Value {
     /// Its content type, if that is known.
     pub(super) content_type: Option<String>,
+    /// Its other properties.
+    pub(super) properties: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
@@ -275,10 +277,11 @@ impl Answer {
 }
 
 fn value(entry: &QueuedEntry<'_>) -> Value {
-    let told = Content::of(entry.flags).line();
-    let block = if told.is_empty() { entry.properties } else { told };
-    let content_type = properties::find(block, "content-type").map(|text| text.into_owned());
-    Value { content_type, body: entry.body.to_vec() }
+    let mut properties = listed(Content::of(entry.flags), entry.properties);
+    let is_type = |(name, _): &(String, String)| name == "content-type";
+    let content_type = properties.iter().find(|it| is_type(it)).map(|(_, text)| text.clone());
+    properties.retain(|it| !is_type(it));
+    Value { content_type, properties, body: entry.body.to_vec() }
 }
 
 /// All properties, the content type first.

@@ -488,8 +488,8 @@ mod tests {
 
     #[test]
     fn messages_are_one_line_each() {
-        let text = Value { content_type: None, body: b"hello".to_vec() };
-        let bytes = Value { content_type: None, body: b"\xff\xfe".to_vec() };
+        let text = Value { content_type: None, properties: Vec::new(), body: b"hello".to_vec() };
+        let bytes = Value { body: b"\xff\xfe".to_vec(), ..text.clone() };
         assert_eq!(
             message_line(&json!({"position": 7, "redeliveries": 0}), Some(&text)),
             "7 hello"

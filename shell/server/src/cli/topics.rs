@@ -315,7 +315,8 @@ pub(super) fn entries<'a>(answer: &'a Answer, list: &str) -> Vec<(&'a Json, Opti
     list.iter().map(|entry| (entry, entry.get("bytes").and_then(|_| values.next()))).collect()
 }
 
-/// An entry with its value in place of the number of its bytes: as JSON, text or hexadecimal digits.
+/// An entry with its value in place of the number of its bytes: as JSON, text or hexadecimal digits, and with its
+/// properties.
 pub(super) fn with_value(entry: &Json, value: Option<&Value>) -> Vec<u8> {
     let mut object: Map<String, Json> = entry.as_object().cloned().unwrap_or_default();
     object.remove("bytes");
@@ -331,6 +332,10 @@ pub(super) fn with_value(entry: &Json, value: Option<&Value>) -> Vec<u8> {
             }
         };
         object.insert(name.to_owned(), shown);
+        if !value.properties.is_empty() {
+            let named = value.properties.iter().map(|(name, text)| (name.clone(), json!(text)));
+            object.insert("properties".to_owned(), Json::Object(named.collect()));
+        }
     }
     Json::Object(object).to_string().into_bytes()
 }
@@ -378,7 +383,8 @@ mod tests {
     use super::*;
 
     fn value(content_type: Option<&str>, body: &[u8]) -> Value {
-        Value { content_type: content_type.map(str::to_owned), body: body.to_vec() }
+        let content_type = content_type.map(str::to_owned);
+        Value { content_type, properties: Vec::new(), body: body.to_vec() }
     }
 
     #[test]
@@ -397,6 +403,9 @@ mod tests {
         );
         let line = with_value(&json!({"version": 1, "bytes": 1}), Some(&value(None, b"\xff")));
         assert_eq!(line, br#"{"hex":"ff","version":1}"#);
+        let properties = vec![("k".to_owned(), "v".to_owned())];
+        let line = with_value(&json!({}), Some(&Value { properties, ..value(None, b"x") }));
+        assert_eq!(line, br#"{"properties":{"k":"v"},"text":"x"}"#);
     }
 
     #[test]
