@@ -288,10 +288,20 @@ fn join<K: Copy>(children: &mut Vec<Child<K>>, place: usize) {
     };
     let right = children.remove(left + 1);
     match (children.get_mut(left).map(|child| &mut child.node), right.node) {
-        (Some(Node::Leaf(left)), Node::Leaf(mut right)) => left.append(&mut right),
-        (Some(Node::Branch(left)), Node::Branch(mut right)) => left.append(&mut right),
+        (Some(Node::Leaf(left)), Node::Leaf(right)) => append_all(left, right),
+        (Some(Node::Branch(left)), Node::Branch(right)) => append_all(left, right),
         _ => {}
     }
+}
+
+/// Appends all items of a neighbour. The room doubles from a power of two, so that it ends at [`WIDTH`] when the node
+/// fills up again.
+fn append_all<T>(left: &mut Vec<T>, mut right: Vec<T>) {
+    let needed = left.len() + right.len();
+    if needed > left.capacity() {
+        left.reserve_exact(needed.next_power_of_two() - left.len());
+    }
+    left.append(&mut right);
 }
 
 /// The way through the tree from a key to the end.

@@ -230,7 +230,7 @@ fn nothing_is_moved_to_a_temporary_queue() {
     let session = world.clients[eve].session;
     let name = world.brokers[session.shard.index()].temporary_name(session);
     let own = format!("temp/{name}/r");
-    // Whoever publishes may write the property by which dead letters go back.
+    // A publisher may write the property by which dead letters go back.
     let forged =
         Outgoing { properties: format!("dead-letter-queue:{own}\n"), ..Outgoing::new("forged") };
     world.publish_all(ann, "queue:jobs", &[forged]);
