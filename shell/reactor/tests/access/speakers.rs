@@ -415,8 +415,9 @@ impl Speaker {
         let before = world.network.received_len(self.wire);
         world.network.send(self.wire, &masked(MessageKind::Text, text.as_bytes()));
         self.read = if wanted == "40{" { 0 } else { before };
-        // The whole of it, and of what came behind.
-        self.wait(world, |text| text.contains(wanted) && text.ends_with(['}', ']']))
+        // The whole of it, and of what came behind: a list that is cut may end with a brace.
+        let end = if wanted == "40{" { '}' } else { ']' };
+        self.wait(world, |text| text.contains(wanted) && text.ends_with(end))
     }
 
     fn say(&mut self, world: &mut World, bytes: &[u8], wanted: &str) -> String {
