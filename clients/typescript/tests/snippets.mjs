@@ -103,7 +103,7 @@ const rows = {
     {
       name: "operations on queues",
       before: async () => {
-        await other.queue("jobs/mail").send({ id: 1 });
+        await other.queue("jobs/mail").send({ id: 1 }, { properties: { colour: "red" } });
         await other.queue("dlq/jobs/mail").send({ id: 2 }, { properties: { "dead-letter-queue": "jobs/mail" } });
       },
       replace: [["{ … }", "{ seen(path, messages); }"], ["{ … }", "{ seen(position, value); }"]],
@@ -111,7 +111,7 @@ const rows = {
       async after({ seen }) {
         ok(seen.some(([path, messages]) => path === "jobs/mail" && messages === 1), "nothing was listed");
         ok(seen.some(([, value]) => value?.id === 1), "nothing was looked at");
-        await queuesOf(other).purge("jobs/later");
+        equal(await queuesOf(other).purge("jobs/later"), 1);
       },
     },
     {

@@ -58,7 +58,8 @@ TOO_FAST = {"too-many-receipts", "too-many-calls"}
 """What is answered beside that to a client that asks for more at once than it may."""
 _NAMES = pathlib.Path(__file__).parents[3] / "docs" / "close-codes.md"
 _CODES = sorted(set(re.findall(r"^\| \d+ \| `([a-z0-9-]+)`", _NAMES.read_text(), re.MULTILINE)) - {DONE}, key=len, reverse=True)
-_REFUSED = re.compile(rb"(?<![a-z-])(" + "|".join(_CODES).encode() + rb")")
+_REFUSED = re.compile(rb"(?<![a-z-])(?<![Cc]ontrol: )(" + "|".join(_CODES).encode() + rb")")
+"""A code of refusal, wherever it stands, but for the directive of `Cache-Control` that has the same name as one."""
 _DONE = re.compile(rb'HTTP/1\.1 20\d|"ok":true|"version":|"more":|"events":')
 SCANNED_BYTES_MAX = 4 * 2**20
 
