@@ -69,9 +69,12 @@ pub(crate) fn error(
         append(&mut frame, version, "version", SUPPORTED);
     }
     append(&mut frame, version, "content-type", "text/plain");
-    append(&mut frame, version, "content-length", &close.reason.len().to_string());
+    // The body is whole sentences, whoever wrote the reason.
+    let end = if close.reason.ends_with(['.', '!', '?']) { "" } else { "." };
+    append(&mut frame, version, "content-length", &(close.reason.len() + end.len()).to_string());
     frame.push(b'\n');
     frame.extend_from_slice(close.reason.as_bytes());
+    frame.extend_from_slice(end.as_bytes());
     frame.push(0);
     output.frame(&frame, true);
 }
@@ -106,6 +109,9 @@ mod tests {
             "ERROR\nmessage:SEND\\c wrong\\c x\ncode:bad-header\nreceipt-id:r\\c1\n\
              content-type:text/plain\ncontent-length:26\n\nSEND: wrong: x. Do better.\0"
         );
+        let close = Close::new(CloseCode::BadHeader, "wrong: x; do better");
+        let text = written(|output| error(&close, Version::V12, None, output));
+        assert!(text.ends_with("content-length:20\n\nwrong: x; do better.\0"), "{text}");
     }
 
     #[test]
