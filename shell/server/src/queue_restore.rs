@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -20,6 +21,8 @@ use tracing::error;
 const PART_BYTES: usize = 4 << 20;
 /// How long the store may take for a part: longer than any disk that works.
 const PART_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long what cannot be read only now is left alone before it is asked for again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Shards that wait for parts.
 #[derive(Debug, Default)]
@@ -55,7 +58,8 @@ impl Loads {
     ) {
         let submit = |request| submitter.load(request);
         let answers = self.begin(shard);
-        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout: PART_TIMEOUT };
+        let (timeout, pause) = (PART_TIMEOUT, PAUSE);
+        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout, pause };
         for stream in recovered.streams.iter().filter(|it| it.kind == StreamKind::Queue) {
             if let Err(problem) = restore(now, broker, &mut asking, stream) {
                 let problem = format!("{problem:#}");
@@ -78,18 +82,32 @@ struct Asking<'a> {
     /// Of the last request: no two have the same.
     ticket: u64,
     timeout: Duration,
+    pause: Duration,
 }
 
 impl Asking<'_> {
+    /// Asks for a part until the store can read some of it: only now there may be too many open files, or no memory.
+    fn load(&mut self, stream: StreamId, first: u64) -> anyhow::Result<Loaded> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let loaded = self.ask(stream, first, deadline)?;
+            let is_empty = loaded.messages.is_empty() && loaded.damaged.is_empty();
+            let Some(reason) = loaded.delayed.filter(|_| is_empty) else { return Ok(loaded) };
+            if Instant::now() + self.pause >= deadline {
+                return Err(anyhow!("the store cannot read it now: {reason}"));
+            }
+            thread::sleep(self.pause);
+        }
+    }
+
     /// Asks for a part and waits for it. What answers an earlier request, which nobody waits for any more, is not taken
     /// for it.
-    fn load(&mut self, stream: StreamId, first: u64) -> anyhow::Result<Loaded> {
+    fn ask(&mut self, stream: StreamId, first: u64, deadline: Instant) -> anyhow::Result<Loaded> {
         self.ticket += 1;
         let ticket = self.ticket;
         let request = LoadRequest { ticket, stream, first, last: u64::MAX, bytes_max: PART_BYTES };
         (self.submit)(request)
             .map_err(|reason| anyhow!("the store takes no request: {reason:?}"))?;
-        let deadline = Instant::now() + self.timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let loaded = self.answers.recv_timeout(left).context("the store does not answer")?;
@@ -169,7 +187,8 @@ mod tests {
 
     fn answer(request: &LoadRequest) -> Loaded {
         let LoadRequest { ticket, stream, .. } = *request;
-        Loaded { shard: 0, ticket, stream, messages: vec![], damaged: vec![], next: None }
+        let (messages, damaged) = (vec![], vec![]);
+        Loaded { shard: 0, ticket, stream, messages, damaged, next: None, delayed: None }
     }
 
     #[test]
@@ -184,12 +203,37 @@ mod tests {
             }
             Ok(())
         };
-        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout: Duration::ZERO };
+        let (timeout, pause) = (Duration::ZERO, Duration::ZERO);
+        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout, pause };
         assert!(asking.load(StreamId(1), 0).is_err(), "nobody has answered");
         asking.timeout = PART_TIMEOUT;
         assert_eq!(asking.load(StreamId(2), 0).unwrap().stream, StreamId(2));
         let again = asking.load(StreamId(2), 0).unwrap();
         assert_eq!(again.ticket, 3, "though the stream is the same");
+    }
+
+    #[test]
+    fn what_cannot_be_read_only_now_is_asked_for_again_and_not_for_ever() {
+        let (sender, answers) = channel();
+        let asked = std::cell::Cell::new(0);
+        let delayed_until = std::cell::Cell::new(5);
+        let submit = |request: LoadRequest| {
+            asked.set(asked.get() + 1);
+            let mut answer = answer(&request);
+            if asked.get() < delayed_until.get() {
+                (answer.next, answer.delayed) = (Some(7), Some(std::io::ErrorKind::OutOfMemory));
+            }
+            sender.send(answer).unwrap();
+            Ok(())
+        };
+        let (timeout, pause) = (PART_TIMEOUT, Duration::ZERO);
+        let mut asking = Asking { submit: &submit, answers, ticket: 0, timeout, pause };
+        let loaded = asking.load(StreamId(1), 0).unwrap();
+        assert_eq!((loaded.delayed, loaded.ticket, asked.get()), (None, 5, 5));
+        delayed_until.set(u64::MAX);
+        asking.pause = PART_TIMEOUT;
+        let error = asking.load(StreamId(1), 0).unwrap_err().to_string();
+        assert!(error.contains("cannot read it now: out of memory"), "{error}");
     }
 
     #[test]
@@ -214,6 +258,7 @@ mod tests {
                 messages: messages.into_iter().collect(),
                 damaged: vec![],
                 next: None,
+                delayed: None,
             };
             give(now, &mut broker, &queue, &loaded, "jobs");
             broker.end_restoring();

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::disk::DiskFile;
+use crate::disk::{DiskFile, is_lasting};
 use crate::error::{CommitError, Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
@@ -35,6 +35,17 @@ pub(crate) enum CleanError {
     /// What is needed cannot be written again.
     #[error(transparent)]
     Commit(#[from] CommitError),
+}
+
+impl CleanError {
+    /// Whether cleaning may go on later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            CleanError::Damaged(_) | CleanError::Commit(CommitError::Broken { .. }) => false,
+            CleanError::Read { error, .. } => !is_lasting(error),
+            CleanError::Commit(CommitError::Full(_)) => true,
+        }
+    }
 }
 
 impl<F: DiskFile> Cleaning<F> {

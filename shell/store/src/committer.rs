@@ -7,6 +7,7 @@
 //! order, unless it was handed over
 //! while the committer was being dropped.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -34,10 +35,13 @@ const CLEAN_BYTES: usize = 256 << 10;
 const CLEAN_FACTOR: usize = 4;
 /// What a batch costs in memory beside its bytes.
 const BATCH_OVERHEAD: usize = 256;
-/// Bytes that one submitter may have asked to be read back; a single larger request may wait alone.
+/// Bytes that one submitter may have asked to be read back, and the most that an answer has; a single record that is
+/// larger comes alone.
 const LOADING_BYTES_MAX: usize = 16 << 20;
-/// What a request costs beside the bytes of its answer.
-const LOAD_OVERHEAD: usize = 1 << 10;
+/// What a request costs beside the bytes of its answer: no submitter has more than some hundreds under way.
+const LOAD_OVERHEAD: usize = 64 << 10;
+/// Loads that the reader may have before it: the files of each are open.
+const LOADS_BEGUN_MAX: usize = 8;
 /// How often a full disk is looked at again.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -87,10 +91,25 @@ pub struct Submitter {
     streams: StreamIds,
 }
 
+/// A request to load that waits for its turn.
+#[derive(Debug)]
+struct Load {
+    shard: u16,
+    request: LoadRequest,
+    loading: Loading,
+}
+
 #[derive(Debug)]
 enum Message {
-    Batch { shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize> },
-    Load { shard: u16, request: LoadRequest, loading: Loading },
+    Batch {
+        shard: u16,
+        ticket: u64,
+        batch: Batch,
+        waiting: Arc<AtomicUsize>,
+    },
+    Load(Load),
+    /// The reader has read what was handed over first.
+    Read,
     Stop,
 }
 
@@ -108,12 +127,18 @@ impl Committer {
         let (streams, metrics) = (store.stream_ids(), store.metrics());
         let waiting_bytes_max = store.options().waiting_bytes_max;
         let report = Report::new(report);
-        let reader = Reader::start(report.clone(), store.metrics())?;
+        let back = queue.clone();
+        let reader = Reader::start(report.clone(), store.metrics(), move || {
+            // If the committer has ended, nothing waits for its turn any more.
+            let _ = back.send(Message::Read);
+        })?;
         let worker = Worker {
             store,
             messages,
             report,
             reader,
+            loads: VecDeque::new(),
+            loads_begun: 0,
             is_stopping: false,
             is_full: None,
             is_cleaning_blocked: false,
@@ -200,13 +225,15 @@ impl Submitter {
         if self.is_stopping.load(Ordering::Acquire) {
             return Err(RefusedReason::Stopped);
         }
-        let bytes = request.bytes_max.saturating_add(LOAD_OVERHEAD);
+        let request =
+            LoadRequest { bytes_max: request.bytes_max.min(LOADING_BYTES_MAX), ..request };
+        let bytes = request.bytes_max + LOAD_OVERHEAD;
         let loading = self.loading.load(Ordering::Relaxed);
         if loading > 0 && loading.saturating_add(bytes) > LOADING_BYTES_MAX {
             return Err(RefusedReason::Waiting);
         }
         let loading = Loading::new(&self.loading, bytes);
-        let message = Message::Load { shard: self.shard, request, loading };
+        let message = Message::Load(Load { shard: self.shard, request, loading });
         self.queue.send(message).map_err(|_| RefusedReason::Stopped)
     }
 
@@ -236,6 +263,10 @@ struct Worker<D: Disk, R> {
     messages: Receiver<Message>,
     report: Report<R>,
     reader: Reader<D::File>,
+    /// Requests that are not handed to the reader yet.
+    loads: VecDeque<Load>,
+    /// Loads that the reader has.
+    loads_begun: usize,
     is_stopping: bool,
     /// When a full disk was looked at last.
     is_full: Option<Instant>,
@@ -267,7 +298,7 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             let written = group.bytes;
             if !group.batches.is_empty() {
                 self.commit(group);
-            } else if self.is_stopping {
+            } else if self.is_stopping && self.loads.is_empty() {
                 break;
             }
             if let Sync::Interval(interval) = self.store.options().sync
@@ -295,12 +326,12 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                 Message::Batch { shard, ticket, batch, waiting } => {
                     group.add(shard, ticket, batch, waiting);
                 }
-                Message::Load { shard, request, loading } => {
-                    // Before the commit, which may take long.
-                    self.reader.read(self.store.begin_load(shard, &request), loading);
-                }
+                Message::Load(load) => self.loads.push_back(load),
+                Message::Read => self.loads_begun -= 1,
                 Message::Stop => self.is_stopping = true,
             }
+            // Before the commit, which may take long.
+            self.begin_loads();
             if group.bytes >= GROUP_BYTES_MAX {
                 break;
             }
@@ -309,7 +340,23 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         group
     }
 
+    /// Finds the places of what is to be read next.
+    fn begin_loads(&mut self) {
+        while self.loads_begun < LOADS_BEGUN_MAX
+            && let Some(Load { shard, request, mut loading }) = self.loads.pop_front()
+        {
+            let load = self.store.begin_load(shard, &request);
+            loading.grow(load.bytes());
+            self.loads_begun += 1;
+            self.reader.read(load, loading);
+        }
+    }
+
     fn first(&mut self, synced: Instant) -> Option<Message> {
+        if self.is_stopping && !self.loads.is_empty() {
+            // The reader says when it has read something.
+            return Some(self.messages.recv().unwrap_or(Message::Stop));
+        }
         if self.is_cleaning_due() || self.is_stopping {
             return match self.messages.try_recv() {
                 Ok(message) => Some(message),

@@ -151,22 +151,22 @@ impl Disk for Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(self.path.join(name))?;
-        self.watch.add(name, &file)?;
+        self.watch.add(name, &file.metadata()?);
         Ok(OpenFile(file))
     }
 
     fn open(&mut self, name: &str) -> io::Result<OpenFile> {
         let mut file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
         file.seek(SeekFrom::End(0))?;
-        self.watch.opened(name, &file)?;
+        self.watch.opened(name, &file.metadata()?)?;
         Ok(OpenFile(file))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         fs::rename(self.path.join(from), self.path.join(to))?;
         self.watch.remove(from);
-        let renamed = File::open(self.path.join(to))?;
-        self.watch.add(to, &renamed)
+        self.watch.add(to, &fs::metadata(self.path.join(to))?);
+        Ok(())
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -229,10 +229,30 @@ impl DiskFile for OpenFile {
     }
 }
 
-/// Whether an error means that there is no room, which somebody may make.
+/// Whether an error means that there is no room, which somebody may make, or that files or memory are short.
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
+    let is_full = matches!(
         error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
-    )
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::FileTooLarge
+            | ErrorKind::OutOfMemory
+    );
+    is_full || error.raw_os_error().is_some_and(|error| SCARCE.contains(&error))
 }
+
+/// Too many open files: of the process, of all processes.
+const SCARCE: [i32; 2] = [libc::EMFILE, libc::ENFILE];
+
+/// Whether an error of a read is about the bytes themselves: they are not there, or the device does not give them. All
+/// others, such as too many open files, may pass.
+pub(crate) fn is_lasting(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+        || error.raw_os_error().is_some_and(|error| LASTING.contains(&error))
+}
+
+/// The device fails; what the file system keeps does not fit together.
+#[cfg(target_os = "linux")]
+const LASTING: [i32; 3] = [libc::EIO, libc::EBADMSG, libc::EUCLEAN];
+#[cfg(not(target_os = "linux"))]
+const LASTING: [i32; 2] = [libc::EIO, libc::EBADMSG];

@@ -4,7 +4,8 @@
 //! steps: [`crate::Store::begin_load`] finds the places and opens the files, on the thread that owns the store, and
 //! [`PendingLoad::read`] reads them, on any other. Files that are open stay readable when cleaning removes them
 //! meanwhile, and no byte of a segment changes once it is in the index. Invariants: what is given is what was put, or
-//! is told as damaged; damage to one record keeps nobody from those behind it.
+//! is told as damaged; damage to one record keeps nobody from those behind it; what only cannot be read now is neither
+//! given nor passed over. A load has in memory what it answers and one stretch, and a bounded number of files open.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
@@ -26,7 +27,11 @@ const GAP_BYTES_MAX: u32 = 4 << 10;
 /// Bytes of several records that are read together.
 const STRETCH_BYTES_MAX: u32 = 256 << 10;
 /// Segments whose files are kept open for the next load.
-const FILES_MAX: usize = 8;
+const FILES_KEPT: usize = 8;
+/// Segments of which one load reads.
+const FILES_MAX: usize = 16;
+/// What a record of an answer costs in memory beside its bytes.
+const RECORD_OVERHEAD: usize = 128;
 
 /// Asks for messages of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +44,8 @@ pub struct LoadRequest {
     pub first: u64,
     /// The number of the last that is wanted; `u64::MAX` for all there are.
     pub last: u64,
-    /// Bytes in the log that the answer may have. It has at least one record, however large that is.
+    /// Bytes that the answer may have, with some for each record beside its own. It has at least one record, however
+    /// large that is, unless it is delayed.
     pub bytes_max: usize,
 }
 
@@ -60,6 +66,9 @@ pub struct Loaded {
     /// The first number that was not looked for, because the answer is as large as it may be. `None` if all that was
     /// asked for is here.
     pub next: Option<u64>,
+    /// What keeps the store from reading on now, and may pass: too many open files, no memory. What is here is right;
+    /// ask for the rest, from [`Loaded::next`] on, a while later.
+    pub delayed: Option<io::ErrorKind>,
 }
 
 /// Messages that cannot be read.
@@ -107,7 +116,7 @@ impl<F: DiskFile> OpenSegments<F> {
             return Ok(file);
         }
         let file = Arc::new(Mutex::new(disk.open(&segment_name(segment))?));
-        self.0.truncate(FILES_MAX - 1);
+        self.0.truncate(FILES_KEPT - 1);
         self.0.push_front((segment, Arc::clone(&file)));
         Ok(file)
     }
@@ -117,6 +126,10 @@ impl<F: DiskFile> OpenSegments<F> {
 #[derive(Debug)]
 pub struct PendingLoad<F> {
     answer: Loaded,
+    /// The number of the first message that is wanted.
+    first: u64,
+    /// What the answer costs in memory.
+    bytes: usize,
     salt: u64,
     wanted: Vec<Wanted>,
     files: Files<F>,
@@ -139,33 +152,99 @@ pub(crate) fn begin<D: Disk>(
     log.account();
     let LoadRequest { ticket, stream, first, last, bytes_max } = *request;
     let (messages, damaged) = (Vec::new(), Vec::new());
-    let mut answer = Loaded { shard, ticket, stream, messages, damaged, next: None };
+    let mut answer = Loaded { shard, ticket, stream, messages, damaged, next: None, delayed: None };
     let mut wanted: Vec<Wanted> = Vec::new();
+    let mut files: Files<D::File> = Vec::new();
     let mut bytes = 0usize;
+    open.forget_below(log.oldest);
     let found = log.index.stream(stream).into_iter();
     let found = found.flat_map(|found| found.messages.from(first));
     for message in found.take_while(|message| message.sequence <= last) {
-        bytes = bytes.saturating_add(message.place.bytes as usize);
-        if bytes > bytes_max && !wanted.is_empty() {
-            answer.next = Some(message.sequence.max(first));
+        let gone = log.index.gone(stream, message.sequence);
+        let more = message.place.bytes as usize + RECORD_OVERHEAD + size_of_val(&*gone);
+        let is_long = bytes.saturating_add(more) > bytes_max && !wanted.is_empty();
+        let opened = match is_long {
+            true => Opened::TooMany,
+            false => open_for(&mut log.disk, open, &mut files, message.place.segment),
+        };
+        if opened != Opened::Here {
+            answer.stop_at(message.sequence.max(first), opened.reason());
             break;
         }
-        let gone = log.index.gone(stream, message.sequence);
+        bytes = bytes.saturating_add(more);
         wanted.push(Wanted { message: *message, gone });
     }
-    open.forget_below(log.oldest);
-    let mut files: Files<D::File> = Vec::new();
-    for Wanted { message, .. } in &wanted {
-        let segment = message.place.segment;
-        if !files.iter().any(|(known, _)| *known == segment) {
-            let file = open.open(&mut log.disk, segment);
-            files.push((segment, file.map_err(|error| error.kind())));
+    PendingLoad { answer, first, bytes, salt: log.salt, wanted, files }
+}
+
+/// Whether the file of a segment is open for a load.
+#[derive(PartialEq)]
+enum Opened {
+    /// It is, or it is known why it never will be.
+    Here,
+    /// The load is as large as it may be.
+    TooMany,
+    /// Not now.
+    NotNow(io::ErrorKind),
+}
+
+impl Opened {
+    fn reason(self) -> Option<io::ErrorKind> {
+        match self {
+            Opened::NotNow(kind) => Some(kind),
+            _ => None,
         }
     }
-    PendingLoad { answer, salt: log.salt, wanted, files }
+}
+
+fn open_for<D: Disk>(
+    disk: &mut D,
+    open: &mut OpenSegments<D::File>,
+    files: &mut Files<D::File>,
+    segment: u32,
+) -> Opened {
+    if files.iter().any(|(known, _)| *known == segment) {
+        return Opened::Here;
+    }
+    if files.len() == FILES_MAX {
+        return Opened::TooMany;
+    }
+    match open.open(disk, segment) {
+        Err(error) if !is_lasting(&error) => return Opened::NotNow(error.kind()),
+        file => files.push((segment, file.map_err(|error| error.kind()))),
+    }
+    Opened::Here
+}
+
+impl Loaded {
+    fn stop_at(&mut self, next: u64, delayed: Option<io::ErrorKind>) {
+        (self.next, self.delayed) = (Some(next), delayed);
+    }
+}
+
+/// Why a stretch was not read.
+enum NotRead {
+    /// It cannot be.
+    Lasting(io::ErrorKind),
+    /// It cannot be now.
+    NotNow(io::ErrorKind),
+}
+
+impl From<io::Error> for NotRead {
+    fn from(error: io::Error) -> NotRead {
+        match is_lasting(&error) {
+            true => NotRead::Lasting(error.kind()),
+            false => NotRead::NotNow(error.kind()),
+        }
+    }
 }
 
 impl<F: DiskFile> PendingLoad<F> {
+    /// Bytes that the answer will have in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Reads and verifies what was found.
     pub fn read(mut self) -> Loaded {
         let wanted = std::mem::take(&mut self.wanted);
@@ -174,15 +253,17 @@ impl<F: DiskFile> PendingLoad<F> {
             let places = rest.iter().map(|wanted| wanted.message.place);
             let (count, _) = stretch_of(places, GAP_BYTES_MAX, STRETCH_BYTES_MAX);
             let (stretch, behind) = rest.split_at(count);
-            self.read_stretch(stretch);
+            if !self.read_stretch(stretch) {
+                break;
+            }
             rest = behind;
         }
         self.answer
     }
 
-    /// Reads neighbours in one go, and each by itself if that fails.
-    fn read_stretch(&mut self, stretch: &[Wanted]) {
-        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
+    /// Reads neighbours in one go, and each by itself if that fails; whether there is more to be read now.
+    fn read_stretch(&mut self, stretch: &[Wanted]) -> bool {
+        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return true };
         let start = first.message.place.offset;
         let bytes = last.message.place.offset - start + last.message.place.bytes;
         let place = Place { offset: start, bytes, ..first.message.place };
@@ -195,17 +276,31 @@ impl<F: DiskFile> PendingLoad<F> {
                     self.take(wanted, bytes.slice(record), true);
                 }
             }
-            Err(kind) if stretch.len() == 1 => self.damaged(first, DamageKind::Unreadable(kind)),
-            Err(_) => stretch.iter().for_each(|one| self.read_stretch(std::slice::from_ref(one))),
+            Err(NotRead::NotNow(kind)) => {
+                self.answer.stop_at(first.message.sequence.max(self.first), Some(kind));
+                return false;
+            }
+            Err(NotRead::Lasting(kind)) if stretch.len() == 1 => {
+                self.damaged(first, DamageKind::Unreadable(kind));
+            }
+            Err(NotRead::Lasting(_)) => {
+                return stretch.iter().all(|one| self.read_stretch(std::slice::from_ref(one)));
+            }
         }
+        true
     }
 
-    fn read_bytes(&self, place: Place) -> Result<Bytes, io::ErrorKind> {
+    fn read_bytes(&self, place: Place) -> Result<Bytes, NotRead> {
         let file = self.files.iter().find(|(segment, _)| *segment == place.segment);
-        let file = file.map_or(Err(io::ErrorKind::NotFound), |(_, file)| file.clone())?;
-        let mut bytes = vec![0; place.bytes as usize];
+        let file = file.map_or(Err(io::ErrorKind::NotFound), |(_, file)| file.clone());
+        let file = file.map_err(NotRead::Lasting)?;
+        let mut bytes = Vec::new();
+        // One record may be as large as the machine's memory is short.
+        let reserved = bytes.try_reserve_exact(place.bytes as usize);
+        reserved.map_err(|_| NotRead::NotNow(io::ErrorKind::OutOfMemory))?;
+        bytes.resize(place.bytes as usize, 0);
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.read(u64::from(place.offset), &mut bytes).map_err(|error| error.kind())?;
+        file.read(u64::from(place.offset), &mut bytes)?;
         Ok(bytes.into())
     }
 

@@ -1,7 +1,7 @@
 //! The thread that reads messages back, so that no commit waits for a read.
 //!
-//! Relies on `load` and `notice`. The committer's thread finds the places and hands them over; what waits here is bounded by
-//! the requests that submitters may have under way. Invariant: requests are answered once each and in their order.
+//! Relies on `load` and `notice`. The committer's thread finds the places and hands them over, some loads ahead: each that
+//! waits here may hold files open. Invariant: requests are answered once each and in their order.
 
 use std::io;
 use std::sync::Arc;
@@ -27,6 +27,14 @@ impl Loading {
         of.fetch_add(bytes, Ordering::Relaxed);
         Loading { of: Arc::clone(of), bytes }
     }
+
+    /// The answer is larger than what was asked for: a single record is.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        if let Some(more) = bytes.checked_sub(self.bytes) {
+            self.of.fetch_add(more, Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
 }
 
 impl Drop for Loading {
@@ -43,17 +51,18 @@ pub(crate) struct Reader<F> {
 }
 
 impl<F: DiskFile> Reader<F> {
-    /// Starts the thread.
+    /// Starts the thread; `done` is called when a load has been read.
     ///
     /// # Errors
     /// When the operating system grants none.
     pub(crate) fn start(
         report: Report<impl FnMut(Notice<'_>) + Send + 'static>,
         metrics: Arc<StoreMetrics>,
+        done: impl Fn() + Send + 'static,
     ) -> io::Result<Reader<F>> {
         let (requests, waiting) = channel();
         let thread = thread::Builder::new().name("store-reader".to_owned());
-        let thread = thread.spawn(move || read_all(&waiting, &report, &metrics))?;
+        let thread = thread.spawn(move || read_all(&waiting, &report, &metrics, done))?;
         Ok(Reader { requests: Some(requests), thread: Some(thread) })
     }
 
@@ -87,10 +96,12 @@ fn read_all<F: DiskFile>(
     waiting: &Receiver<(PendingLoad<F>, Loading)>,
     report: &Report<impl FnMut(Notice<'_>)>,
     metrics: &StoreMetrics,
+    done: impl Fn(),
 ) {
     while let Ok((load, loading)) = waiting.recv() {
         let begun = Instant::now();
         let loaded = load.read();
+        done();
         let bytes: usize = loaded.messages.iter().map(|messages| messages.bytes.len()).sum();
         add(&metrics.loads, 1);
         add(&metrics.loaded_bytes, bytes as u64);

@@ -239,8 +239,7 @@ impl<D: Disk> Store<D> {
                 Err(CommitError::Full(error).to_string())
             }
             Err(error) => {
-                self.is_cleaning_stopped =
-                    !matches!(error, CleanError::Commit(CommitError::Full(_)));
+                self.is_cleaning_stopped = !error.may_pass();
                 Err(error.to_string())
             }
         }

@@ -40,28 +40,28 @@ impl Watch {
             #[cfg(test)]
             looks: 0,
         };
-        watch.add(LOCK, lock)?;
+        watch.add(LOCK, &lock.metadata()?);
         Ok(watch)
     }
 
     /// A file was made or opened. Only the lock and segments count: without the others nothing is lost.
-    pub(crate) fn add(&mut self, name: &str, file: &File) -> io::Result<()> {
+    pub(crate) fn add(&mut self, name: &str, file: &Metadata) {
         if name == LOCK || segment_number(name).is_some() {
-            self.files.insert(name.to_owned(), identity(&file.metadata()?));
+            self.files.insert(name.to_owned(), identity(file));
         }
-        Ok(())
     }
 
     /// A file was opened by its name, perhaps not for the first time.
     ///
     /// # Errors
     /// When it is another than before: who reads it must not hide from the next look that it was replaced.
-    pub(crate) fn opened(&mut self, name: &str, file: &File) -> io::Result<()> {
+    pub(crate) fn opened(&mut self, name: &str, file: &Metadata) -> io::Result<()> {
         match self.files.get(name) {
-            Some(known) if *known != identity(&file.metadata()?) => Err(replaced(&name)),
-            Some(_) => Ok(()),
+            Some(known) if *known != identity(file) => return Err(replaced(&name)),
+            Some(_) => {}
             None => self.add(name, file),
         }
+        Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -123,7 +123,9 @@ fn gone(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 }
 
 fn replaced(what: &dyn std::fmt::Display) -> io::Error {
-    io::Error::other(format!("{what} was replaced by another while the server ran"))
+    let reason = format!("{what} was replaced by another while the server ran");
+    // What was written is not there any more.
+    io::Error::new(io::ErrorKind::NotFound, reason)
 }
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
         let (names, lock) = (File::open(&path).unwrap(), Lock::exclusive(&path).unwrap());
         let mut watch = Watch::begin(&names, lock.file()).unwrap();
         let file = File::create(path.join("0000000001.log")).unwrap();
-        watch.add("0000000001.log", &file).unwrap();
+        watch.add("0000000001.log", &file.metadata().unwrap());
         let changed = names.metadata().unwrap().modified().unwrap();
         // The time since is the test's, however late this thread is.
         let mut verify = |millis| {

@@ -50,24 +50,38 @@ enum Heard {
     Trouble(String, bool),
 }
 
-/// Where the thread of a committer waits before each answer: it says that it is there, and is let go on.
+/// Where a thread waits before each answer: it says that it is there, and is let go on.
 struct Gate {
     reached: Sender<()>,
     opened: Receiver<()>,
+    /// Whose answers: those of the committer, or those of the reader.
+    is_readers: bool,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let _ = self.reached.send(());
+        let _ = self.opened.recv();
+    }
 }
 
 /// A committer, and what it says.
 fn start(store: Store<SimulatedDisk>, gate: Option<Gate>) -> (Committer, Receiver<Heard>) {
     let (heard, hearing) = channel();
+    let pass = move |is_reader| {
+        if let Some(gate) = gate.as_ref().filter(|gate| gate.is_readers == is_reader) {
+            gate.pass();
+        }
+    };
     let committer = Committer::start(store, move |notice| match notice {
         Notice::Done(done) => {
-            if let Some(gate) = &gate {
-                let _ = gate.reached.send(());
-                let _ = gate.opened.recv();
-            }
+            pass(false);
             done.iter().for_each(|done| heard.send(Heard::Done(*done)).unwrap());
         }
-        Notice::Loaded(loaded) => heard.send(Heard::Loaded(loaded)).unwrap(),
+        Notice::Loaded(loaded) => {
+            pass(true);
+            heard.send(Heard::Loaded(loaded)).unwrap();
+        }
         Notice::Trouble { what, is_fatal } => {
             heard.send(Heard::Trouble(what.to_owned(), is_fatal)).unwrap();
         }
@@ -117,7 +131,7 @@ fn what_waits_is_bounded_and_a_large_batch_goes_alone() {
     let hearing;
     let (open, opened) = channel();
     let (reached, at_gate) = channel();
-    let gate = Gate { reached, opened };
+    let gate = Gate { reached, opened, is_readers: false };
     (committer, hearing) = start(store(&SimulatedDisk::new(1), Sync::Always), Some(gate));
     let submitter = committer.submitter(0);
     // A ticket's room is given back before its answer, at which the gate then holds the thread.
@@ -227,7 +241,7 @@ fn what_is_asked_for_is_bounded_and_all_of_it_is_answered_before_the_end() {
     let hearing;
     let (open, opened) = channel();
     let (reached, at_gate) = channel();
-    let gate = Gate { reached, opened };
+    let gate = Gate { reached, opened, is_readers: false };
     (committer, hearing) = start(store(&SimulatedDisk::new(1), Sync::Always), Some(gate));
     let (submitter, other) = (committer.submitter(0), committer.submitter(1));
     submitter.try_submit(1, batch(1, 1)).unwrap();
@@ -252,4 +266,62 @@ fn what_is_asked_for_is_bounded_and_all_of_it_is_answered_before_the_end() {
     assert!(mine.map(|loaded| loaded.ticket).eq(0..taken));
     assert_eq!(loaded.len() as u64, taken + 1);
     assert!(loaded.iter().all(|loaded| loaded.messages.len() == 1));
+}
+
+#[test]
+fn loads_that_wait_hold_no_files_and_what_they_are_is_counted() {
+    let committer;
+    let hearing;
+    let (open, opened) = channel();
+    let (reached, at_gate) = channel();
+    let gate = Gate { reached, opened, is_readers: true };
+    let disk = SimulatedDisk::new(1);
+    let mut store = store(&disk, Sync::Never);
+    // Each record has a segment of its own.
+    for sequence in 1..=300 {
+        let mut large = batch(1, sequence);
+        large.set("filling", &[2; 4000]).unwrap();
+        assert!(store.commit(vec![large]).1.is_none());
+    }
+    let mut huge = batch(2, 1);
+    let (stream, version, bytes) = (StreamId(2), 2, &vec![3; 20 << 20]);
+    huge.put(&Put { stream, sequence: 2, count: 1, version, keep_from: 0, bytes }).unwrap();
+    assert!(store.commit(vec![huge]).1.is_none());
+    let before = disk.open_files();
+    (committer, hearing) = start(store, Some(gate));
+    let (submitter, other) = (committer.submitter(0), committer.submitter(1));
+    for ticket in 0..150 {
+        let first = 2 * ticket + 1;
+        submitter
+            .load(LoadRequest { first, last: first + 1, ..request(ticket, 1, 4 << 10) })
+            .unwrap();
+    }
+    let wait = || at_gate.recv_timeout(Duration::from_secs(60)).unwrap();
+    wait();
+    assert!(disk.open_files() <= before + 40, "{} files", disk.open_files() - before);
+    // Of a request for next to nothing that finds a large record the whole record is counted.
+    other.load(LoadRequest { first: 2, ..request(1, 2, 0) }).unwrap();
+    assert_eq!(other.load(request(2, 1, 0)), Ok(()), "before its turn nothing is known of it");
+    for _ in 1..150 {
+        open.send(()).unwrap();
+        wait();
+    }
+    // When the committer has taken this, it has taken what the reader had said before.
+    other.try_submit(1, batch(3, 1)).unwrap();
+    while other.waiting_bytes() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(other.load(request(3, 1, 0)), Err(RefusedReason::Waiting));
+    drop(open);
+    drop(committer);
+    let loaded = hearing.iter().filter_map(|heard| match heard {
+        Heard::Loaded(loaded) => Some(loaded),
+        _ => None,
+    });
+    let loaded: Vec<Loaded> = loaded.collect();
+    let mine = loaded.iter().filter(|loaded| loaded.shard == 0);
+    let found = mine.clone().map(|loaded| (loaded.ticket, loaded.messages.len(), loaded.next));
+    assert!(found.eq((0..150).map(|ticket| (ticket, 2, None))));
+    let huge = loaded.iter().find(|loaded| loaded.stream == StreamId(2)).unwrap();
+    assert_eq!(huge.messages[0].bytes.len(), 20 << 20);
 }

@@ -156,3 +156,67 @@ fn loads_read_on_while_their_segments_are_removed() {
     }
     assert_eq!(store.load(&all(1 << 20)).messages.len(), 5);
 }
+
+/// Errors of the operating system that say nothing of the bytes: too many open files of the process and of all, no
+/// memory, no permission.
+const PASSING: [i32; 4] = [24, 23, 12, 13];
+/// The device does not give the bytes.
+const LASTING: i32 = 5;
+
+#[test]
+fn what_only_cannot_be_read_now_is_no_damage_and_is_asked_for_again() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = open(&disk);
+    queue(&mut store, 100);
+    let whole = store.load(&all(1 << 20));
+    for error in PASSING {
+        // The files of the first segments are open then.
+        store.load(&LoadRequest { last: 30, ..all(1 << 20) });
+        disk.fail_opens(Some(error));
+        let mut delayed = store.load(&all(1 << 20));
+        assert!(delayed.delayed.is_some(), "{error}");
+        assert_eq!(delayed.damaged, []);
+        assert!((30..90).contains(&delayed.messages.len()), "{}", delayed.messages.len());
+        disk.fail_opens(None);
+        let next = delayed.next.unwrap();
+        let rest = store.load(&LoadRequest { first: next, ..all(1 << 20) });
+        delayed.messages.extend(rest.messages);
+        assert_eq!((delayed.messages, rest.next), (whole.messages.clone(), None), "{error}");
+
+        let pending = store.begin_load(0, &LoadRequest { first: 5, ..all(1 << 20) });
+        disk.fail_reads(Some(error));
+        let delayed = pending.read();
+        disk.fail_reads(None);
+        assert!(delayed.delayed.is_some(), "{error}");
+        assert_eq!((delayed.messages, delayed.damaged, delayed.next), (vec![], vec![], Some(5)));
+    }
+    disk.fail_reads(Some(LASTING));
+    let damaged = store.load(&all(1 << 20));
+    assert_eq!((damaged.messages.len(), damaged.damaged.len()), (0, 100));
+    assert_eq!((damaged.next, damaged.delayed), (None, None));
+    disk.fail_reads(None);
+    assert_eq!(store.load(&all(1 << 20)), whole);
+}
+
+#[test]
+fn a_load_opens_a_bounded_number_of_files() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = open(&disk);
+    queue(&mut store, 1000);
+    let segments = disk.list().len();
+    let before = disk.open_files();
+    let (mut first, mut found) = (1, 0);
+    let mut parts = 0;
+    loop {
+        let pending = store.begin_load(0, &LoadRequest { first, ..all(1 << 20) });
+        assert!(disk.open_files() <= before + 24, "{} of {segments}", disk.open_files());
+        let loaded = pending.read();
+        found += loaded.messages.len();
+        parts += 1;
+        let Some(next) = loaded.next else { break };
+        assert!(next > first);
+        first = next;
+    }
+    assert_eq!(found, 1000);
+    assert!(segments / parts > 8, "{segments} segments in {parts} parts");
+}

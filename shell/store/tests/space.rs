@@ -283,3 +283,54 @@ fn a_segment_is_ended_where_there_is_no_room_for_its_summary() {
     let (_, recovered) = open(&disk, 0);
     assert_eq!((recovered.streams.len() as u64, recovered.report.summaries), (topics - 20, 0));
 }
+
+/// Too many open files: of the process, of all processes.
+const TOO_MANY_FILES: [i32; 2] = [24, 23];
+
+#[test]
+fn a_segment_that_cannot_be_begun_now_refuses_and_does_not_break_the_store() {
+    for error in TOO_MANY_FILES {
+        let disk = SimulatedDisk::new(6);
+        let (mut store, _) = open(&disk, 0);
+        let long = |name: &str| {
+            let mut batch = Batch::new();
+            batch.set(name, &vec![1; SEGMENT as usize]).unwrap();
+            batch
+        };
+        assert_eq!(store.commit(vec![long("a")]).0, [Outcome::Committed]);
+        disk.fail_opens(Some(error));
+        let (outcomes, problem) = store.commit(vec![long("b")]);
+        assert_eq!(outcomes, [Outcome::Full], "{problem:?}");
+        disk.fail_opens(None);
+        assert_eq!(store.commit(vec![long("c")]).0, [Outcome::Committed]);
+        drop(store);
+        let (_, recovered) = open(&disk, 0);
+        let found: Vec<&str> = recovered.values.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(found, ["a", "c"]);
+    }
+}
+
+#[test]
+fn cleaning_goes_on_when_files_can_be_opened_again() {
+    let disk = SimulatedDisk::new(7);
+    let (mut store, _) = open(&disk, 0);
+    for step in 0..200 {
+        let mut batch = Batch::new();
+        put(&mut batch, step % 2 + 1, step / 2 + 1, &[7; 100]);
+        assert!(store.commit(vec![batch]).1.is_none());
+        let mut batch = Batch::new();
+        batch.set(&format!("{step}"), &[7; 20]).unwrap();
+        assert!(store.commit(vec![batch]).1.is_none());
+    }
+    store.settle();
+    let before = disk.used();
+    assert!(store.is_cleaning_due());
+    disk.fail_opens(Some(TOO_MANY_FILES[0]));
+    store.clean(1000).unwrap_err();
+    assert!(store.is_cleaning_due(), "it is tried again");
+    disk.fail_opens(None);
+    while store.is_cleaning_due() {
+        store.clean(1000).unwrap();
+    }
+    assert!(disk.used() < before * 2 / 3, "{before} {}", disk.used());
+}

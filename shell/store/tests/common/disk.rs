@@ -47,6 +47,10 @@ struct State {
     capacity: Option<usize>,
     /// Looks at the directory that find it there; then somebody has removed it.
     looks_left: Option<u32>,
+    /// The operating system's error that opening or making a file gets, and reading one.
+    open_error: Option<i32>,
+    read_error: Option<i32>,
+    open_files: usize,
 }
 
 /// The file system; clones are the same one.
@@ -65,6 +69,9 @@ impl SimulatedDisk {
             syncs_left: None,
             capacity: None,
             looks_left: None,
+            open_error: None,
+            read_error: None,
+            open_files: 0,
         })))
     }
 
@@ -90,6 +97,21 @@ impl SimulatedDisk {
     /// Somebody removes the directory behind the next look at it, which is the one before writing.
     pub(crate) fn vanish_after_write(&self) {
         self.state().looks_left = Some(1);
+    }
+
+    /// Opening or making a file gets that error of the operating system.
+    pub(crate) fn fail_opens(&self, error: Option<i32>) {
+        self.state().open_error = error;
+    }
+
+    /// Reading a file gets that error of the operating system.
+    pub(crate) fn fail_reads(&self, error: Option<i32>) {
+        self.state().read_error = error;
+    }
+
+    /// How many files are open.
+    pub(crate) fn open_files(&self) -> usize {
+        self.state().open_files
     }
 
     pub(crate) fn limit(&self, bytes: Option<usize>) {
@@ -131,6 +153,9 @@ impl SimulatedDisk {
             syncs_left: None,
             capacity: None,
             looks_left: None,
+            open_error: None,
+            read_error: None,
+            open_files: 0,
         })))
     }
 
@@ -248,16 +273,24 @@ impl Disk for SimulatedDisk {
     fn create(&mut self, name: &str) -> io::Result<SimulatedFile> {
         let mut state = self.state();
         state.operate()?;
+        if let Some(error) = state.open_error {
+            return Err(io::Error::from_raw_os_error(error));
+        }
         state.inodes.push(Inode::default());
         let inode = state.inodes.len() - 1;
         state.rename(NameChange { unset: None, set: Some((name.to_owned(), inode)) });
+        state.open_files += 1;
         Ok(SimulatedFile { disk: self.clone(), inode })
     }
 
     fn open(&mut self, name: &str) -> io::Result<SimulatedFile> {
         let mut state = self.state();
         state.operate()?;
+        if let Some(error) = state.open_error {
+            return Err(io::Error::from_raw_os_error(error));
+        }
         let inode = *state.names.get(name).ok_or(ErrorKind::NotFound)?;
+        state.open_files += 1;
         Ok(SimulatedFile { disk: self.clone(), inode })
     }
 
@@ -307,6 +340,12 @@ pub(crate) struct SimulatedFile {
     inode: usize,
 }
 
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        self.disk.state().open_files -= 1;
+    }
+}
+
 impl DiskFile for SimulatedFile {
     fn bytes(&mut self) -> io::Result<u64> {
         let mut state = self.disk.state();
@@ -317,6 +356,9 @@ impl DiskFile for SimulatedFile {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut state = self.disk.state();
         state.operate()?;
+        if let Some(error) = state.read_error {
+            return Err(io::Error::from_raw_os_error(error));
+        }
         let offset = offset as usize;
         let bytes = state.inodes[self.inode].content.get(offset..offset + buffer.len());
         buffer.copy_from_slice(bytes.ok_or(ErrorKind::UnexpectedEof)?);

@@ -62,16 +62,7 @@ impl Model {
                     let messages = stream.messages.iter();
                     messages.map(|it| (it.sequence, Messages::of(it))).collect()
                 }
-                StreamKind::Queue => {
-                    let (ticket, first, last, bytes_max) = (0, 0, u64::MAX, usize::MAX);
-                    let stream = stream.stream;
-                    let request = LoadRequest { ticket, stream, first, last, bytes_max };
-                    let loaded = store.load(&request);
-                    if !loaded.damaged.is_empty() {
-                        return None;
-                    }
-                    loaded.messages.iter().map(|it| (it.sequence, Messages::of(it))).collect()
-                }
+                StreamKind::Queue => load_all(store, stream.stream)?,
             };
             if stream.kind == StreamKind::Queue {
                 check_stored(&stream.stored, &messages);
@@ -305,6 +296,22 @@ impl Model {
             messages.gone.len() < messages.count as usize
         });
     }
+}
+
+/// All messages of a stream; `None` if some cannot be read.
+fn load_all<D: Disk>(store: &mut Store<D>, stream: StreamId) -> Option<BTreeMap<u64, Messages>> {
+    let (mut found, mut next) = (BTreeMap::new(), Some(0));
+    while let Some(first) = next {
+        let (ticket, last, bytes_max) = (0, u64::MAX, usize::MAX);
+        let loaded = store.load(&LoadRequest { ticket, stream, first, last, bytes_max });
+        if !loaded.damaged.is_empty() || loaded.delayed.is_some() {
+            return None;
+        }
+        assert!(loaded.next.is_none_or(|next| next > first));
+        found.extend(loaded.messages.iter().map(|it| (it.sequence, Messages::of(it))));
+        next = loaded.next;
+    }
+    Some(found)
 }
 
 /// The ranges are the messages that are there, and as few as possible.
