@@ -18,7 +18,7 @@ use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_store::{
     Batch, Committer, Declaration, Done, Mark, Notice, Outcome, Put, Recovered, RecoveredStream,
-    RefusedReason, Store, StoreMetrics, StreamId, StreamKind, Submitter,
+    RefusedReason, SetAside, Store, StoreMetrics, StreamId, StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
@@ -58,9 +58,7 @@ impl Persistence {
         })
         .context("the store cannot be opened")?;
         let report = &recovered.report;
-        for damage in &report.damage {
-            warn!(event = "store-damage-accepted", %damage, "what cannot be read is lost");
-        }
+        tell_damage(&recovered);
         info!(
             event = "store-opened",
             directory,
@@ -184,8 +182,13 @@ impl ShardStore for ShardBatches {
     fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>) {
         let mut batch = Batch::new();
         for record in &records {
+            // The batch is refused as a whole then, in its turn.
             if let Err(too_large) = add(&mut batch, record) {
-                error!(event = "store-record-too-large", %too_large, "a record is not kept");
+                error!(
+                    event = "store-record-too-large",
+                    %too_large,
+                    "nothing of what was done together with this is kept; who waits for it is refused"
+                );
             }
         }
         self.waiting = Some((up_to, batch));
@@ -220,6 +223,25 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
         StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
         StoreRecord::Set { name, value } => batch.set(name, value),
         StoreRecord::Unset { name } => batch.unset(name),
+    }
+}
+
+/// Says what is lost of a damaged store, and where its bytes are.
+fn tell_damage(recovered: &Recovered) {
+    let report = &recovered.report;
+    for damage in &report.damage {
+        let path = recovered.path_of(damage);
+        warn!(event = "store-damage-accepted", %damage, path, "what cannot be read is lost");
+    }
+    for SetAside { file, bytes } in &report.set_aside {
+        warn!(event = "store-damage-set-aside", file, bytes, "damaged bytes are kept in this file");
+    }
+    if report.not_set_aside > 0 {
+        let bytes = report.not_set_aside;
+        warn!(
+            event = "store-damage-not-set-aside",
+            bytes, "of so many damaged bytes there is no copy"
+        );
     }
 }
 
@@ -321,4 +343,39 @@ fn telling_progress<T>(directory: &str, work: impl FnOnce() -> T) -> T {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tiderace_store::Options;
+
+    use super::*;
+
+    #[test]
+    fn what_the_store_cannot_hold_is_refused_and_not_confirmed() {
+        let folder =
+            std::env::temp_dir().join(format!("tiderace-too-large-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let (store, _) = Store::open(&folder, Options::default()).unwrap();
+        let (heard, hearing) = channel();
+        let committer = Committer::start(store, move |notice| {
+            if let Notice::Done(done) = notice {
+                done.iter().for_each(|done| heard.send(news(done)).unwrap());
+            }
+        });
+        let committer = committer.unwrap();
+        let mut shard = ShardBatches { submitter: Some(committer.submitter(0)), waiting: None };
+        let set = |name: &str, value| StoreRecord::Set { name: name.to_owned(), value };
+        shard.submit(1, vec![set("before", vec![1])]);
+        // None of these bytes is touched.
+        shard.submit(3, vec![set("beside", vec![1]), set("too large", vec![0; 1200 << 20])]);
+        shard.submit(4, vec![set("behind", vec![1])]);
+        drop(committer);
+        let heard: Vec<CommitResult> = hearing.iter().collect();
+        let refused = CommitResult::Refused { up_to: 3, is_fatal: false };
+        assert_eq!(heard, [CommitResult::Stored(1), refused, CommitResult::Stored(4)]);
+        let (_, recovered) = Store::open(&folder, Options::default()).unwrap();
+        assert!(values(&recovered).map(|(name, _)| name).eq(["before", "behind"]));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

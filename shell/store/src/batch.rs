@@ -1,8 +1,8 @@
 //! Records that a shard wants in the log together: all of them survive, or none.
 //!
 //! Relies on `record` and `frame`. Records are encoded when they are added, on the shard's thread; the
-//! committer only adds checksums. Invariant: the bytes are whole records, all but the last one joined with
-//! the next.
+//! committer only adds checksums. Invariants: the bytes are whole records, all but the last one joined with
+//! the next; a batch that lacks a record that was to be in it is refused as a whole.
 
 use std::fmt;
 
@@ -33,6 +33,8 @@ pub struct Batch {
     grows: bool,
     /// Some record has to survive.
     needs_sync: bool,
+    /// Some record was too large to be added.
+    is_incomplete: bool,
 }
 
 impl fmt::Debug for Batch {
@@ -140,6 +142,11 @@ impl Batch {
         self.needs_sync
     }
 
+    /// Whether a record is missing that was too large: then none may survive.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
     /// The records, their checksums still to come.
     pub(crate) fn frames_mut(&mut self) -> &mut [u8] {
         &mut self.frames
@@ -179,6 +186,7 @@ impl Batch {
         const DESCRIPTION: usize = 128;
         let needed = bytes.saturating_add(DESCRIPTION);
         if needed > PAYLOAD_BYTES_MAX || self.frames.len() + needed > BATCH_BYTES_MAX {
+            self.is_incomplete = true;
             return Err(TooLarge { bytes });
         }
         self.append(write);
@@ -200,6 +208,28 @@ impl Batch {
 mod tests {
     use super::*;
     use crate::frame::{Seed, read, seal};
+
+    #[test]
+    fn a_record_that_does_not_fit_is_noticed() {
+        let put = |bytes| Put {
+            stream: StreamId(1),
+            sequence: u64::MAX,
+            count: 1,
+            version: u64::MAX,
+            keep_from: 0,
+            bytes,
+        };
+        // The largest message behind others of its run, with properties.
+        const { assert!(PAYLOAD_BYTES_MAX > (1 << 30) + (16 << 20)) };
+        const { assert!(PAYLOAD_BYTES_MAX + (1 << 20) < BATCH_BYTES_MAX) };
+        let mut batch = Batch::new();
+        batch.put(&put(b"small")).unwrap();
+        assert!(!batch.is_incomplete());
+        // None of these bytes is touched.
+        let larger = vec![0; PAYLOAD_BYTES_MAX];
+        assert_eq!(batch.put(&put(&larger)), Err(TooLarge { bytes: larger.len() }));
+        assert!(batch.is_incomplete());
+    }
 
     #[test]
     fn records_of_a_batch_are_joined() {

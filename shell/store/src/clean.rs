@@ -7,6 +7,7 @@
 //! be read are never removed; the log is at most about three times as long as what is needed, plus a few
 //! segments.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::PoisonError;
 
@@ -21,7 +22,9 @@ use crate::load::OpenSegments;
 use crate::log::Log;
 use crate::messages::Place;
 use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::recovered::SetAside;
 use crate::sealed::summary_start;
+use crate::set_aside::aside_name;
 use crate::summary::END_BYTES;
 
 /// Copies are written when they are so many bytes.
@@ -89,8 +92,12 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Writes everything that is needed into the head, which is new, and puts all older segments aside.
-    pub(crate) fn write_again(&mut self) -> Result<(), CommitError> {
+    /// Writes everything that is needed into the head, which is new, and removes all older segments, but for some, whose
+    /// files are put aside.
+    pub(crate) fn write_again(
+        &mut self,
+        aside: &BTreeSet<u32>,
+    ) -> Result<Vec<SetAside>, CommitError> {
         let first = self.head_number();
         let index = std::mem::take(&mut self.index);
         self.segments.iter_mut().for_each(|segment| segment.live = 0);
@@ -110,14 +117,24 @@ impl<D: Disk> Log<D> {
         self.account();
         self.sync()?;
         self.needed_from = first;
+        let mut renamed = Vec::new();
         while self.oldest < first {
-            let name = segment_name(self.oldest);
-            // A file that is missing was part of the damage.
-            let _ = self.disk.rename(&name, &format!("{name}.damaged"));
-            self.segments.pop_front();
+            let (name, segment) = (segment_name(self.oldest), self.segments.pop_front());
+            // A file that is missing was part of the damage, and one that stays is only in the way of nobody.
+            if aside.contains(&self.oldest) {
+                let (file, bytes) = (aside_name(&name), segment.map_or(0, |it| it.bytes));
+                if self.disk.rename(&name, &file).is_ok() {
+                    renamed.push(SetAside { file, bytes });
+                }
+            } else {
+                let _ = self.disk.remove(&name);
+            }
             self.oldest += 1;
         }
-        self.disk.sync_names().map_err(|error| self.fail("put damaged segments aside", error))
+        match self.disk.sync_names() {
+            Ok(()) => Ok(renamed),
+            Err(error) => Err(self.fail("put damaged segments aside", error)),
+        }
     }
 
     /// Copies the record at a place, and writes what was copied if it is much.
@@ -172,7 +189,7 @@ impl<D: Disk> Log<D> {
             (Err(error), _) => Err(CleanError::Read { file, error }),
             (_, Err(error)) => {
                 let what = DamageKind::Header(error);
-                Err(CleanError::Damaged(Damage { file, offset: 0, bytes: 0, what }))
+                Err(CleanError::Damaged(Damage { file, offset: 0, bytes: 0, what, lost: None }))
             }
         }
     }

@@ -74,5 +74,6 @@ pub(crate) fn damaged(number: u32, offset: u32, error: FrameError) -> CleanError
         offset: u64::from(offset),
         bytes: 0,
         what: DamageKind::Record(error),
+        lost: None,
     })
 }

@@ -9,7 +9,7 @@ use std::io;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
@@ -180,13 +180,14 @@ impl<F: DiskFile> Reading<F> {
             let (stretch, behind) = wanted.split_at(count);
             bytes.resize(length as usize, 0);
             let start = first.place.offset;
-            self.file.read(u64::from(start), &mut bytes).map_err(ContentsError::System)?;
+            let found = self.file.read(u64::from(start), &mut bytes);
+            found.map_err(|error| self.unreadable(first.place, error))?;
             for Wanted { place, part } in stretch {
                 let at = (place.offset - start) as usize;
                 let record = bytes.get(at..at + place.bytes as usize).unwrap_or_default();
                 take(record, *place, self.seed, *part, recovered).ok_or_else(|| {
                     let error = read(record, place.offset, self.seed).err();
-                    self.damaged(*place, error.unwrap_or(FrameError::Unknown))
+                    self.damaged(*place, DamageKind::Record(error.unwrap_or(FrameError::Unknown)))
                 })?;
             }
             wanted = behind;
@@ -194,10 +195,17 @@ impl<F: DiskFile> Reading<F> {
         Ok(())
     }
 
-    fn damaged(&self, place: Place, error: FrameError) -> ContentsError {
+    fn unreadable(&self, place: Place, error: io::Error) -> ContentsError {
+        match is_lasting(&error) {
+            true => self.damaged(place, DamageKind::Unreadable(error.kind())),
+            false => ContentsError::System(error),
+        }
+    }
+
+    fn damaged(&self, place: Place, what: DamageKind) -> ContentsError {
         let (offset, bytes) = (u64::from(place.offset), u64::from(place.bytes));
-        let what = DamageKind::Record(error);
-        ContentsError::Damaged(Damage { file: segment_name(self.segment), offset, bytes, what })
+        let file = segment_name(self.segment);
+        ContentsError::Damaged(Damage { file, offset, bytes, what, lost: None })
     }
 }
 

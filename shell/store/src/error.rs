@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::frame::FrameError;
 use crate::header::{FORM, HeaderError};
+use crate::lost::LostRecord;
 
 /// A store that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,7 @@ pub enum OpenError {
 
 /// A place where the log is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file} is damaged at byte {offset}: {what}")]
+#[error("{file} is damaged at byte {offset}: {what}{}", .lost.as_ref().map(|lost| format!("; lost is {lost}")).unwrap_or_default())]
 pub struct Damage {
     /// The name of the file.
     pub file: String,
@@ -63,6 +64,8 @@ pub struct Damage {
     pub bytes: u64,
     /// What is wrong.
     pub what: DamageKind,
+    /// What is lost with these bytes, if that is known.
+    pub lost: Option<LostRecord>,
 }
 
 /// What is wrong with a file of the log.

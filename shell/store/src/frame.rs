@@ -14,8 +14,8 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 8;
 /// In the length: the next record belongs to the same batch.
 const MORE: u32 = 1 << 31;
 
-/// A record of this length fits for certain: the largest message (1 GiB) and what describes it.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 10);
+/// A record of this length fits for certain: the largest message (1 GiB), the others of its run, and what describes them.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
 /// What the checksums of one segment begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,11 @@ use crate::error::OpenError;
 use crate::header::{segment_name, segment_number};
 use crate::log::SegmentBytes;
 use crate::onlooker::Onlooker;
+use crate::opening::open;
 use crate::options::{Options, SEGMENT_BYTES_MAX};
-use crate::recover::{Opened, Opening, open};
-use crate::recovered::Recovered;
+use crate::recover::{Opened, Opening};
+use crate::recovered::{Recovered, SetAside};
+use crate::set_aside::is_set_aside;
 use crate::store::Store;
 
 /// A store that was looked at.
@@ -21,6 +23,8 @@ use crate::store::Store;
 pub struct Inspected {
     /// Its segments, oldest first.
     pub segments: Vec<InspectedSegment>,
+    /// Files beside it with bytes that were damaged when the store was opened and that was accepted.
+    pub set_aside: Vec<SetAside>,
     /// What is in it, and what is damaged.
     pub recovered: Recovered,
 }
@@ -72,7 +76,8 @@ pub enum Look {
 /// # Errors
 /// When it is in use, is none, or cannot be read. Damage is no error here.
 pub fn inspect(directory: &Path, look_at: Look) -> Result<Inspected, InspectError> {
-    let (Opened { log, recovered, .. }, mut segments) = look(directory, look_at == Look::AtAll)?;
+    let (opened, Files { mut segments, set_aside }) = look(directory, look_at == Look::AtAll)?;
+    let Opened { log, recovered, .. } = opened;
     if recovered.report.damage.is_empty() {
         for (segment, number) in log.segments.iter().zip(log.oldest..) {
             let name = segment_name(number);
@@ -83,7 +88,7 @@ pub fn inspect(directory: &Path, look_at: Look) -> Result<Inspected, InspectErro
         // The others are not there for the log any more.
         segments.iter_mut().for_each(|segment| _ = segment.needed.get_or_insert(0));
     }
-    Ok(Inspected { segments, recovered })
+    Ok(Inspected { segments, set_aside, recovered })
 }
 
 /// Opens a store to read what is in it; whatever is written to it is forgotten.
@@ -96,10 +101,13 @@ pub(crate) fn open_quiet(directory: &Path) -> Result<(Store<Onlooker>, Recovered
     Ok(Store::of_log(opened, options))
 }
 
-fn look(
-    directory: &Path,
-    is_thorough: bool,
-) -> Result<(Opened<Onlooker>, Vec<InspectedSegment>), InspectError> {
+/// The files of a directory that matter to a store.
+struct Files {
+    segments: Vec<InspectedSegment>,
+    set_aside: Vec<SetAside>,
+}
+
+fn look(directory: &Path, is_thorough: bool) -> Result<(Opened<Onlooker>, Files), InspectError> {
     let refused = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock => InspectError::InUse { directory: directory.to_owned() },
         _ => {
@@ -108,23 +116,28 @@ fn look(
         }
     };
     let mut disk = Onlooker::open(directory).map_err(refused)?;
-    let segments = lengths(&mut disk).map_err(refused)?;
+    let segments = lengths(&mut disk, |name| segment_number(name).is_some()).map_err(refused)?;
+    let segment = |(file, bytes)| InspectedSegment { file, bytes, needed: None };
+    let segments: Vec<InspectedSegment> = segments.into_iter().map(segment).collect();
+    let set_aside = lengths(&mut disk, is_set_aside).map_err(refused)?;
+    let set_aside = set_aside.into_iter().map(|(file, bytes)| SetAside { file, bytes }).collect();
     if segments.is_empty() {
         return Err(InspectError::Absent { directory: directory.to_owned() });
     }
     let segment_bytes = SegmentBytes(SEGMENT_BYTES_MAX);
     let opening = Opening { segment_bytes, accept_damage: true, is_thorough, salt: 0 };
-    Ok((open(disk, directory, opening)?, segments))
+    Ok((open(disk, directory, opening)?, Files { segments, set_aside }))
 }
 
-fn lengths(disk: &mut Onlooker) -> io::Result<Vec<InspectedSegment>> {
+/// The files with such names, and their lengths.
+fn lengths(disk: &mut Onlooker, is_one: impl Fn(&str) -> bool) -> io::Result<Vec<(String, u64)>> {
     let mut names = disk.names()?;
-    names.retain(|name| segment_number(name).is_some());
+    names.retain(|name| is_one(name));
     names.sort_unstable();
-    let mut segments = Vec::with_capacity(names.len());
+    let mut files = Vec::with_capacity(names.len());
     for file in names {
         let bytes = disk.open(&file)?.bytes()?;
-        segments.push(InspectedSegment { file, bytes, needed: None });
+        files.push((file, bytes));
     }
-    Ok(segments)
+    Ok(files)
 }

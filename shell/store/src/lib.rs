@@ -31,7 +31,7 @@
 //!    rises. Confirmations of those messages wait for the ticket; fan-out does not. If
 //!    [`Submitter::try_submit`] refuses, the shard keeps the batch, holds its publishers back, and tries again
 //!    when a ticket is done.
-//! 4. [`Outcome::Full`] and [`Outcome::Undeclared`] refuse the messages of the batch: their publishers are told
+//! 4. [`Outcome::Full`], [`Outcome::Undeclared`] and [`Outcome::TooLarge`] refuse the messages of the batch: their publishers are told
 //!    that they are not kept, and what the batch declared is declared again. [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
 //! 5. Messages that the shard does not keep in memory are asked for with [`Submitter::load`] and come with
 //!    [`Notice::Loaded`], read by a thread of their own: no commit waits for them. What was settled
@@ -64,10 +64,12 @@ mod listing;
 mod load;
 mod lock;
 mod log;
+mod lost;
 mod messages;
 mod metrics;
 mod notice;
 mod onlooker;
+mod opening;
 mod options;
 mod order;
 mod portable;
@@ -76,8 +78,11 @@ mod reader;
 mod record;
 mod recover;
 mod recovered;
+mod salvage;
 mod scan;
 mod sealed;
+mod segment_read;
+mod set_aside;
 mod store;
 mod streams;
 mod summary;
@@ -92,12 +97,13 @@ pub use frame::{Frame, FrameError, Seed};
 pub use header::{Header, HeaderError};
 pub use inspect::{InspectError, Inspected, InspectedSegment, Look, inspect};
 pub use load::{DamagedMessages, LoadRequest, Loaded, PendingLoad};
+pub use lost::LostRecord;
 pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use notice::{Done, Notice};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use portable::{PortableError, PortableReader};
 pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
-pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, StoredRange};
+pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange};
 pub use scan::{ScanEnd, scan};
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};

@@ -336,7 +336,8 @@ impl<F: DiskFile> PendingLoad<F> {
     fn damaged(&mut self, wanted: &Wanted, what: DamageKind) {
         let Message { sequence, count, place } = wanted.message;
         let (offset, bytes) = (u64::from(place.offset), u64::from(place.bytes));
-        let damage = Damage { file: segment_name(place.segment), offset, bytes, what };
+        let file = segment_name(place.segment);
+        let damage = Damage { file, offset, bytes, what, lost: None };
         let gone = wanted.gone.clone();
         self.answer.damaged.push(DamagedMessages { sequence, count, gone, damage });
     }

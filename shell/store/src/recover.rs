@@ -1,8 +1,8 @@
 //! Opening a directory: reads the segments once, in order, and finds out what is needed and where to go on.
 //!
 //! Relies on `sealed`, `scan` and `index`, and on `contents` for what is then read of it. Of a segment that has a
-//! summary nothing else is read; the others are read record by record. Where anything is not as it should be, opening begins
-//! again and reads everything, so what is said of damage does not depend on summaries. Memory is bounded by the index,
+//! summary nothing else is read; the others are read record by record. Where something is damaged and that is accepted, all
+//! that can be read is taken in, record by record. Memory is bounded by the index,
 //! by what is needed of topics, and one segment. Invariants: what was
 //! synced is either read or reported as damage, never skipped in silence; the torn end of the newest segment
 //! is cut off before anything is written behind it; bytes that were read but perhaps never reached the disk
@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::contents::{ContentsError, assemble};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind, OpenError};
 use crate::frame::{FrameError, Seed};
 use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
@@ -21,11 +21,17 @@ use crate::high_water::{self, HighWater, HighWaterFile};
 use crate::index::Index;
 use crate::listing::{ListError, Listing, list};
 use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
+use crate::lost::LostRecord;
 use crate::messages::Place;
 use crate::record::{Record, StreamId};
 use crate::recovered::{Recovered, Report};
+use crate::salvage::{Lost, known_records, salvage};
 use crate::scan::{ScanEnd, next_mark, scan, was_synced};
 use crate::sealed::{read_sealed, summary_start};
+use crate::segment_read::{
+    Read, SegmentBytesRead, damage_of_ended, is_empty, read_segment, write_unproven,
+};
+use crate::set_aside::put_aside;
 use crate::summary::{self, Summary};
 
 /// How to open a log.
@@ -47,35 +53,15 @@ pub(crate) struct Opened<D: Disk> {
     pub(crate) streams_below: u64,
 }
 
-/// Opens the log of a directory.
-pub(crate) fn open<D: Disk>(
-    disk: D,
-    directory: &Path,
-    opening: Opening,
-) -> Result<Opened<D>, OpenError> {
-    let quick = Opening { is_thorough: false, ..opening };
-    let disk = match (opening.is_thorough, disk) {
-        (true, disk) => disk,
-        (false, disk) => match Reader::new(disk, directory, quick).open()? {
-            Attempt::Opened(opened) => return Ok(*opened),
-            Attempt::Damaged(disk, _) => disk,
-        },
-    };
-    let thorough = Opening { is_thorough: true, ..opening };
-    match Reader::new(disk, directory, thorough).open()? {
-        Attempt::Opened(opened) => Ok(*opened),
-        Attempt::Damaged(_, error) => Err(error),
-    }
-}
-
 /// What came of reading a log.
-enum Attempt<D: Disk> {
+pub(crate) enum Attempt<D: Disk> {
     Opened(Box<Opened<D>>),
     /// Something is not as it should be.
     Damaged(D, OpenError),
 }
 
-struct Reader<D: Disk> {
+/// Reads a log.
+pub(crate) struct Reader<D: Disk> {
     disk: D,
     directory: PathBuf,
     opening: Opening,
@@ -106,17 +92,8 @@ enum Begin {
     Again,
 }
 
-/// A segment that has been read.
-struct Read<F> {
-    file: F,
-    number: u32,
-    header: Option<Header>,
-    bytes: Vec<u8>,
-    end: ScanEnd,
-}
-
 impl<D: Disk> Reader<D> {
-    fn new(disk: D, directory: &Path, opening: Opening) -> Reader<D> {
+    pub(crate) fn new(disk: D, directory: &Path, opening: Opening) -> Reader<D> {
         Reader {
             disk,
             directory: directory.to_owned(),
@@ -133,7 +110,8 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    fn open(mut self) -> Result<Attempt<D>, OpenError> {
+    /// Opens the log.
+    pub(crate) fn open(mut self) -> Result<Attempt<D>, OpenError> {
         let mut tail = match self.read_all() {
             Ok(tail) => tail,
             Err(error) => return self.damaged_or(error),
@@ -176,7 +154,7 @@ impl<D: Disk> Reader<D> {
         }
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
         self.first = first;
-        let is_last_empty = last > first && self.is_empty(last);
+        let is_last_empty = last > first && is_empty(&mut self.disk, last);
         let mut tail = None;
         let mut spare = Vec::new();
         for number in first..=last {
@@ -269,15 +247,21 @@ impl<D: Disk> Reader<D> {
     }
 
     /// Reads one segment into the index.
-    fn read(&mut self, number: u32, mut bytes: Vec<u8>) -> Result<Read<D::File>, OpenError> {
-        let opened = self.disk.open(&segment_name(number)).and_then(|mut file| {
-            let length = usize::try_from(file.bytes()?).map_err(io::Error::other)?;
-            bytes.clear();
-            bytes.resize(length, 0);
-            file.read(0, &mut bytes)?;
-            Ok(file)
-        });
-        let file = opened.map_err(|error| self.refused("read a segment", error))?;
+    fn read(&mut self, number: u32, buffer: Vec<u8>) -> Result<Read<D::File>, OpenError> {
+        let by_blocks = self.opening.accept_damage;
+        let SegmentBytesRead { file, bytes, unreadable } =
+            match read_segment(&mut self.disk, number, buffer, by_blocks) {
+                Ok(read) => read,
+                Err(error) if is_lasting(&error) && !by_blocks => {
+                    self.damaged(number, 0, 0, DamageKind::Unreadable(error.kind()))?;
+                    return Err(self.refused("read a segment", error));
+                }
+                Err(error) => return Err(self.refused("read a segment", error)),
+            };
+        for (part, kind) in unreadable {
+            let bytes = part.end - part.start;
+            self.damaged(number, part.start, bytes, DamageKind::Unreadable(kind))?;
+        }
         self.report.segments += 1;
         self.report.bytes += bytes.len() as u64;
         if let Some(segment) = self.segments.back_mut() {
@@ -289,17 +273,17 @@ impl<D: Disk> Reader<D> {
             Ok(header) => header,
             Err(error) => {
                 self.damaged(number, 0, bytes.len() as u64, DamageKind::Header(error))?;
-                return Ok(Read { file, number, header: None, bytes, end: none });
+                return Ok(Read { file, number, header: None, bytes, end: none, known: None });
             }
         };
         let salt = *self.salt.get_or_insert(header.salt);
         if header.number != number || header.salt != salt {
             let what = DamageKind::Misplaced { number: header.number };
             self.damaged(number, 0, bytes.len() as u64, what)?;
-            return Ok(Read { file, number, header: None, bytes, end: none });
+            return Ok(Read { file, number, header: None, bytes, end: none, known: None });
         }
         let end = self.scan(number, &bytes, start, Seed::of(&header));
-        Ok(Read { file, number, header: Some(header), bytes, end })
+        Ok(Read { file, number, header: Some(header), bytes, end, known: None })
     }
 
     fn scan(&mut self, number: u32, bytes: &[u8], start: u32, seed: Seed) -> ScanEnd {
@@ -358,21 +342,46 @@ impl<D: Disk> Reader<D> {
         Ok(read.bytes)
     }
 
-    /// Reports damage behind the last whole batch and, if it is accepted, goes on reading behind it.
+    /// Reports damage behind the last whole batch and, if it is accepted, takes in what can be read up to where reading
+    /// goes on.
     fn skip_damage(&mut self, read: &mut Read<D::File>, what: DamageKind) -> Result<(), OpenError> {
         let length = read.bytes.len() as u32;
         let seed = read.header.as_ref().map_or(Seed::new(0, 0), Seed::of);
-        let from = read.end.whole;
+        let (number, from) = (read.number, read.end.whole);
         let next = next_mark(&read.bytes, from + 1, seed).map_or(length, |(at, _)| at);
-        self.damaged(read.number, u64::from(from), u64::from(next - from.min(next)), what)?;
-        if next >= length {
-            (read.end.whole, read.end.error) = (length, None);
-            return Ok(());
-        }
+        // What is behind this may be torn, and then it is no damage.
+        let synced = self.synced_of(number).filter(|synced| *synced > from);
+        let next = next.min(synced.unwrap_or(length));
         let bytes = std::mem::take(&mut read.bytes);
-        read.end = self.scan(read.number, &bytes, next, seed);
+        let known = read.known.get_or_insert_with(|| known_records(&bytes, seed));
+        let mut ended = false;
+        let lost = salvage(&bytes, from..next, seed, known, |offset, frame, record| {
+            ended |= matches!(record, Record::End { .. });
+            let place = Place { segment: number, offset, bytes: frame.bytes() as u32 };
+            self.summary.add(&record, place);
+            self.apply(&record, place);
+        });
+        for Lost { offset, bytes, error, record } in &lost {
+            let place = (number, u64::from(*offset), u64::from(*bytes));
+            self.damaged_with(place, DamageKind::Record(*error), record.clone())?;
+        }
+        if lost.is_empty() && !ended {
+            self.damaged(number, u64::from(from), u64::from(next - from), what)?;
+        }
+        read.end = match next < length && !ended {
+            true => self.scan(number, &bytes, next, seed),
+            false => {
+                ScanEnd { whole: length, ended: ended || read.end.ended, error: None, ..read.end }
+            }
+        };
         read.bytes = bytes;
         Ok(())
+    }
+
+    /// Up to where the mark beside the log says that a segment was synced.
+    fn synced_of(&self, number: u32) -> Option<u32> {
+        let mark = self.high_water.filter(|mark| Some(mark.salt) == self.salt)?;
+        (mark.segment == number).then_some(mark.bytes)
     }
 
     /// Whether writing goes on behind the last whole batch of the newest segment, which is made ready for it. If not,
@@ -384,8 +393,9 @@ impl<D: Disk> Reader<D> {
         };
         let seed = tail.header.as_ref().map_or(Seed::new(0, 0), Seed::of);
         while let Some((_, error)) = tail.end.error {
-            let is_torn =
-                error != FrameError::Unknown && !was_synced(&tail.bytes, tail.end.whole, seed);
+            let is_synced = self.synced_of(tail.number).is_some_and(|it| it > tail.end.whole)
+                || was_synced(&tail.bytes, tail.end.whole, seed);
+            let is_torn = error != FrameError::Unknown && !is_synced;
             if is_torn {
                 break;
             }
@@ -467,12 +477,17 @@ impl<D: Disk> Reader<D> {
             .index
             .streams()
             .filter(|(_, stream)| stream.declaration.is_none())
-            .map(|(id, stream)| (id, stream.messages.first().map(|message| message.place)))
+            .map(|(id, stream)| (id, stream.messages.iter().copied().collect::<Vec<_>>()))
             .collect();
-        for (stream, place) in lost {
-            let place = place.unwrap_or(Place::NONE);
-            let (number, offset) = (place.segment, u64::from(place.offset));
-            self.damaged(number, offset, u64::from(place.bytes), DamageKind::Undeclared)?;
+        for (stream, messages) in lost {
+            for part in messages.chunk_by(|one, next| one.place.segment == next.place.segment) {
+                let (Some(from), Some(to)) = (part.first(), part.last()) else { continue };
+                let Place { segment, offset, bytes } = from.place;
+                let place = (segment, u64::from(offset), u64::from(bytes));
+                let (first, last) = (from.sequence, to.last());
+                let lost = Some(LostRecord::Messages { stream, first, last });
+                self.damaged_with(place, DamageKind::Undeclared, lost)?;
+            }
             let (first, segments) = (self.first, &mut self.segments);
             self.index.apply(&Record::Drop { stream }, Place::NONE, &mut |dead| {
                 if let Some(segment) = segment_of(segments, first, dead) {
@@ -488,17 +503,20 @@ impl<D: Disk> Reader<D> {
     fn finish(mut self, head: Head<D::File>, begin: Begin) -> Result<Attempt<D>, OpenError> {
         let salt = self.salt();
         // Before anything is written: a second attempt finds what this one has found.
-        let recovered = match assemble(&mut self.disk, salt, &self.index, self.report) {
-            Ok(recovered) => recovered,
-            Err(ContentsError::System(error)) => {
-                let directory = self.directory;
-                return Err(OpenError::System { directory, what: "read a segment", error });
-            }
-            Err(ContentsError::Damaged(damage)) => {
-                let directory = self.directory;
-                return Ok(Attempt::Damaged(self.disk, OpenError::Damaged { directory, damage }));
-            }
-        };
+        let mut recovered =
+            match assemble(&mut self.disk, salt, &self.index, std::mem::take(&mut self.report)) {
+                Ok(recovered) => recovered,
+                Err(ContentsError::System(error)) => {
+                    return Err(self.refused("read a segment", error));
+                }
+                Err(ContentsError::Damaged(damage)) => {
+                    let directory = self.directory;
+                    return Ok(Attempt::Damaged(
+                        self.disk,
+                        OpenError::Damaged { directory, damage },
+                    ));
+                }
+            };
         let number = self.first + (self.segments.len() as u32 - 1);
         let end = (salt, number, head.bytes);
         let high_water = HighWaterFile::open(&mut self.disk, self.high_water, end);
@@ -529,24 +547,16 @@ impl<D: Disk> Reader<D> {
             Begin::New => {}
             // What cannot be removed now is only in the way of nobody; the next start tries again.
             Begin::Behind => _ = log.remove_old(),
-            Begin::Again => log.write_again().map_err(|error| OpenError::System {
-                directory,
-                what: "write what is left of a damaged log",
-                error: io::Error::other(error),
-            })?,
+            Begin::Again => {
+                put_aside(&mut log, &mut recovered.report).map_err(|error| OpenError::System {
+                    directory,
+                    what: "write what is left of a damaged log",
+                    error,
+                })?;
+            }
         }
         let streams_below = self.streams_below;
         Ok(Attempt::Opened(Box::new(Opened { log, recovered, streams_below })))
-    }
-
-    /// Whether a segment has its header and nothing else.
-    fn is_empty(&mut self, number: u32) -> bool {
-        let mut header = [0; HEADER_BYTES];
-        let length = self.disk.open(&segment_name(number)).and_then(|mut file| {
-            file.read(0, &mut header)?;
-            file.bytes()
-        });
-        length.is_ok_and(|length| length == HEADER_BYTES as u64) && Header::decode(&header).is_ok()
     }
 
     fn forget_empty(&mut self, number: u32) -> Result<(), OpenError> {
@@ -563,7 +573,17 @@ impl<D: Disk> Reader<D> {
         bytes: u64,
         what: DamageKind,
     ) -> Result<(), OpenError> {
-        let damage = Damage { file: segment_name(number), offset, bytes, what };
+        self.damaged_with((number, offset, bytes), what, None)
+    }
+
+    /// The same of a part of which it is known what it was.
+    fn damaged_with(
+        &mut self,
+        (number, offset, bytes): (u32, u64, u64),
+        what: DamageKind,
+        lost: Option<LostRecord>,
+    ) -> Result<(), OpenError> {
+        let damage = Damage { file: segment_name(number), offset, bytes, what, lost };
         if self.opening.accept_damage && self.opening.is_thorough {
             self.report.damage.push(damage);
             return Ok(());
@@ -573,24 +593,5 @@ impl<D: Disk> Reader<D> {
 
     fn refused(&self, what: &'static str, error: io::Error) -> OpenError {
         OpenError::System { directory: self.directory.clone(), what, error }
-    }
-}
-
-/// Writes once more what was perhaps never written to the disk, though it can be read: a sync that fails leaves
-/// such bytes in memory.
-fn write_unproven<F: DiskFile>(read: &mut Read<F>) -> io::Result<()> {
-    let from = read.end.synced as usize;
-    if let Some(unproven) = read.bytes.get(from..read.end.whole as usize) {
-        read.file.rewrite(from as u64, unproven)?;
-    }
-    read.file.sync()
-}
-
-/// What is wrong with a segment that others follow.
-fn damage_of_ended<F>(read: &Read<F>) -> Option<DamageKind> {
-    match read.end.error {
-        Some((_, error)) => Some(DamageKind::Record(error)),
-        None if !read.end.ended => Some(DamageKind::Short),
-        None => None,
     }
 }

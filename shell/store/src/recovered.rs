@@ -92,4 +92,26 @@ pub struct Report {
     pub cut: u64,
     /// Damage that was accepted.
     pub damage: Vec<Damage>,
+    /// Where the damaged bytes are kept from now on.
+    pub set_aside: Vec<SetAside>,
+    /// Damaged bytes of which no copy was made, because there are too many copies.
+    pub not_set_aside: u64,
+}
+
+/// A file beside the log with bytes that could not be read as what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Its name.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl Recovered {
+    /// The path of the topic or queue that damage concerns, if that is known.
+    pub fn path_of(&self, damage: &Damage) -> Option<&str> {
+        let stream = damage.lost.as_ref()?.stream()?;
+        let at = self.streams.binary_search_by_key(&stream, |found| found.stream).ok()?;
+        self.streams.get(at).map(|found| &*found.path)
+    }
 }

@@ -17,9 +17,10 @@ use crate::error::{CommitError, OpenError};
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
 use crate::log::{Log, SegmentBytes};
 use crate::metrics::{StoreMetrics, add, add_time, set};
+use crate::opening::open;
 use crate::options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 use crate::record::StreamId;
-use crate::recover::{Opened, Opening, open};
+use crate::recover::{Opened, Opening};
 use crate::recovered::Recovered;
 
 /// What became of a batch.
@@ -32,6 +33,8 @@ pub enum Outcome {
     /// It is not in the log, because it has messages of a stream that is not declared: the batch that declared
     /// it was refused, or there was none. It may be tried again behind a declaration.
     Undeclared,
+    /// It is not in the log, because it lacks a record that is larger than any the log can hold.
+    TooLarge,
     /// Nobody knows whether it is in the log; nothing is acknowledged any more.
     Broken,
 }
@@ -301,7 +304,7 @@ impl<D: Disk> Store<D> {
         self.log.close()
     }
 
-    /// Leaves out batches whose streams are not declared; says for each of the others which it was.
+    /// Leaves out batches that lack a record, and those whose streams are not declared; says for each of the others which it was.
     fn with_declared(
         &mut self,
         batches: Vec<Batch>,
@@ -312,7 +315,9 @@ impl<D: Disk> Store<D> {
         let mut places = Vec::with_capacity(batches.len());
         let mut allowed = Vec::with_capacity(batches.len());
         for (place, (batch, outcome)) in batches.into_iter().zip(outcomes).enumerate() {
-            if declared.allows(&batch) {
+            if batch.is_incomplete() {
+                *outcome = Outcome::TooLarge;
+            } else if declared.allows(&batch) {
                 places.push(place);
                 allowed.push(batch);
             } else {

@@ -183,10 +183,20 @@ mod tests {
         });
         assert_eq!(found, expected);
         assert_eq!(read(&encoded, offset - 1, |_, _, _| {}), None, "beyond the segment");
-        for length in 3..encoded.len() {
-            let cut = read(&encoded[..length], offset, |_, _, _| {});
-            assert!(cut.is_none() || length < encoded.len());
+        let mut between = 0;
+        for length in 0..encoded.len() {
+            let mut given = 0;
+            let cut = read(&encoded[..length], offset, |offset, _, _| {
+                assert_eq!(offset, expected[given].0, "cut at {length}");
+                given += 1;
+            });
+            // Between two entries nothing shows that some are missing but the record around them.
+            if cut.is_some() {
+                assert_eq!(given, between, "cut at {length}");
+                between += 1;
+            }
         }
+        assert_eq!(between, expected.len());
     }
 
     #[test]

@@ -144,6 +144,10 @@ pub fn export(
             if let Some(damaged) = loaded.damaged.first() {
                 return Err(TransferError::Damaged(damaged.damage.clone()));
             }
+            if let Some(kind) = loaded.delayed {
+                let (what, path) = ("read messages of", directory.to_owned());
+                return Err(TransferError::System { what, path, error: kind.into() });
+            }
             for messages in &loaded.messages {
                 write_messages(&mut writer, stream, messages)?;
                 done.messages += count(messages);

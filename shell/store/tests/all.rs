@@ -13,6 +13,7 @@ mod inspecting;
 mod kills;
 mod loads;
 mod removed;
+mod salvage;
 mod space;
 mod summaries;
 mod transfer;

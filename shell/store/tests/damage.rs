@@ -7,7 +7,7 @@ use crate::common::Numbers;
 use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
 use crate::common::segments::{segments, without_summaries};
-use tiderace_store::{Disk, DiskFile, Header, OpenError, Options, Recovered, Store};
+use tiderace_store::{Disk, DiskFile, Header, OpenError, Options, Recovered, SetAside, Store};
 
 fn open(
     disk: &SimulatedDisk,
@@ -102,6 +102,8 @@ fn damage_that_is_accepted_is_told_once_and_what_is_left_stays() {
         }
         let (mut store, recovered) = open(&damaged, true).unwrap();
         assert!(!recovered.report.damage.is_empty(), "{place}");
+        let aside = recovered.report.set_aside.clone();
+        assert!(!aside.is_empty(), "{place}: {:?}", recovered.report.damage);
         let left = Model::of(&mut store, &recovered).unwrap();
         complete += usize::from(left == *whole);
         drop(store);
@@ -116,7 +118,9 @@ fn damage_that_is_accepted_is_told_once_and_what_is_left_stays() {
         drop(store);
         let (mut store, recovered) = open(&damaged, false).unwrap();
         assert_eq!(Model::of(&mut store, &recovered).unwrap(), next, "{place}");
-        assert!(damaged.list().iter().any(|name| name.ends_with(".damaged")), "{place}");
+        for SetAside { file, bytes } in aside {
+            assert_eq!(damaged.content(&file).len() as u64, bytes, "{place}: {file}");
+        }
     }
     assert!(complete > 0, "damage to what was superseded loses nothing");
 }

@@ -111,6 +111,15 @@ fn damage_is_said_with_its_place_and_stays() {
     assert!(damage.iter().any(|damage| &damage.file == second && damage.bytes == 0));
     assert!(seen.segments.iter().all(|segment| segment.needed.is_none()));
     assert!(Store::open(&folder.0, Options::default()).is_err(), "the same that a server finds");
+    assert_eq!(seen.set_aside, [], "nothing was made");
+    // A server that accepts it keeps the bytes, and that is said from then on.
+    let accepting = Options { accept_damage: true, ..Options::default() };
+    let (store, opened) = Store::open(&folder.0, accepting).unwrap();
+    drop(store);
+    let seen = inspect(&folder.0, Look::AtAll).unwrap();
+    assert_eq!(seen.recovered.report.damage, []);
+    assert!(!seen.set_aside.is_empty());
+    assert_eq!(seen.set_aside, opened.report.set_aside);
 }
 
 #[test]

@@ -334,3 +334,27 @@ fn cleaning_goes_on_when_files_can_be_opened_again() {
     }
     assert!(disk.used() < before * 2 / 3, "{before} {}", disk.used());
 }
+
+#[test]
+fn a_batch_that_lacks_a_record_is_refused_as_a_whole_and_no_other_is() {
+    let disk = SimulatedDisk::new(8);
+    let (mut store, _) = open(&disk, 0);
+    let mut small = Batch::new();
+    put(&mut small, 1, 1, b"small");
+    let mut lacking = Batch::new();
+    put(&mut lacking, 2, 1, b"beside");
+    let (stream, sequence, version) = (StreamId(2), 2, 2);
+    // None of these bytes is touched.
+    let bytes = &vec![0; 1200 << 20];
+    let too_large = Put { stream, sequence, count: 1, version, keep_from: 0, bytes };
+    assert!(lacking.put(&too_large).is_err());
+    let mut behind = Batch::new();
+    put(&mut behind, 3, 1, b"behind");
+    let (outcomes, problem) = store.commit(vec![small, lacking, behind]);
+    assert_eq!(outcomes, [Outcome::Committed, Outcome::TooLarge, Outcome::Committed]);
+    assert!(problem.is_none());
+    drop(store);
+    let (_, recovered) = open(&disk, 0);
+    let streams: Vec<u64> = recovered.streams.iter().map(|stream| stream.stream.0).collect();
+    assert_eq!(streams, [1, 3]);
+}

@@ -9,9 +9,9 @@ use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
 use crate::common::{Numbers, seeds};
 use tiderace_store::{
-    Batch, Declaration, InspectError, Look, Mark, OpenError, Options, PortableError, Put, Record,
-    Seed, Store, StreamId, StreamKind, Sync, TransferError, Transferred, compact, export, import,
-    inspect,
+    Batch, Declaration, InspectError, LoadRequest, Look, Mark, OpenError, Options, PortableError,
+    Put, Record, Seed, Store, StreamId, StreamKind, Sync, TransferError, Transferred, compact,
+    export, import, inspect,
 };
 
 struct Folder(PathBuf);
@@ -99,6 +99,54 @@ fn everything_comes_back_and_nothing_is_changed() {
         }
         assert_eq!(one.values, other.values);
         assert_eq!(exported(&to).unwrap().0, bytes, "the form depends on the contents alone");
+    }
+}
+
+#[test]
+fn a_deep_queue_is_taken_out_and_put_back_in_parts() {
+    let folder = Folder::new("transfer-deep");
+    let (from, to) = (folder.0.join("from"), folder.0.join("to"));
+    let large = Options { segment_bytes: 1 << 20, ..options() };
+    let (mut store, _) = Store::open(&from, large).unwrap();
+    for number in 1..=150u64 {
+        let mut batch = Batch::new();
+        let (stream, kind, mark) = (StreamId(1), StreamKind::Queue, Mark::default());
+        if number == 1 {
+            let declaration = Declaration { stream, kind, mark, path: "deep", spec: b"" };
+            batch.declare(&declaration).unwrap();
+        }
+        let (sequence, count, version, keep_from) = (2 * number, 2, 2 * number + 1, 0);
+        let bytes = &vec![number as u8; 100_000];
+        batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+        // Parts begin and end at records of which something is gone, too.
+        batch.settle(stream, &[(sequence, sequence)]).unwrap();
+        assert!(store.commit(vec![batch]).1.is_none());
+    }
+    store.close().unwrap();
+    let (mut bytes, mut told) = (Vec::new(), Vec::new());
+    let done = export(&from, &mut bytes, |done, total| {
+        assert_eq!(total, 150);
+        told.push(done);
+    });
+    let done = done.unwrap();
+    assert_eq!((done.messages, done.streams), (150, 1));
+    assert!(told.windows(2).all(|pair| pair[0] <= pair[1]), "{told:?}");
+    told.dedup();
+    assert!(told.len() > 2 && told[0] < 60, "what is in memory at once is bounded: {told:?}");
+    let mut told = Vec::new();
+    assert_eq!(import(&bytes[..], &to, |bytes| told.push(bytes)).unwrap(), done);
+    assert!(told.len() > 2 && told[0] < 6_000_000, "{told:?}");
+    assert_eq!(exported(&to).unwrap().0, bytes);
+    let (mut store, recovered) = Store::open(&to, large).unwrap();
+    let [stream] = &recovered.streams[..] else { panic!() };
+    assert_eq!((&*stream.path, stream.mark.sequence), ("deep", 301));
+    for number in 1..=150 {
+        let (ticket, stream, first, bytes_max) = (0, StreamId(1), 2 * number + 1, 0);
+        let loaded = store.load(&LoadRequest { ticket, stream, first, last: first, bytes_max });
+        let [found] = &loaded.messages[..] else { panic!("{number}: {loaded:?}") };
+        assert_eq!((found.sequence, found.count), (2 * number, 2));
+        assert_eq!(found.gone, [(2 * number, 2 * number)]);
+        assert!(found.bytes[..] == vec![number as u8; 100_000], "{number}");
     }
 }
 

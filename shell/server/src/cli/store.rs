@@ -145,9 +145,13 @@ fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String
             report.cut
         ));
     }
-    let damage = report.damage.iter().map(|damage| match damage.bytes {
-        0 => format!("damage: {damage}"),
-        bytes => format!("damage: {damage} ({bytes} bytes cannot be read)"),
+    let damage = report.damage.iter().map(|damage| {
+        let path = found.recovered.path_of(damage);
+        let path = path.map_or_else(String::new, |path| format!(", which is {path}"));
+        match damage.bytes {
+            0 => format!("damage: {damage}{path}"),
+            bytes => format!("damage: {damage}{path} ({bytes} bytes cannot be read)"),
+        }
     });
     lines.extend(damage);
     if report.damage.is_empty() {
@@ -156,6 +160,13 @@ fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String
             _ => "damage: none in what was read; messages of queues are read by `check`".to_owned(),
         });
     }
+    let aside = found.set_aside.iter().map(|it| {
+        format!(
+            "set aside: {} with {} damaged bytes; remove it when nobody needs it",
+            it.file, it.bytes
+        )
+    });
+    lines.extend(aside);
     for stream in in_order(found).into_iter().filter(|_| list) {
         lines.push(format!(
             "{} {}: version {}, {} messages, {} bytes",
@@ -176,8 +187,12 @@ fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
     );
     let damage = report.damage.iter().map(|damage| {
         let what = damage.what.to_string();
-        json!({"file": damage.file, "offset": damage.offset, "bytes": damage.bytes, "what": what})
+        let (lost, path) = (damage.lost.as_ref(), found.recovered.path_of(damage));
+        let lost = lost.map(|lost| json!({"what": lost.to_string(), "path": path}));
+        let (file, offset, bytes) = (&damage.file, damage.offset, damage.bytes);
+        json!({"file": file, "offset": offset, "bytes": bytes, "what": what, "lost": lost})
     });
+    let aside = found.set_aside.iter().map(|it| json!({"file": it.file, "bytes": it.bytes}));
     let kind = |kind| {
         let Sum { streams, messages, bytes } = of_kind(found, kind);
         json!({"count": streams, "messages": messages, "bytes": bytes})
@@ -193,6 +208,7 @@ fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
         "queues": kind(StreamKind::Queue),
         "values": found.recovered.values.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
         "damage": damage.collect::<Vec<_>>(),
+        "set_aside": aside.collect::<Vec<_>>(),
     });
     if list {
         let streams = in_order(found).into_iter().map(|stream| {
@@ -219,7 +235,8 @@ fn in_order(found: &Inspected) -> Vec<&RecoveredStream> {
 #[cfg(test)]
 mod tests {
     use tiderace_store::{
-        Damage, DamageKind, InspectedSegment, Mark, Recovered, RecoveredMessages, Report, StreamId,
+        Damage, DamageKind, InspectedSegment, LostRecord, Mark, Recovered, RecoveredMessages,
+        Report, SetAside, StreamId,
     };
 
     use super::*;
@@ -260,10 +277,12 @@ mod tests {
             volatile_bytes,
             cut,
             damage,
+            ..Report::default()
         };
         let file = "0000000001.log".to_owned();
         let segments = vec![InspectedSegment { file, bytes: 100, needed: Some(60) }];
-        Inspected { segments, recovered: Recovered { streams, values, report } }
+        let set_aside = vec![SetAside { file: "0000000001.log.9.damaged".to_owned(), bytes: 20 }];
+        Inspected { segments, set_aside, recovered: Recovered { streams, values, report } }
     }
 
     #[test]
@@ -273,6 +292,7 @@ mod tests {
             offset: 77,
             bytes: 20,
             what: DamageKind::Short,
+            lost: Some(LostRecord::Messages { stream: StreamId(3), first: 7, last: 9 }),
         };
         let text = as_text(Path::new("store"), &found(vec![damage]), true, true).join("\n");
         let wanted = "\
@@ -283,14 +303,15 @@ queues: 1, with 4 messages of 5 bytes
 named values: 1
 volatile: 2 records of 30 bytes, of messages that are not persistent; a server drops them when it starts
 unfinished: 3 bytes at the end were being written when the server ended, and were confirmed to nobody
-damage: 0000000001.log is damaged at byte 77: the file ends here, though more was written (20 bytes cannot be read)
+damage: 0000000001.log is damaged at byte 77: the file ends here, though more was written; lost is messages 7 to 9 of stream 3, which is a (20 bytes cannot be read)
+set aside: 0000000001.log.9.damaged with 20 damaged bytes; remove it when nobody needs it
 queue a: version 7, 4 messages, 5 bytes
 topic a/b: version 7, 4 messages, 5 bytes
 topic b: version 7, 4 messages, 5 bytes";
         assert_eq!(text, wanted);
         let short = as_text(Path::new("store"), &found(Vec::new()), false, false);
-        assert_eq!(short.len(), 7);
-        assert_eq!(short.last().map(String::as_str), Some("damage: none"));
+        assert_eq!(short.len(), 8);
+        assert_eq!(short.get(6).map(String::as_str), Some("damage: none"));
     }
 
     #[test]

@@ -50,6 +50,8 @@ struct State {
     /// The operating system's error that opening or making a file gets, and reading one.
     open_error: Option<i32>,
     read_error: Option<i32>,
+    /// A byte of a file that the device does not give.
+    bad_byte: Option<(usize, usize)>,
     open_files: usize,
 }
 
@@ -71,6 +73,7 @@ impl SimulatedDisk {
             looks_left: None,
             open_error: None,
             read_error: None,
+            bad_byte: None,
             open_files: 0,
         })))
     }
@@ -107,6 +110,12 @@ impl SimulatedDisk {
     /// Reading a file gets that error of the operating system.
     pub(crate) fn fail_reads(&self, error: Option<i32>) {
         self.state().read_error = error;
+    }
+
+    /// The device does not give a byte of a file any more.
+    pub(crate) fn fail_block(&self, place: Option<(&str, usize)>) {
+        let mut state = self.state();
+        state.bad_byte = place.map(|(name, at)| (state.names[name], at));
     }
 
     /// How many files are open.
@@ -155,6 +164,7 @@ impl SimulatedDisk {
             looks_left: None,
             open_error: None,
             read_error: None,
+            bad_byte: None,
             open_files: 0,
         })))
     }
@@ -360,6 +370,11 @@ impl DiskFile for SimulatedFile {
             return Err(io::Error::from_raw_os_error(error));
         }
         let offset = offset as usize;
+        let is_bad =
+            |(inode, at)| inode == self.inode && (offset..offset + buffer.len()).contains(&at);
+        if state.bad_byte.is_some_and(is_bad) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let bytes = state.inodes[self.inode].content.get(offset..offset + buffer.len());
         buffer.copy_from_slice(bytes.ok_or(ErrorKind::UnexpectedEof)?);
         Ok(())
