@@ -5,10 +5,13 @@ use std::collections::VecDeque;
 use tiderace_base::Time;
 
 use crate::outage::Attempts;
+use crate::refused::Refused;
 use crate::{RecordSubject, StoreOutage, StoreRecord};
 
 /// Bytes of records that may wait here before publishers wait for the store.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
+/// Ends of streams and stretches of settled messages with which a store that is full is tried at once.
+const ENDS_AT_ONCE: usize = 1 << 14;
 
 /// Records on their way to the store and the answers, of type `A`, that wait for them.
 #[derive(Debug)]
@@ -25,9 +28,8 @@ pub struct Journal<A> {
     /// In the order of the records that they wait for.
     held: VecDeque<Held<A>>,
     outage: Option<Attempts>,
-    /// What the store does not have as it should be; in order and without repetitions after a
-    /// failure.
-    refused: Vec<RecordSubject>,
+    /// What the store does not have as it should be.
+    refused: Refused,
     /// The last record by which an end of a stream was appended again.
     ends_appended_again: u64,
 }
@@ -72,7 +74,7 @@ impl<A> Default for Journal<A> {
             subjects: VecDeque::new(),
             held: VecDeque::new(),
             outage: None,
-            refused: Vec::new(),
+            refused: Refused::default(),
             ends_appended_again: 0,
         }
     }
@@ -179,8 +181,7 @@ impl<A> Journal<A> {
         self.answer_subjects(up_to).for_each(drop);
         let works = self.outage.as_ref().is_some_and(|attempts| attempts.have_succeeded(up_to));
         // What was to be gone might come back, whatever has been appended since.
-        let is_doubtful = self.ends_appended_again > up_to
-            || self.refused.iter().any(|subject| matches!(subject, RecordSubject::Gone(_)));
+        let is_doubtful = self.ends_appended_again > up_to || self.refused.has_ends();
         let outage = self.outage.as_ref().map(|attempts| attempts.outage);
         let mut answers = Vec::new();
         for Held { kind, answer, .. } in self.set_free(up_to) {
@@ -196,7 +197,7 @@ impl<A> Journal<A> {
         let append_again = match works {
             true => {
                 self.outage = None;
-                std::mem::take(&mut self.refused)
+                self.refused.take()
             }
             false => Vec::new(),
         };
@@ -206,26 +207,24 @@ impl<A> Journal<A> {
     /// The store has refused the records up to a number that have no answer yet. From now on there
     /// is an outage: until the store works again, or for ever if it has failed.
     pub fn failed(&mut self, now: Time, up_to: u64, outage: StoreOutage) -> Settled<A> {
-        let refused: Vec<RecordSubject> = self.answer_subjects(up_to).collect();
-        self.refused.extend(refused);
-        self.refused.sort_unstable();
-        self.refused.dedup();
-        // A queue may be drained while the store is full.
-        self.refused.dedup_by(|next, before| match (next, before) {
-            (
-                RecordSubject::Settled(stream, first, last),
-                RecordSubject::Settled(known, _, end),
-            ) if stream == known && *first <= end.saturating_add(1) => {
-                *end = (*end).max(*last);
-                true
-            }
-            _ => false,
-        });
         let known = self.outage.as_ref().map(|attempts| attempts.outage);
         let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
+        let refused: Vec<RecordSubject> = self.answer_subjects(up_to).collect();
+        for subject in refused {
+            self.note_refused(subject, outage);
+        }
         self.outage = Some(Attempts::new(now, outage));
         let answers = self.set_free(up_to).map(|held| (held.answer, Err(outage))).collect();
         Settled { answers, append_again: Vec::new() }
+    }
+
+    /// Notes what is to be appended again. A store that has failed will take nothing: of that only what decides over
+    /// answers is noted.
+    fn note_refused(&mut self, subject: RecordSubject, outage: StoreOutage) {
+        use RecordSubject::{Fences, Gone, Numbers};
+        if outage == StoreOutage::Full || matches!(subject, Numbers | Fences | Gone(_)) {
+            self.refused.note(subject);
+        }
     }
 
     /// Why nothing can be committed now, if that is so.
@@ -233,21 +232,22 @@ impl<A> Journal<A> {
         self.outage.as_ref().map(|attempts| attempts.outage)
     }
 
-    /// Whether the store has refused what concerns a subject.
+    /// Whether the store has refused what concerns a subject, which is no settlement.
     pub fn has_refused(&self, subject: RecordSubject) -> bool {
-        self.refused.contains(&subject)
+        self.refused.has(subject)
     }
 
     /// Begins to try a store that is full again: whether something that was refused is to be
     /// appended, as [`Journal::next_refused`] gives it, up to [`Journal::end_retry`]. Ends of
-    /// streams and of their messages come first, by themselves, for they take no room.
+    /// streams and of their messages come first, by themselves, for they take no room; some of them if
+    /// they are many.
     pub fn begin_retry(&mut self, now: Time) -> bool {
         if !self.outage.as_ref().is_some_and(|attempts| attempts.are_due(now)) {
             return false;
         }
         let before = self.appended;
         let mut ends = false;
-        for subject in std::mem::take(&mut self.refused) {
+        for subject in self.refused.take_ends(ENDS_AT_ONCE) {
             match subject {
                 RecordSubject::Gone(stream) => {
                     ends = true;
@@ -256,7 +256,7 @@ impl<A> Journal<A> {
                 RecordSubject::Settled(stream, first, last) => {
                     self.append_settled(stream, first, last);
                 }
-                _ => self.refused.push(subject),
+                _ => {}
             }
         }
         if self.appended == before {
@@ -273,7 +273,7 @@ impl<A> Journal<A> {
 
     /// The next subject that the store has refused; it is noted no more.
     pub fn next_refused(&mut self) -> Option<RecordSubject> {
-        self.refused.pop()
+        self.refused.take_last()
     }
 
     /// Ends what [`Journal::begin_retry`] began: the store works when it commits what was appended

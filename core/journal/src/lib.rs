@@ -21,6 +21,7 @@
 mod journal;
 mod outage;
 mod record;
+mod refused;
 
 pub use journal::{AnswerKind, Journal, Settled};
 pub use outage::StoreOutage;

@@ -258,6 +258,47 @@ fn settled_messages_become_one_record_and_are_said_again_after_a_refusal() {
 }
 
 #[test]
+fn what_is_settled_while_the_store_takes_nothing_is_kept_in_bounded_room_and_said_a_part_at_a_time()
+{
+    let mut journal = Journal::<()>::default();
+    let refuse = |journal: &mut Journal<()>, outage| {
+        let (up_to, records) = journal.take().unwrap();
+        journal.failed(Time::ZERO, up_to, outage);
+        records
+    };
+    // Every second message, one batch each; then the others, from behind.
+    for number in 0..40_000u64 {
+        journal.append_settled(1, 2 * number, 2 * number);
+        refuse(&mut journal, StoreOutage::Full);
+    }
+    let mut later = Time::ZERO;
+    let mut retry = |journal: &mut Journal<()>| {
+        later = later + Span::from_secs(2);
+        assert!(!journal.begin_retry(later));
+        let (up_to, records) = journal.take().unwrap();
+        let ranges = |record: &StoreRecord| match record {
+            StoreRecord::Settle { ranges, .. } => ranges.len(),
+            _ => 0,
+        };
+        journal.failed(later, up_to, StoreOutage::Full);
+        records.iter().map(ranges).sum::<usize>()
+    };
+    assert!((1..40_000).contains(&retry(&mut journal)), "a part of them");
+    for number in (0..40_000u64).rev() {
+        journal.append_settled(1, 2 * number + 1, 2 * number + 1);
+        refuse(&mut journal, StoreOutage::Full);
+    }
+    assert_eq!(retry(&mut journal), 1, "one stretch");
+    // What a store that has failed for good refuses is not kept at all, for it is never said again.
+    let mut journal = Journal::<()>::default();
+    for number in 0..1_000u64 {
+        journal.append_settled(1, 2 * number, 2 * number);
+        refuse(&mut journal, StoreOutage::Failed);
+    }
+    assert!(!format!("{journal:?}").contains("1998"), "nothing of them is left");
+}
+
+#[test]
 fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
     let mut journal = Journal::default();
     let put =
