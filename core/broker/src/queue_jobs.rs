@@ -15,7 +15,8 @@ use tiderace_journal::AnswerKind;
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Destination, Kind, Message, Meta, MoveMessages, Run, RunBuilder, is_temporary, properties,
+    Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, is_temporary,
+    properties,
 };
 
 use crate::Action;
@@ -44,6 +45,15 @@ struct Batch {
     run: RunBuilder,
     published: tiderace_base::Time,
     segments: Vec<Segment>,
+}
+
+impl Batch {
+    /// Whether messages of a segment may be in the run, which is persistent as a whole or not at all.
+    fn takes(&self, segment: &Segment) -> bool {
+        let first = segment.run.message(segment.from as usize);
+        let differs = first.is_some_and(|first| self.run.differs(first.flags, Flags::PERSISTENT));
+        self.run.has_room() && !differs
+    }
 }
 
 impl HomeSide<'_> {
@@ -324,7 +334,7 @@ fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
     while let Some(mut part) = rest.take() {
         let is_of = |batch: &&mut Batch| batch.run.destination().path == *path;
         let last = batches.iter_mut().rev().find(is_of);
-        let Some(batch) = last.filter(|it| it.published == published && it.run.has_room()) else {
+        let Some(batch) = last.filter(|it| it.published == published && it.takes(&part)) else {
             let destination = Destination { kind: Kind::Queue, path: path.clone() };
             let run = RunBuilder::new(destination, published);
             batches.push(Batch { run, published, segments: Vec::new() });

@@ -225,13 +225,7 @@ impl HomeSide<'_> {
             let Some(message) = segment.run.message(index as usize) else {
                 continue;
             };
-            let mut source = stream.map(|stream| MovedFrom { queue, stream, version });
-            if !message.flags.contains(Flags::PERSISTENT)
-                && let Some(source) = source.take()
-            {
-                // It lies in the store only because it was sent together with others.
-                self.end_move(source);
-            }
+            let source = stream.map(|stream| MovedFrom { queue, stream, version });
             let mut block = without_death(message.properties);
             properties::append(&mut block, "dead-letter-queue", from.as_str());
             properties::append(&mut block, "dead-letter-reason", "redeliveries");

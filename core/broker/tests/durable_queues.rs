@@ -115,6 +115,13 @@ impl Life {
         (messages, bodies)
     }
 
+    /// What the receipt of the last of some messages stands for: it, and those before it that share its run.
+    fn confirmed(messages: &[Outgoing], bodies: &[usize]) -> Vec<usize> {
+        let last = messages.last().map(|message| message.flags);
+        let alike = messages.iter().rev().take_while(|message| Some(message.flags) == last);
+        bodies[bodies.len() - alike.count()..].to_vec()
+    }
+
     fn publish(&mut self, model: &mut Model, client: usize) {
         if self.world.clients[client].paused {
             return;
@@ -122,7 +129,7 @@ impl Life {
         let path = *self.world.random.pick(&QUEUES);
         let (messages, bodies) = self.outgoing(model);
         let token = self.world.publish_all(client, &format!("queue:{path}"), &messages);
-        self.published.insert((client, token), bodies);
+        self.published.insert((client, token), Life::confirmed(&messages, &bodies));
     }
 
     /// Consumes a message and publishes others, together.
@@ -150,7 +157,7 @@ impl Life {
                 commands.publish(outgoing.body.as_bytes(), meta, token);
             }
             if let Some(token) = token {
-                self.published.insert((client, token), bodies.clone());
+                self.published.insert((client, token), Life::confirmed(&messages, &bodies));
             }
             all.extend(bodies);
         }
@@ -482,6 +489,47 @@ fn without_a_store_a_persistent_message_is_refused_unless_the_configuration_says
         assert_eq!(world.is_confirmed(client, kept), in_memory);
         let refused = world.clients[client].refused.contains(&(Some(kept), CloseCode::NoStore));
         assert_eq!(refused, !in_memory);
+    }
+}
+
+#[test]
+fn what_is_not_persistent_shares_nothing_with_persistent_messages_that_came_with_it() {
+    for has_store in [false, true] {
+        let mut keeping = Keeping::default();
+        let mut life = begin(0, &mut keeping);
+        if !has_store {
+            life.world = World::new(0, options(0));
+            life.world.connect(0, "ann");
+        }
+        let (mut world, client) = (life.world, 0);
+        let mut commands = Commands::new();
+        commands.begin_turn(world.now.time);
+        let mut send = |body: &str, flags| {
+            commands.message(&destination("queue:jobs/a"));
+            let token = world.token(client);
+            commands.publish(body.as_bytes(), Meta { flags, expires_ms: None }, Some(token));
+            token
+        };
+        let kept = send("kept", Flags::PERSISTENT);
+        let other = send("other", Flags::NONE);
+        let last = send("last", Flags::PERSISTENT);
+        world.commands(client, &mut commands);
+        world.quiesce();
+        assert!(world.is_confirmed(client, other), "it waits for nothing");
+        let refused =
+            |token| world.clients[client].refused.contains(&(Some(token), CloseCode::NoStore));
+        assert_eq!([kept, other, last].map(refused), [!has_store, false, !has_store]);
+        if has_store {
+            assert!(!world.is_confirmed(client, kept) && !world.is_confirmed(client, last));
+            keeping.finish(&mut world);
+            assert!(world.is_confirmed(client, kept) && world.is_confirmed(client, last));
+            assert_eq!(keeping.queued(), 2, "what is not persistent is not in the store");
+        }
+        world.subscribe(client, 0, Wish::to("queue:jobs/a"));
+        world.quiesce();
+        let received = world.clients[client].received.iter();
+        let bodies: Vec<&str> = received.map(|message| &*message.body).collect();
+        assert_eq!(bodies, if has_store { &["kept", "other", "last"][..] } else { &["other"] });
     }
 }
 

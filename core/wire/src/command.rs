@@ -6,7 +6,7 @@ use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::{Pattern, Selector as TopicSelector};
 
-use crate::{Call, Destination, ExchangeSend, Kind, Meta, Position, Run, RunBuilder};
+use crate::{Call, Destination, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder};
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;
@@ -265,6 +265,20 @@ struct Open {
     builder: RunBuilder,
     confirm: Option<Confirm>,
     confirm_first: bool,
+    /// Marks that all messages of the run have, or none.
+    uniform: Flags,
+}
+
+impl Open {
+    fn new(destination: Destination, now: Time) -> Open {
+        let uniform = match destination.kind {
+            Kind::Queue => Flags::PERSISTENT,
+            // Whether the store has it is up to the topic, and a call is never stored.
+            Kind::Topic | Kind::Service => Flags::NONE,
+        };
+        let builder = RunBuilder::new(destination, now);
+        Open { builder, confirm: None, confirm_first: false, uniform }
+    }
 }
 
 impl Commands {
@@ -291,7 +305,8 @@ impl Commands {
 
     /// Begins a message: its properties are to be appended to what is returned (see
     /// [`RunBuilder::properties`]), then [`Commands::publish`] ends it. Consecutive messages to one
-    /// destination share a run.
+    /// destination share a run; those to a queue only if all of them are persistent or none is, for what
+    /// becomes of a run (whether the store has it, whether it is refused) becomes of each of its messages.
     pub fn message(&mut self, destination: &Destination) -> &mut Vec<u8> {
         let fits = self.open.as_ref().is_some_and(|open| {
             let known = open.builder.destination();
@@ -303,18 +318,14 @@ impl Commands {
             self.close_run();
         }
         let now = self.now;
-        self.open
-            .get_or_insert_with(|| Open {
-                builder: RunBuilder::new(destination.clone(), now),
-                confirm: None,
-                confirm_first: false,
-            })
-            .builder
-            .properties()
+        self.open.get_or_insert_with(|| Open::new(destination.clone(), now)).builder.properties()
     }
 
     /// Ends the message begun last.
     pub fn publish(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
+        if self.open.as_ref().is_some_and(|open| open.builder.differs(meta.flags, open.uniform)) {
+            self.begin_apart();
+        }
         let Some(open) = &mut self.open else { return };
         if let Some(token) = confirm {
             open.confirm_first |= open.builder.is_empty();
@@ -333,6 +344,17 @@ impl Commands {
     pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
         self.close_run();
         self.list.drain(..)
+    }
+
+    /// The message begun last begins a run of its own.
+    #[cold]
+    fn begin_apart(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let properties = open.builder.take_begun();
+        let destination = open.builder.destination().clone();
+        self.close_run();
+        let open = self.open.insert(Open::new(destination, self.now));
+        open.builder.properties().extend_from_slice(&properties);
     }
 
     fn close_run(&mut self) {
@@ -356,6 +378,46 @@ mod tests {
 
     fn topic(name: &str) -> Destination {
         Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() }
+    }
+
+    #[test]
+    fn persistent_and_other_messages_to_a_queue_share_no_run() {
+        for kind in [Kind::Queue, Kind::Topic] {
+            let destination = Destination { kind, path: Path::parse("a").unwrap() };
+            let mut commands = Commands::new();
+            for (flags, token) in [
+                (Flags::PERSISTENT, Some(1)),
+                (Flags::PERSISTENT | Flags::ESCAPED, None),
+                (Flags::NONE, Some(2)),
+                (Flags::CHECKED, Some(3)),
+                (Flags::PERSISTENT, None),
+            ] {
+                commands.message(&destination).extend_from_slice(b"k:v\n");
+                commands.publish(b"x", Meta { flags, expires_ms: None }, token);
+            }
+            let runs = commands.drain().map(|command| match command {
+                Command::Publish { run, confirm, confirm_first } => {
+                    for message in run.messages() {
+                        assert_eq!((message.properties, message.body), (&b"k:v\n"[..], &b"x"[..]));
+                    }
+                    (run.len(), run.any(Flags::PERSISTENT), confirm, confirm_first)
+                }
+                other => panic!("{other:?}"),
+            });
+            let runs: Vec<_> = runs.collect();
+            let confirm = |from, to| Some(Confirm { from, to });
+            match kind {
+                Kind::Queue => assert_eq!(
+                    runs,
+                    [
+                        (2, true, confirm(1, 1), true),
+                        (2, false, confirm(2, 3), true),
+                        (1, true, None, false)
+                    ]
+                ),
+                _ => assert_eq!(runs, [(5, true, confirm(1, 3), true)]),
+            }
+        }
     }
 
     #[test]

@@ -40,6 +40,12 @@ impl Flags {
         Flags(self.0 & !Flags::EXPIRES.0)
     }
 
+    /// Whether one of some marks is set here and not there, or there and not here.
+    #[inline]
+    pub(crate) fn differs(self, other: Flags, marks: Flags) -> bool {
+        (self.0 ^ other.0) & marks.0 != 0
+    }
+
     /// Whether all marks of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

@@ -418,6 +418,18 @@ impl RunBuilder {
         &mut self.data
     }
 
+    /// Whether one of these marks is on the message that was finished last, and another message would not have it, or
+    /// the other way round.
+    #[inline]
+    pub fn differs(&self, flags: Flags, marks: Flags) -> bool {
+        self.entries.last().is_some_and(|last| last.flags.differs(flags, marks))
+    }
+
+    /// The properties of the message begun, which is begun no more.
+    pub(crate) fn take_begun(&mut self) -> Vec<u8> {
+        self.data.split_off(self.start)
+    }
+
     /// Ends the message begun.
     pub fn finish(&mut self, body: &[u8], meta: Meta) {
         let mut start = self.start;

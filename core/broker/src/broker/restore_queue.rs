@@ -73,8 +73,8 @@ impl Broker {
         self.home.queues_mut().note_unread(restoring.queue);
     }
 
-    /// Messages that were not settled: those that are not persistent were stored only because they came together with
-    /// others, and do not come back.
+    /// Messages that were not settled. In stores of earlier versions of the server some of them are not persistent:
+    /// these were stored only because they came together with others, and do not come back.
     fn restore_stretch(
         &mut self,
         now: Now,
