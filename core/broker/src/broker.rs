@@ -126,9 +126,9 @@ impl Broker {
             self.take_loopback(now, effects);
         }
         drop(commands);
-        if self.loopback.is_in_transaction() {
+        if let Some(transaction) = together.transaction {
             // The marks come in pairs; this is for a session that does not keep to that.
-            self.loopback.end_transaction(effects);
+            self.session_side().end_transaction(*transaction, effects);
             self.take_loopback(now, effects);
         }
         let mut side = self.session_side();
@@ -248,11 +248,27 @@ impl Broker {
             }
             Command::Publish { run, confirm, confirm_first } => {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
-                self.publish(now, session, run, (confirm, blame), effects);
+                match &mut together.transaction {
+                    None => self.publish(now, session, run, (confirm, blame), effects),
+                    Some(transaction) => {
+                        let (what, answer) = ((session, run), (confirm, blame));
+                        let mut side = self.session_side();
+                        side.publish_together(now, what, answer, transaction, effects);
+                    }
+                }
             }
-            Command::Settle(settle) => self.session_side().settle(session, settle, effects),
-            Command::Together(true) => self.loopback.begin_transaction(),
-            Command::Together(false) => self.loopback.end_transaction(effects),
+            Command::Settle(settle) => match &mut together.transaction {
+                None => self.session_side().settle(session, settle, effects),
+                Some(transaction) => {
+                    self.session_side().settle_together(session, settle, transaction);
+                }
+            },
+            Command::Together(true) => drop(together.transaction.get_or_insert_default()),
+            Command::Together(false) => {
+                if let Some(transaction) = together.transaction.take() {
+                    self.session_side().end_transaction(*transaction, effects);
+                }
+            }
             Command::Call(call) => self.exchange_side().call(now, session, *call, effects),
             Command::SendExchange(sent) => {
                 self.exchange_side().send_exchange(now, session, *sent, effects)

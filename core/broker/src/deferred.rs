@@ -8,7 +8,7 @@ use crate::messages::ToPublisher;
 use crate::places::{Place, key_of};
 use crate::session_side::SessionSide;
 use crate::temporary::TemporaryOwner;
-use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX};
+use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX, SessionQueue};
 use std::sync::Arc;
 
 impl HomeSide<'_> {
@@ -36,8 +36,8 @@ impl HomeSide<'_> {
         work.deferred_total += 1;
         work.bytes += bytes;
         let queue = work.queues.entry(session).or_default();
-        queue.waiting.push_back(what);
-        let count = queue.waiting.len();
+        queue.push(what);
+        let count = queue.len();
         let pauses = count >= PAUSE_AT && !std::mem::replace(&mut queue.paused, count >= PAUSE_AT);
         if count == 1 {
             work.list(session, price);
@@ -57,12 +57,17 @@ impl HomeSide<'_> {
                 let blame = it.confirm.map(|confirm| confirm.from);
                 self.refuse_run(Some(it.origin), it.confirm, blame, &close, effects);
             }
+            Deferred::Together(it) => {
+                it.1.into_iter().for_each(|part| self.refuse_part(part, &close, effects));
+            }
+            // It is small, and not refused.
+            Deferred::ForConsumer(_) => {}
         }
     }
 
     /// Takes what of a session is first, if it is its turn: it can be done, and costs no more than that.
     pub(crate) fn take_first(&mut self, session: SessionId, most: u64) -> Option<Deferred> {
-        let first = self.work.queues.get(&session).and_then(|queue| queue.waiting.front())?;
+        let first = self.work.queues.get(&session).and_then(SessionQueue::first)?;
         let price = self.price_of(first);
         if self.is_blocked(first) {
             self.work.blocked.push(session);
@@ -73,7 +78,7 @@ impl HomeSide<'_> {
             return None;
         }
         self.work.charge(price);
-        let what = self.work.queues.get_mut(&session).and_then(|it| it.waiting.pop_front())?;
+        let what = self.work.queues.get_mut(&session).and_then(SessionQueue::take_first)?;
         self.work.deferred -= 1;
         self.work.bytes -= what.bytes();
         self.memory.refund(MemoryUse::Input, what.bytes());
@@ -83,15 +88,15 @@ impl HomeSide<'_> {
     /// A session's turn is over: lists it for the next one if it has more.
     pub(crate) fn end_turn_of(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(queue) = self.work.queues.get_mut(&session) else { return };
-        let resumes = queue.paused && queue.waiting.len() <= PAUSE_AT / 2;
+        let resumes = queue.paused && queue.len() <= PAUSE_AT / 2;
         queue.paused &= !resumes;
-        if queue.waiting.is_empty() {
+        if queue.is_empty() {
             self.work.queues.remove(&session);
         }
         if resumes {
             self.tell_deferred(session, false, effects);
         }
-        let next = self.work.queues.get(&session).and_then(|queue| queue.waiting.front());
+        let next = self.work.queues.get(&session).and_then(SessionQueue::first);
         if let Some(price) = next.map(|next| self.price_of(next)) {
             self.work.list(session, price);
         }
@@ -125,6 +130,14 @@ impl HomeSide<'_> {
                 self.number_and_pass(now, from, run, origin, author, confirm, known, effects)
                     .map(Deferred::Publication)
             }
+            Deferred::ForConsumer(it) => {
+                self.do_for_consumer(now, *it, effects);
+                None
+            }
+            Deferred::Together(_) => {
+                debug_assert!(false, "done by the wiring, which knows who gets what is published");
+                None
+            }
         }
     }
 
@@ -134,7 +147,7 @@ impl HomeSide<'_> {
         self.memory.charge(MemoryUse::Input, bytes);
         self.work.deferred += 1;
         self.work.bytes += bytes;
-        self.work.queues.entry(session).or_default().waiting.push_front(rest);
+        self.work.queues.entry(session).or_default().put_back(rest);
     }
 
     /// Tells a session's shard that so much of it is deferred here that it is not to be read, or that

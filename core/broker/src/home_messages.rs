@@ -8,10 +8,11 @@ use tiderace_base::Now;
 use crate::effects::Effects;
 use crate::home::services::Address;
 use crate::home_side::HomeSide;
-use crate::messages::ToHome;
+use crate::messages::{SubscribeRequestId, ToHome};
 use crate::places::Place;
 use crate::publisher::Recipients;
 use crate::server_topics::Publication;
+use crate::work::Deferred;
 
 impl HomeSide<'_> {
     /// A message has come, from this shard or another. If it is a publication, `recipients` says
@@ -45,18 +46,27 @@ impl HomeSide<'_> {
             // Not at once: a session may ask for many.
             ToHome::RequestPage { request, bytes } => self.home.request_page(request, bytes),
             ToHome::CancelSnapshot { request } => self.home.end_snapshot(&request),
-            ToHome::Consume { consume, request } => {
+            ToHome::Consume { consume, request } if self.is_in_turn(request.session) => {
                 self.consume(now, from, &consume, request, effects);
             }
-            ToHome::Settle { session, key, ranges, settlement, confirm } => {
+            ToHome::Settle { session, key, ranges, settlement, confirm }
+                if self.is_in_turn(session) =>
+            {
                 let what = (&*ranges, settlement);
                 self.settle_at_home(now, (session, key), what, confirm, effects);
             }
-            ToHome::Credit { session, key, messages } => {
+            ToHome::Credit { session, key, messages } if self.is_in_turn(session) => {
                 self.credit_at_home(now, session, key, messages, effects);
             }
-            ToHome::Leave { session, key, handed, ending, confirm } => {
+            ToHome::Leave { session, key, handed, ending, confirm } if self.is_in_turn(session) => {
                 self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
+            }
+            ToHome::Consume { request: SubscribeRequestId { session, .. }, .. }
+            | ToHome::Settle { session, .. }
+            | ToHome::Credit { session, .. }
+            | ToHome::Leave { session, .. } => {
+                let what = Deferred::ForConsumer(Box::new((from, message)));
+                self.defer(session, what, effects);
             }
             ToHome::Transfer { transfer, run } => {
                 self.take_transfer(now, from, transfer, *run, effects);
@@ -84,7 +94,7 @@ impl HomeSide<'_> {
             ToHome::DeadLetter { run, source } => {
                 self.take_dead_letter(now, from, *run, source, effects);
             }
-            ToHome::Moved(source) => self.end_move(source),
+            ToHome::Moved { source, is_stored } => self.end_move(source, is_stored),
             ToHome::Together(_) => debug_assert!(false, "taken apart by the wiring"),
         }
     }

@@ -104,6 +104,7 @@ mod together;
 mod topic;
 mod topic_directory;
 mod topic_subscribers;
+mod transaction;
 mod update;
 mod view_side;
 mod views;

@@ -16,7 +16,7 @@ use tiderace_base::{Key, ShardId};
 use tiderace_wire::Run;
 
 use crate::effects::Effects;
-use crate::messages::{Body, Envelope, LocalMessage, ToHome, ToPublisher};
+use crate::messages::{Body, Envelope, LocalMessage, ToPublisher};
 use crate::places::{Place, PlaceSet};
 use crate::requester::{Operated, Requester};
 
@@ -32,8 +32,6 @@ pub(crate) struct Loopback {
     fanout: Option<(Key, Arc<Run>)>,
     /// From the home, to be handed on behind that, and before anything of `messages`.
     local: VecDeque<LocalMessage>,
-    /// While the commands of a transaction are taken: what they tell homes, by place.
-    transaction: Option<Vec<(Place, Vec<ToHome>)>>,
 }
 
 impl Loopback {
@@ -45,7 +43,6 @@ impl Loopback {
             lost: PlaceSet::EMPTY,
             fanout: None,
             local: VecDeque::new(),
-            transaction: None,
         }
     }
 
@@ -59,28 +56,6 @@ impl Loopback {
     #[inline]
     pub(crate) fn send(&mut self, to: Place, body: impl Into<Body>, effects: &mut Effects) {
         let body = body.into();
-        if self.transaction.is_some() {
-            return self.keep(to, body, effects);
-        }
-        self.pass(to, body, effects);
-    }
-
-    /// What a transaction tells a home waits for the rest of it.
-    #[cold]
-    fn keep(&mut self, to: Place, body: Body, effects: &mut Effects) {
-        let message = match body {
-            Body::Home(message) => message,
-            body => return self.pass(to, body, effects),
-        };
-        let transaction = self.transaction.get_or_insert_default();
-        match transaction.iter_mut().find(|(place, _)| *place == to) {
-            Some((_, messages)) => messages.push(message),
-            None => transaction.push((to, vec![message])),
-        }
-    }
-
-    #[inline]
-    fn pass(&mut self, to: Place, body: Body, effects: &mut Effects) {
         if to == self.here {
             self.messages.push_back(body);
         } else if self.lost.contains(to) {
@@ -88,31 +63,6 @@ impl Loopback {
             self.messages.push_back(Body::Undelivered(Box::new(message)));
         } else {
             effects.messages.push(Envelope { from: self.here, to, body });
-        }
-    }
-
-    /// The commands of a transaction come: what they tell each home is to be one message.
-    pub(crate) fn begin_transaction(&mut self) {
-        self.transaction.get_or_insert_default();
-    }
-
-    /// Whether such commands are being taken.
-    #[inline]
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        self.transaction.is_some()
-    }
-
-    /// These commands have been taken.
-    #[cold]
-    pub(crate) fn end_transaction(&mut self, effects: &mut Effects) {
-        for (place, mut messages) in self.transaction.take().unwrap_or_default() {
-            let message = match messages.len() {
-                1 => messages.pop(),
-                _ => Some(ToHome::Together(messages)),
-            };
-            if let Some(message) = message {
-                self.send(place, message, effects);
-            }
         }
     }
 
@@ -134,7 +84,7 @@ impl Loopback {
     /// Whether a message for this shard may be handed on directly: none was sent before it that waits.
     #[inline]
     pub(crate) fn is_direct(&self, to: Place) -> bool {
-        to == self.here && self.messages.is_empty() && self.transaction.is_none()
+        to == self.here && self.messages.is_empty()
     }
 
     /// The home has something for sessions or views of this shard.

@@ -258,18 +258,33 @@ impl HomeSide<'_> {
         many: bool,
         effects: &mut Effects,
     ) {
-        let Publication { run, origin, author, confirm, blame } = publication;
+        let Some(Publication { run, origin, author, confirm, .. }) =
+            self.admit_as_owner(publication, effects)
+        else {
+            return;
+        };
+        let (origin, author) = (Some(origin), Some(author));
+        // No temporary destination has an owner.
+        let known = Recipients { owner: TemporaryOwner::NotTemporary, many };
+        self.publish_at_home(now, from, run, origin, author, confirm, known, effects);
+    }
+
+    /// Gives messages back if their session owns the topic; otherwise they are refused.
+    pub(crate) fn admit_as_owner(
+        &mut self,
+        publication: Publication,
+        effects: &mut Effects,
+    ) -> Option<Publication> {
+        let Publication { run, origin, author, confirm, blame } = &publication;
         let path = &run.destination().path;
-        if self.owner_of(Action::Publish, path) == Some(&*author) {
+        if self.owner_of(Action::Publish, path) == Some(&**author) {
             self.metrics.messages_received += run.len() as u64;
-            let (origin, author) = (Some(origin), Some(author));
-            // No temporary destination has an owner.
-            let known = Recipients { owner: TemporaryOwner::NotTemporary, many };
-            return self.publish_at_home(now, from, run, origin, author, confirm, known, effects);
+            return Some(publication);
         }
         self.metrics.denied += 1;
-        let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());
-        self.refuse_run(Some(origin), confirm, blame, &close, effects);
+        let close = denied(author, Action::Publish, Kind::Topic, path.as_str());
+        self.refuse_run(Some(*origin), *confirm, *blame, &close, effects);
+        None
     }
 
     /// At a topic's home.

@@ -17,6 +17,7 @@ impl HomeSide<'_> {
         match what {
             Deferred::Operation(asked) => self.price_of_operation(&asked.1),
             Deferred::Publication(publication) => publication.run.bytes() as u64 / GIVEN_BYTES,
+            Deferred::Together(_) | Deferred::ForConsumer(_) => what.bytes() as u64 / GIVEN_BYTES,
         }
     }
 
@@ -72,7 +73,7 @@ impl HomeSide<'_> {
     pub(crate) fn is_blocked(&self, what: &Deferred) -> bool {
         match what {
             Deferred::Operation(asked) => self.must_catch_up(&asked.1),
-            Deferred::Publication(_) => false,
+            Deferred::Publication(_) | Deferred::Together(_) | Deferred::ForConsumer(_) => false,
         }
     }
 

@@ -114,10 +114,8 @@ impl HomeSide<'_> {
         recipients: Recipients,
         effects: &mut Effects,
     ) {
-        // What a transaction does here is not divided.
         if !self.work.is_calm()
             && let Some(origin) = origin
-            && !self.journal.is_together()
             && self.is_publication_deferred(now, origin, &run, recipients.many)
         {
             let what = Publication { from, run, origin, author, confirm, checked: None };
@@ -130,11 +128,31 @@ impl HomeSide<'_> {
         }
     }
 
+    /// The same of what is part of a transaction, which does not wait and is not divided.
+    pub(crate) fn publish_whole(
+        &mut self,
+        now: Now,
+        from: Place,
+        (run, origin, author, confirm): (Run, Option<SessionId>, Option<Arc<str>>, Option<Confirm>),
+        recipients: Recipients,
+        effects: &mut Effects,
+    ) {
+        let known = (recipients.owner, 0);
+        let mut rest =
+            self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
+        while let Some(left) = rest {
+            let Publication { from, run, origin, author, confirm, checked } = *left;
+            let known = (recipients.owner, checked.map_or(0, |checked| checked.values));
+            let origin = Some(origin);
+            rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
+        }
+    }
+
     /// Whether a publication has to wait: behind what is deferred of its session, or because the turn's
     /// budget is spent and its values have to be checked against a schema, it has very many subscribers, or its
     /// queue has to be made.
     #[cold]
-    fn is_publication_deferred(
+    pub(crate) fn is_publication_deferred(
         &mut self,
         now: Now,
         origin: SessionId,

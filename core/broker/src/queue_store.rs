@@ -13,15 +13,17 @@
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::AnswerKind;
-use tiderace_wire::{Confirm, Flags, Kind, Run, is_temporary};
+use tiderace_queues::{Consumed, Segment, Settlement};
+use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::journal::Answer;
+use crate::journal::{Answer, versions_of};
 use crate::messages::ToHome;
 use crate::places::Place;
 use crate::publisher::Recipients;
 use crate::queued::{MovedFrom, Put, Queued};
+use crate::server_topics::Publication;
 
 impl HomeSide<'_> {
     /// Whether messages of a session may go into their queue: the one place that decides what becomes of persistent
@@ -125,14 +127,18 @@ impl HomeSide<'_> {
                 self.confirm(session, confirm, effects);
             }
             match source {
+                // It was settled in the batch that has put it.
                 Some((place, source)) if place == self.here() => {
-                    self.home.queues_mut().end_move(source.queue, source.stream);
+                    self.home.queues_mut().end_move(&source, true);
                 }
-                Some((place, source)) => self.send(place, ToHome::Moved(source), effects),
+                Some(source) => self.tell_moved(source, true, effects),
                 None => {}
             }
             return;
         };
+        if let Some(source) = source {
+            self.tell_moved(source, false, effects);
+        }
         if let Some(put) = put {
             let out = self.home.queues_mut().withdraw(put.queue, put.numbers);
             self.apply(out, effects);
@@ -160,27 +166,39 @@ impl HomeSide<'_> {
             // Nobody's: no session was told that name for it.
             self.metrics.dropped_temporary += run.len() as u64;
             if let Some(source) = source {
-                self.send(from, ToHome::Moved(source), effects);
+                self.tell_moved((from, source), true, effects);
             }
             return;
         }
         let put = self.enqueue(now, from, run, effects);
+        let Some(source) = source else { return };
         // If it is not stored here, because the store is full, it stays stored where it lay, and comes back there in
         // the next life.
-        let (Some(source), Some(put)) = (source, put) else { return };
+        let Some(put) = put else { return self.tell_moved((from, source), false, effects) };
         let mut record = put.record;
         if from == self.here() {
             // In one batch: both are stored, or neither is.
-            record = self.journal.settle_moved(source.stream, source.version);
+            let version = (source.version, source.version);
+            record = self.journal.settle_together(source.stream, [version]);
         }
         let source = Some((from, source));
         let what = Queued { publisher: None, put: None, consumed: Vec::new(), source };
         self.hold_queued(now, record, what, effects);
     }
 
-    /// A dead letter of this home is stored where it goes.
-    pub(crate) fn end_move(&mut self, source: MovedFrom) {
-        if self.home.queues_mut().end_move(source.queue, source.stream) {
+    /// Tells the home of a dead letter's queue what has become of it.
+    fn tell_moved(
+        &mut self,
+        (place, source): (Place, MovedFrom),
+        is_stored: bool,
+        effects: &mut Effects,
+    ) {
+        self.send(place, ToHome::Moved { source, is_stored }, effects);
+    }
+
+    /// A dead letter of this home is where it goes, and stored there or not.
+    pub(crate) fn end_move(&mut self, source: MovedFrom, is_stored: bool) {
+        if self.home.queues_mut().end_move(&source, is_stored) {
             self.journal.settle_version(source.stream, source.version);
         }
     }
@@ -211,22 +229,43 @@ impl HomeSide<'_> {
             ToHome::Publish { origin, .. } => *origin,
             _ => None,
         });
-        if stores {
-            self.journal.begin_together();
-            self.home.queues_mut().set_together(true);
-        }
-        let mut confirms = Vec::new();
-        for (mut part, recipients) in parts {
-            if let ToHome::Settle { session, confirm, .. } = &mut part
-                && let Some(confirm) = confirm.take_if(|_| stores)
-            {
-                // It waits for all of the transaction.
-                confirms.push((*session, confirm));
+        let (mut consumed, mut confirms) = (Vec::new(), Vec::new());
+        for (part, recipients) in parts {
+            match part {
+                ToHome::Publish { run, origin, author, confirm } => {
+                    let what = (*run, origin, author, confirm);
+                    self.publish_whole(now, from, what, recipients, effects);
+                }
+                ToHome::Settle { session, key, ranges, settlement, confirm } if stores => {
+                    // It waits for all of the transaction.
+                    confirms.extend(confirm.map(|confirm| (session, confirm)));
+                    match settlement {
+                        Settlement::Accept => {
+                            let whose = (session, key);
+                            self.accept_together(now, whose, &ranges, &mut consumed, effects);
+                        }
+                        _ => {
+                            let what = (&*ranges, settlement);
+                            self.settle_at_home(now, (session, key), what, None, effects);
+                        }
+                    }
+                }
+                ToHome::Settle { session, key, ranges, settlement, confirm } => {
+                    let what = (&*ranges, settlement);
+                    self.settle_at_home(now, (session, key), what, confirm, effects);
+                }
+                ToHome::PublishAsOwner { run, origin, author, confirm, blame } => {
+                    let publication = Publication { run: *run, origin, author, confirm, blame };
+                    if let Some(admitted) = self.admit_as_owner(publication, effects) {
+                        let Publication { run, origin, author, confirm, .. } = admitted;
+                        let what = (run, Some(origin), Some(author), confirm);
+                        self.publish_whole(now, from, what, recipients, effects);
+                    }
+                }
+                _ => debug_assert!(false, "a transaction publishes and settles"),
             }
-            self.on_message(now, from, part, recipients, effects);
         }
-        self.home.queues_mut().set_together(false);
-        let (consumed, record) = (self.journal.end_together(), self.journal.last_record());
+        let record = self.journal.last_record();
         if !consumed.is_empty() {
             let publisher = session.map(|session| (session, None));
             let what = Queued { publisher, put: None, consumed, source: None };
@@ -237,12 +276,34 @@ impl HomeSide<'_> {
         }
     }
 
+    /// Accepts messages as part of a transaction that puts others: `consumed` gets them, for the store may refuse it.
+    fn accept_together(
+        &mut self,
+        now: Now,
+        whose: (SessionId, SubscriptionKey),
+        ranges: &[(u64, u64)],
+        consumed: &mut Vec<Segment>,
+        effects: &mut Effects,
+    ) {
+        let (gone, out) = self.home.queues_mut().accept_together(now, whose, ranges);
+        for Consumed { stream, segment } in gone {
+            if let Some(stream) = stream {
+                self.journal.settle_together(stream, [versions_of(&segment)]);
+            }
+            consumed.push(segment);
+        }
+        self.apply(out, effects);
+    }
+
     /// Refuses what a transaction was to do.
-    fn refuse_part(&mut self, part: ToHome, close: &Close, effects: &mut Effects) {
+    pub(crate) fn refuse_part(&mut self, part: ToHome, close: &Close, effects: &mut Effects) {
         match part {
             ToHome::Publish { origin, confirm, .. } => {
                 let blame = confirm.map(|confirm| confirm.from);
                 self.refuse_run(origin, confirm, blame, close, effects);
+            }
+            ToHome::PublishAsOwner { origin, confirm, blame, .. } => {
+                self.refuse_run(Some(origin), confirm, blame, close, effects);
             }
             ToHome::Settle { session, confirm, .. } => {
                 let token = confirm.map(|confirm| confirm.to);

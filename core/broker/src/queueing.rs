@@ -6,19 +6,20 @@ use tiderace_base::{Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, Target, Token,
+    Confirm, Destination, Flags, Kind, Meta, Run, Settle, SubscriptionKey, Target, Token,
     properties,
 };
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::journal::version_of;
+use crate::journal::{version_of, versions_of};
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{Place, PlaceSet};
 use crate::price::{ASKED, PLACE};
 use crate::queued::{MovedFrom, Put};
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
+use crate::transaction::to_settle;
 
 /// Consumers that may come to a queue, or be asked for room, for what a message costs anyway.
 const FREE_CONSUMERS: u64 = 32;
@@ -175,7 +176,7 @@ impl HomeSide<'_> {
                     self.dead_letter((queue, stream), &from, to, (&segment, wall_ms), effects);
                 }
                 Effect::Settled { stream, segment } => {
-                    self.journal.settle_messages(stream, segment);
+                    self.journal.settle_messages(stream, &segment);
                 }
                 Effect::Ended { stream } => self.journal.end_queue(stream),
                 Effect::Full { path, on: true } => {
@@ -209,14 +210,10 @@ impl HomeSide<'_> {
     ) {
         let Some(to) = to else {
             self.metrics.dropped_dead += u64::from(segment.len());
-            for index in 0..u64::from(segment.len()) {
-                if let Some(stream) = stream {
-                    self.end_move(MovedFrom {
-                        queue,
-                        stream,
-                        version: version_of(segment) + index,
-                    });
-                }
+            let Some(stream) = stream else { return };
+            let (first, last) = versions_of(segment);
+            for version in first..=last {
+                self.end_move(MovedFrom { queue, stream, version }, true);
             }
             return;
         };
@@ -251,14 +248,8 @@ pub(crate) fn without_death(block: &[u8]) -> Vec<u8> {
 impl SessionSide<'_> {
     /// A session settles messages: on to their home.
     pub(crate) fn settle(&mut self, session: SessionId, settle: Settle, effects: &mut Effects) {
-        let settlement = match settle.outcome {
-            Outcome::Accept => Settlement::Accept,
-            Outcome::Reject => Settlement::Reject,
-        };
-        let confirm = settle.confirm.map(Confirm::one);
-        let message =
-            ToHome::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
-        self.send(Place::here(settle.home), message, effects);
+        let (home, message) = to_settle(session, settle);
+        self.send(home, message, effects);
     }
 
     /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,

@@ -17,7 +17,7 @@ use crate::directory::Directory;
 use crate::effects::Effects;
 use crate::fanout::Fanout;
 use crate::loopback::Loopback;
-use crate::messages::Body;
+use crate::messages::{Body, ToHome};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -59,13 +59,20 @@ impl SessionSide<'_> {
     #[inline]
     pub(crate) fn send(&mut self, to: Place, message: impl Into<Body>, effects: &mut Effects) {
         let message = message.into();
+        if let Body::Home(message) = &message {
+            self.note_pending(to, message);
+        }
+        self.loopback.send(to, message, effects);
+    }
+
+    /// Notes which session waits for the answer to a message to a home elsewhere, if one does.
+    #[inline]
+    pub(crate) fn note_pending(&mut self, to: Place, message: &ToHome) {
         if to != self.here()
-            && let Body::Home(message) = &message
             && let Some(request) = message.pending()
         {
             self.sessions.pending_mut().note(request, to);
         }
-        self.loopback.send(to, message, effects);
     }
 
     /// A session of this shard.

@@ -8,6 +8,7 @@ use tiderace_base::Key;
 
 use crate::collections::Map;
 use crate::delivery::backlog::{For, Pending};
+use crate::transaction::Transaction;
 
 /// Entries of a backlog up to which looking through it for each call costs less.
 pub(crate) const FEW: usize = 64;
@@ -18,6 +19,8 @@ pub(crate) const FEW: usize = 64;
 pub(crate) struct CommandsTogether {
     pub(crate) recoveries: Option<RecoveriesTogether>,
     pub(crate) ending: Option<Box<EndingTogether>>,
+    /// Between the marks of a transaction.
+    pub(crate) transaction: Option<Box<Transaction>>,
 }
 
 /// Recoverable subscriptions that begin in one call. They count as one, so that no position passes what

@@ -15,9 +15,9 @@
 //! 4. if the price is known only afterwards, [`Work::charge`] the rest then: whatever is left to do in
 //!    this turn waits that much earlier.
 //!
-//! Invariants: operations and publications of one session to one home are done in the order in which
-//! they came, because whatever comes while something of the session is deferred waits behind it; an
-//! ordinary publication pays one comparison; a session with [`PAUSE_AT`] deferred operations is not
+//! Invariants: operations, publications and transactions of one session to one home are done in the order in which
+//! they came, because whatever comes while something of the session is deferred waits behind it, as does what it says of
+//! its consumers behind a transaction; an ordinary publication pays one comparison; a session with [`PAUSE_AT`] deferred operations is not
 //! read until half of them are done; deferred operations of a session that has ended are still done;
 //! what is deferred counts in the memory budget, for a reader that does not read may hold it up for long.
 
@@ -28,6 +28,7 @@ use tiderace_base::{Now, SessionId, Time};
 use tiderace_wire::{Confirm, Operation, Run, TopicSpec};
 
 use crate::collections::Map;
+use crate::messages::ToHome;
 use crate::places::Place;
 use crate::requester::Requester;
 
@@ -57,6 +58,11 @@ pub(crate) enum Deferred {
     /// A publication that came after a deferred operation of its session, or whose values have to be
     /// checked against a schema.
     Publication(Box<Publication>),
+    /// What a transaction does at this home, and where its session is.
+    Together(Box<(Place, Vec<ToHome>)>),
+    /// What a session says of a consumer (that it begins, has settled messages, may be given more, ends) after a
+    /// transaction of it was deferred.
+    ForConsumer(Box<(Place, ToHome)>),
 }
 
 /// The arguments of [`Broker::publish_at_home`].
@@ -87,7 +93,17 @@ impl Deferred {
                 Deferred::Publication(publication) => {
                     size_of::<Publication>() + publication.run.bytes()
                 }
+                Deferred::Together(together) => {
+                    let parts = together.1.iter();
+                    parts.map(|part| size_of::<ToHome>() + part.bytes()).sum::<usize>()
+                }
+                Deferred::ForConsumer(it) => size_of::<ToHome>() + it.1.bytes(),
             }
+    }
+
+    /// Whether what the session says of its consumers waits behind it.
+    fn is_transaction(&self) -> bool {
+        matches!(self, Deferred::Together(_) | Deferred::ForConsumer(_))
     }
 }
 
@@ -122,9 +138,47 @@ pub(crate) struct Work {
 /// What is deferred of one session.
 #[derive(Debug, Default)]
 pub(crate) struct SessionQueue {
-    pub(crate) waiting: VecDeque<Deferred>,
+    waiting: VecDeque<Deferred>,
+    /// How many of these are transactions, or wait behind one.
+    transactions: usize,
     /// Whether the session's shard was told not to read it.
     pub(crate) paused: bool,
+}
+
+impl SessionQueue {
+    /// What is done next.
+    pub(crate) fn first(&self) -> Option<&Deferred> {
+        self.waiting.front()
+    }
+
+    /// How much waits.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing does.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Something comes behind all else.
+    pub(crate) fn push(&mut self, what: Deferred) {
+        self.transactions += usize::from(what.is_transaction());
+        self.waiting.push_back(what);
+    }
+
+    /// Something that was taken out comes back before all else.
+    pub(crate) fn put_back(&mut self, what: Deferred) {
+        self.transactions += usize::from(what.is_transaction());
+        self.waiting.push_front(what);
+    }
+
+    /// Takes out what is done next.
+    pub(crate) fn take_first(&mut self) -> Option<Deferred> {
+        let what = self.waiting.pop_front()?;
+        self.transactions -= usize::from(what.is_transaction());
+        Some(what)
+    }
 }
 
 impl Default for Work {
@@ -185,6 +239,12 @@ impl Work {
     /// Whether something of the session is deferred.
     pub(crate) fn has(&self, session: SessionId) -> bool {
         self.deferred > 0 && self.queues.contains_key(&session)
+    }
+
+    /// Whether a transaction of the session is deferred.
+    #[inline]
+    pub(crate) fn has_transactions(&self, session: SessionId) -> bool {
+        self.deferred > 0 && self.queues.get(&session).is_some_and(|queue| queue.transactions > 0)
     }
 
     /// Operations that are deferred, and their bytes.

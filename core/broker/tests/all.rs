@@ -41,6 +41,7 @@ mod snapshots;
 mod support;
 mod temporary;
 mod topics;
+mod transactions;
 mod view_ends;
 mod view_histories;
 mod viewing;

@@ -23,7 +23,8 @@ pub enum Effect {
         /// In which queue it lay.
         queue: Key,
         /// The stream that has it, if it is stored. Nothing of it is needed there when it has come to where it
-        /// goes, which [`crate::Queues::end_move`] is told for each message.
+        /// goes, which [`crate::Queues::end_move`] is told for each message; or the messages come back by
+        /// [`crate::Queues::undo_moves`].
         stream: Option<u64>,
         /// The path of that queue.
         from: Path,
@@ -34,11 +35,10 @@ pub enum Effect {
         /// When, in milliseconds since 1970.
         wall_ms: u64,
     },
-    /// Stored messages are consumed, or have expired; or others are consumed by a transaction, which may have to be
-    /// undone ([`crate::Queues::begin_together`]).
+    /// Stored messages are consumed, or have expired.
     Settled {
-        /// The stream that has them, if they are stored.
-        stream: Option<u64>,
+        /// The stream that has them.
+        stream: u64,
         /// The messages.
         segment: Segment,
     },

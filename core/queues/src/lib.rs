@@ -36,5 +36,5 @@ pub use inspect::{ConsumerState, QueueChoices};
 pub use private::{is_private, reaches};
 pub use queue::{QueueOptions, QueueState};
 pub use queues::Queues;
-pub use segment::Segment;
+pub use segment::{Consumed, Segment};
 pub use taking::{Slice, Taken};

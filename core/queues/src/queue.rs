@@ -1,5 +1,7 @@
 //! One queue: its ready messages in order and who consumes them.
 
+use std::collections::BTreeMap;
+
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Span, Time};
 use tiderace_topics::Path;
@@ -77,8 +79,8 @@ pub(crate) struct Queue {
     pub(crate) next_version: u64,
     /// In which it is kept.
     pub(crate) stream: Option<u64>,
-    /// Stored messages on their way to another queue, which the stream still has.
-    pub(crate) moving: u32,
+    /// Stored dead letters on their way to another queue, which the stream still has, by version.
+    pub(crate) moving: BTreeMap<u64, Segment>,
 }
 
 impl Queue {
@@ -110,22 +112,21 @@ impl Queue {
             used: now,
             next_version: 0,
             stream: None,
-            moving: 0,
+            moving: BTreeMap::new(),
         }
     }
 
-    /// Messages are gone that were counted; the caller hears of it if they are stored, or may have to come back.
-    pub(crate) fn note_gone(
-        &mut self,
-        segment: Segment,
-        may_return: bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Ready messages have expired that were counted; the caller hears of it if they are stored.
+    fn note_expired(&mut self, segment: Segment, effects: &mut Vec<Effect>) {
         self.bytes = self.bytes.saturating_sub(segment.bytes());
-        let stream = self.stream.filter(|_| segment.run.is_stored());
-        if stream.is_some() || may_return {
+        if let Some(stream) = self.stream_with(&segment) {
             effects.push(Effect::Settled { stream, segment });
         }
+    }
+
+    /// The stream that has messages of the queue, if they are stored.
+    pub(crate) fn stream_with(&self, segment: &Segment) -> Option<u64> {
+        self.stream.filter(|_| segment.run.is_stored())
     }
 
     /// Puts messages at their place in the order; their bytes count already if they come back. How many
@@ -174,7 +175,7 @@ impl Queue {
             self.ready.take_expired(start, wall_ms, &mut gone);
         }
         let count = gone.iter().map(|segment: &Segment| segment.len() as usize).sum();
-        gone.into_iter().for_each(|segment| self.note_gone(segment, false, effects));
+        gone.into_iter().for_each(|segment| self.note_expired(segment, effects));
         (count, next)
     }
 
@@ -183,7 +184,7 @@ impl Queue {
         let mut removed = 0;
         while let Some(expired) = self.ready.take_first_expired(wall_ms) {
             removed += expired.len() as usize;
-            self.note_gone(expired, false, effects);
+            self.note_expired(expired, effects);
         }
         removed
     }
@@ -191,9 +192,9 @@ impl Queue {
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.lines.is_empty()
             && self.bytes == 0
-            && self.moving == 0
-            && !self.paused
+            && self.moving.is_empty()
             && !self.has_unread
+            && !self.paused
             && now.since(self.used) >= self.idle
     }
 }

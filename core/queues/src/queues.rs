@@ -15,7 +15,7 @@ use crate::effect::Effect;
 use crate::private::{is_private, spells_owner};
 use crate::queue::{Queue, QueueState};
 use crate::walk::{TURN_STEPS, Walk};
-use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
+use crate::{Consume, Consumed, Ending, QueueOptions, Segment, Settlement};
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -78,8 +78,6 @@ pub struct Queues {
     pub(crate) turn: Time,
     /// The time of the call, in milliseconds since 1970.
     pub(crate) wall_ms: u64,
-    /// What is consumed may have to come back.
-    pub(crate) is_together: bool,
 }
 
 impl Queues {
@@ -111,7 +109,6 @@ impl Queues {
             left: TURN_STEPS,
             turn: Time::ZERO,
             wall_ms: 0,
-            is_together: false,
         }
     }
 
@@ -249,29 +246,72 @@ impl Queues {
         settlement: Settlement,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(consumer_key) = self.subscriptions.get(&(session, key)).copied() else {
+        let Some((consumer, landed)) = self.land(now, (session, key), ranges, settlement) else {
             return;
         };
-        let Some(consumer) = self.consumers.get_mut(consumer_key) else {
-            return;
-        };
-        let landed: Vec<Flight> =
-            ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
-        if settlement != Settlement::Return {
-            landed.iter().for_each(|flight| consumer.note_settled(flight));
-        }
-        self.begin_turn(now);
-        let mut queues = Vec::new();
+        let queues = queues_of(&landed);
         for flight in landed {
-            if queues.last() != Some(&flight.queue) {
-                queues.push(flight.queue);
-            }
             match settlement {
                 Settlement::Accept => self.accepted(flight.queue, flight.segment, effects),
                 Settlement::Reject => self.taken(flight, true, effects),
                 Settlement::Return => self.put_back(flight.queue, flight.segment),
             }
         }
+        self.end_settling(now, consumer, queues, settlement, effects);
+    }
+
+    /// Accepts messages in flight as part of something that may have to be undone: these are gone, and given to the
+    /// caller, who tells the store of them, or has them come back by [`Queues::give_back`].
+    pub fn accept_together(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        ranges: &[(u64, u64)],
+        effects: &mut Vec<Effect>,
+    ) -> Vec<Consumed> {
+        let settlement = Settlement::Accept;
+        let Some((consumer, landed)) = self.land(now, (session, key), ranges, settlement) else {
+            return Vec::new();
+        };
+        let queues = queues_of(&landed);
+        let consumed = landed.into_iter().map(|Flight { queue, segment, .. }| Consumed {
+            stream: self.uncount(queue, &segment),
+            segment,
+        });
+        let consumed = consumed.collect();
+        self.end_settling(now, consumer, queues, settlement, effects);
+        consumed
+    }
+
+    /// Takes messages off a consumer.
+    fn land(
+        &mut self,
+        now: Now,
+        name: (SessionId, SubscriptionKey),
+        ranges: &[(u64, u64)],
+        settlement: Settlement,
+    ) -> Option<(Key, Vec<Flight>)> {
+        let key = *self.subscriptions.get(&name)?;
+        let consumer = self.consumers.get_mut(key)?;
+        let landed: Vec<Flight> =
+            ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
+        if settlement != Settlement::Return {
+            landed.iter().for_each(|flight| consumer.note_settled(flight));
+        }
+        self.begin_turn(now);
+        Some((key, landed))
+    }
+
+    /// Messages of queues have been settled: these queues and the consumer go on.
+    fn end_settling(
+        &mut self,
+        now: Now,
+        consumer: Key,
+        queues: Vec<Key>,
+        settlement: Settlement,
+        effects: &mut Vec<Effect>,
+    ) {
         for key in queues {
             if let Some(queue) = self.queues.get_mut(key) {
                 queue.used = now.time;
@@ -280,7 +320,7 @@ impl Queues {
                 Settlement::Accept => self.review(key, effects),
                 // Others come first: the consumer that rejected gets it again only if nobody else has room.
                 Settlement::Reject => {
-                    self.dispatch_except(key, Some(consumer_key), effects);
+                    self.dispatch_except(key, Some(consumer), effects);
                     self.dispatch(key, effects);
                 }
                 // What is returned would only come back to the consumer that leaves.
@@ -288,7 +328,7 @@ impl Queues {
             }
         }
         if settlement != Settlement::Return {
-            self.unpark(consumer_key, effects);
+            self.unpark(consumer, effects);
         }
     }
 
@@ -403,11 +443,20 @@ impl Queues {
 
     /// Messages that were in flight, or taken out, are gone for good.
     pub(crate) fn accepted(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
-        let Some(queue) = self.queues.get_mut(key) else { return };
+        if let Some(stream) = self.uncount(key, &segment) {
+            effects.push(Effect::Settled { stream, segment });
+        }
+    }
+
+    /// The same, to be told to the store by the caller: in which stream they are, if they are stored.
+    pub(crate) fn uncount(&mut self, key: Key, segment: &Segment) -> Option<u64> {
+        let queue = self.queues.get_mut(key)?;
         let bytes = segment.bytes();
         queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
-        queue.note_gone(segment, self.is_together, effects);
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        let stream = queue.stream_with(segment);
         self.forget_bytes(bytes);
+        stream
     }
 
     /// Messages that were in flight, or taken out, come back to their place, as new as they were.
@@ -435,9 +484,9 @@ impl Queues {
         let bytes = segment.bytes();
         queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
         queue.bytes = queue.bytes.saturating_sub(bytes);
-        let stream = queue.stream.filter(|_| segment.run.is_stored());
+        let stream = queue.stream_with(&segment);
         if stream.is_some() {
-            queue.moving += segment.len();
+            queue.begin_move(&segment);
         }
         self.forget_bytes(bytes);
         let wall_ms = self.wall_ms;
@@ -527,6 +576,13 @@ impl Queues {
             effects.push(Effect::Full { path: queue.path, on: false });
         }
     }
+}
+
+/// The queues of messages, each once if those of one are together.
+fn queues_of(flights: &[Flight]) -> Vec<Key> {
+    let mut queues: Vec<Key> = flights.iter().map(|flight| flight.queue).collect();
+    queues.dedup();
+    queues
 }
 
 /// Bytes that a queue takes, whatever is in it: its record, its name and its places in maps.

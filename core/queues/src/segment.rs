@@ -19,6 +19,15 @@ pub struct Segment {
     pub(crate) failures: u32,
 }
 
+/// Messages that were consumed as part of something that may have to be undone.
+#[derive(Debug)]
+pub struct Consumed {
+    /// The stream that has them, if they are stored.
+    pub stream: Option<u64>,
+    /// The messages.
+    pub segment: Segment,
+}
+
 impl Segment {
     /// All messages of a run.
     pub fn whole(run: Arc<Run>) -> Segment {

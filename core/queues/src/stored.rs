@@ -12,6 +12,7 @@ use tiderace_topics::Path;
 use tiderace_wire::Run;
 
 use crate::effect::Effect;
+use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::{QueueOptions, Segment};
 
@@ -80,16 +81,6 @@ impl Queues {
         count
     }
 
-    /// A transaction begins: all that it consumes is told by [`Effect::Settled`], until [`Queues::end_together`].
-    pub fn begin_together(&mut self) {
-        self.is_together = true;
-    }
-
-    /// It has ended.
-    pub fn end_together(&mut self) {
-        self.is_together = false;
-    }
-
     /// The store has not taken that messages were consumed: they come back to their place, as redelivered.
     pub fn give_back(
         &mut self,
@@ -105,12 +96,52 @@ impl Queues {
         self.dispatch(key, effects);
     }
 
-    /// A dead letter has come to where it goes: what the store has of it here is not needed any more. Whether its
-    /// stream is still there.
-    pub fn end_move(&mut self, key: Key, stream: u64) -> bool {
+    /// A dead letter has come to where it goes. If it is stored there, what the store has of it here is not needed any
+    /// more: whether its stream is still there. If not, it stays here in the store, and so does the queue, with which
+    /// it would go.
+    pub fn end_move(&mut self, key: Key, stream: u64, version: u64, is_stored: bool) -> bool {
+        let Some(queue) = self.queues.get_mut(key).filter(|it| it.stream == Some(stream)) else {
+            return false;
+        };
+        let was_moving = queue.moving.remove(&version).is_some();
+        queue.has_unread |= was_moving && !is_stored;
+        was_moving && is_stored
+    }
+
+    /// Dead letters to some queues will not come to where they go: those that are stored are ready again where they lay.
+    pub fn undo_moves(
+        &mut self,
+        now: Now,
+        is_lost: impl Fn(&Path) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.begin_turn(now);
+        for slot in 0..self.queues.slots() {
+            let Some(key) = self.queues.key_of(slot) else { continue };
+            let Some(queue) = self.queues.get_mut(key) else { continue };
+            if !queue.dead_letter.as_ref().is_some_and(&is_lost) {
+                continue;
+            }
+            for (_, segment) in std::mem::take(&mut queue.moving) {
+                self.add(now, key, segment);
+            }
+            self.dispatch(key, effects);
+        }
+    }
+
+    /// The same of one of them. Whether it was on its way.
+    pub fn undo_move(
+        &mut self,
+        now: Now,
+        (key, version): (Key, u64),
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let Some(queue) = self.queues.get_mut(key) else { return false };
-        queue.moving = queue.moving.saturating_sub(1);
-        queue.stream == Some(stream)
+        let Some(segment) = queue.moving.remove(&version) else { return false };
+        self.begin_turn(now);
+        self.add(now, key, segment);
+        self.dispatch(key, effects);
+        true
     }
 
     /// A queue is there again that the store has, in its stream, with the version of its next message.
@@ -154,5 +185,16 @@ impl Queues {
         queue.bytes += bytes;
         self.note_bytes(bytes);
         self.put(key, segment);
+    }
+}
+
+impl Queue {
+    /// Stored messages begin their way to another queue.
+    pub(crate) fn begin_move(&mut self, segment: &Segment) {
+        let first = segment.run.queue_version();
+        for from in segment.from..segment.to {
+            let version = first + u64::from(from);
+            self.moving.insert(version, Segment { from, to: from + 1, ..segment.clone() });
+        }
     }
 }

@@ -22,12 +22,11 @@ impl Broker {
     ) {
         match body {
             Body::Home(ToHome::Together(parts)) => {
-                let parts = parts.into_iter().map(|part| {
-                    let recipients = self.recipients_of(&part);
-                    (part, recipients)
-                });
-                let parts = parts.collect();
-                self.home_side().do_together(now, from, parts, effects);
+                let parts = self.with_recipients(parts);
+                let mut side = self.home_side();
+                if let Some(parts) = side.admit_together(now, from, parts, effects) {
+                    side.do_together(now, from, parts, effects);
+                }
             }
             Body::Home(message) => {
                 let recipients = self.recipients_of(&message);
@@ -51,6 +50,15 @@ impl Broker {
                 self.end_view_slice(now, effects);
             }
         }
+    }
+
+    /// The parts of a transaction, with who of the sessions here gets what they publish.
+    pub(super) fn with_recipients(&mut self, parts: Vec<ToHome>) -> Vec<(ToHome, Recipients)> {
+        let parts = parts.into_iter().map(|part| {
+            let recipients = self.recipients_of(&part);
+            (part, recipients)
+        });
+        parts.collect()
     }
 
     /// Who of the sessions here gets what is published, which the home does not know.

@@ -80,6 +80,10 @@ impl Broker {
                 let result = Err(Box::new(lost(place)));
                 self.home_side().transferred(now, transfer, result, effects);
             }
+            Body::Home(ToHome::DeadLetter { run, source }) => {
+                self.home_side().dead_letter_lost(now, &run, source, effects);
+                self.hand_on(now, effects);
+            }
             Body::Home(message) => {
                 let refused = self.session_side().home_lost(now, place, message, effects);
                 self.refuse_lost(now, place, refused, effects);

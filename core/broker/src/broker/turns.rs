@@ -53,17 +53,28 @@ impl Broker {
         effects: &mut Effects,
     ) -> bool {
         let Some(what) = self.home_side().take_first(session, most) else { return false };
+        match what {
+            Deferred::Together(together) => {
+                let (from, parts) = *together;
+                let parts = self.with_recipients(parts);
+                self.home_side().do_together(now, from, parts, effects);
+            }
+            what => self.do_first(now, session, what, effects),
+        }
+        self.take_loopback(now, effects);
+        self.home_side().end_turn_of(session, effects);
+        true
+    }
+
+    fn do_first(&mut self, now: Now, session: SessionId, what: Deferred, effects: &mut Effects) {
         let owner = match &what {
             Deferred::Publication(publication) => self.temporary_owner(&publication.run),
-            Deferred::Operation(_) => TemporaryOwner::NotTemporary,
+            _ => TemporaryOwner::NotTemporary,
         };
         let mut home = self.home_side();
         if let Some(rest) = home.do_deferred(now, what, owner, effects) {
             home.put_back(session, rest);
         }
-        self.take_loopback(now, effects);
-        self.home_side().end_turn_of(session, effects);
-        true
     }
 
     /// Whether there is something to do that would have been too much for one call.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
-    Consume, ConsumerState, Effect, Ending, QueueChoices, QueueState, Queues, Segment, Settlement,
-    Slice, Taken,
+    Consume, Consumed, ConsumerState, Effect, Ending, QueueChoices, QueueState, Queues, Segment,
+    Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -16,6 +16,7 @@ use tiderace_wire::{Run, SubscriptionKey};
 use crate::BrokerOptions;
 use crate::collections::Map;
 use crate::places::{Place, PlaceSet};
+use crate::queued::MovedFrom;
 
 /// The queues of one home.
 #[derive(Debug)]
@@ -75,12 +76,16 @@ impl QueueHome {
         effects
     }
 
-    /// A transaction begins, or has ended: what it consumes may have to come back.
-    pub(crate) fn set_together(&mut self, on: bool) {
-        match on {
-            true => self.queues.begin_together(),
-            false => self.queues.end_together(),
-        }
+    /// A consumer accepts messages as part of a transaction.
+    pub(crate) fn accept_together(
+        &mut self,
+        now: Now,
+        (session, key): (SessionId, SubscriptionKey),
+        ranges: &[(u64, u64)],
+    ) -> (Vec<Consumed>, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let consumed = self.queues.accept_together(now, session, key, ranges, &mut effects);
+        (consumed, effects)
     }
 
     /// Takes back messages of which the store has not taken that they were consumed.
@@ -95,9 +100,23 @@ impl QueueHome {
         effects
     }
 
-    /// A dead letter has come to where it goes: whether its stream is still there.
-    pub(crate) fn end_move(&mut self, key: Key, stream: u64) -> bool {
-        self.queues.end_move(key, stream)
+    /// A dead letter has come to where it goes, and is stored there or not: whether it is to be settled here.
+    pub(crate) fn end_move(&mut self, source: &MovedFrom, is_stored: bool) -> bool {
+        self.queues.end_move(source.queue, source.stream, source.version, is_stored)
+    }
+
+    /// A dead letter has come back.
+    pub(crate) fn undo_move(&mut self, now: Now, source: &MovedFrom) -> (bool, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let from = (source.queue, source.version);
+        (self.queues.undo_move(now, from, &mut effects), effects)
+    }
+
+    /// Dead letters to some queues come back.
+    pub(crate) fn undo_moves(&mut self, now: Now, is_lost: impl Fn(&Path) -> bool) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.undo_moves(now, is_lost, &mut effects);
+        effects
     }
 
     /// A queue is there again.

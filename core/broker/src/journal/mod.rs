@@ -25,12 +25,11 @@ use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
-use tiderace_queues::Segment;
 use tiderace_wire::{Confirm, OperationResult, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
-pub(crate) use queues::version_of;
+pub(crate) use queues::{version_of, versions_of};
 pub use restore::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, RestoringQueue,
     Unrestorable,
@@ -67,8 +66,6 @@ struct OpenJournal {
     throttled: PlaceSet,
     /// The highest number of a message that was restored here.
     restored_to: u64,
-    /// While a transaction is done: the messages that it has consumed.
-    together: Option<Vec<Segment>>,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
     restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
 }

@@ -70,21 +70,11 @@ impl HomeJournal {
         })
     }
 
-    /// Messages are consumed, or gone otherwise, in a stream if they are stored. If that is part of a transaction, they are kept for
-    /// [`HomeJournal::end_together`].
-    pub(crate) fn settle_messages(&mut self, stream: Option<u64>, segment: Segment) {
+    /// Messages of a stream are consumed, or gone otherwise.
+    pub(crate) fn settle_messages(&mut self, stream: u64, segment: &Segment) {
         let Some(open) = self.open.as_deref_mut() else { return };
-        let first = version_of(&segment);
-        let last = first + u64::from(segment.len()) - 1;
-        if let Some(together) = &mut open.together {
-            if let Some(stream) = stream {
-                let ranges = vec![(first, last)];
-                open.journal.append_answered(StoreRecord::Settle { stream, ranges });
-            }
-            together.push(segment);
-        } else if let Some(stream) = stream {
-            open.journal.append_settled(stream, first, last);
-        }
+        let (first, last) = versions_of(segment);
+        open.journal.append_settled(stream, first, last);
     }
 
     /// A version of a stream is not needed there any more.
@@ -94,11 +84,21 @@ impl HomeJournal {
         }
     }
 
-    /// The same of one that is put into another queue in the same batch: refused together with that, and not said
-    /// again then.
-    pub(crate) fn settle_moved(&mut self, stream: u64, version: u64) -> u64 {
+    /// The same of stretches that are in order, as part of what a batch does besides: of a transaction, or of messages
+    /// that are put into another queue. It is refused together with that, and not said again then.
+    pub(crate) fn settle_together(
+        &mut self,
+        stream: u64,
+        stretches: impl IntoIterator<Item = (u64, u64)>,
+    ) -> u64 {
         let Some(open) = self.open.as_deref_mut() else { return 0 };
-        let ranges = vec![(version, version)];
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in stretches {
+            match ranges.last_mut() {
+                Some(before) if before.1 + 1 == first => before.1 = last,
+                _ => ranges.push((first, last)),
+            }
+        }
         open.journal.append_answered(StoreRecord::Settle { stream, ranges })
     }
 
@@ -107,24 +107,6 @@ impl HomeJournal {
         if let Some(open) = self.open.as_deref_mut() {
             open.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
         }
-    }
-
-    /// A transaction begins that puts messages which are stored: what follows is refused together.
-    pub(crate) fn begin_together(&mut self) {
-        if let Some(open) = self.open.as_deref_mut() {
-            open.together = Some(Vec::new());
-        }
-    }
-
-    /// Whether what is done is part of such a transaction.
-    pub(crate) fn is_together(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.together.is_some())
-    }
-
-    /// The transaction is done: the messages that it has consumed.
-    pub(crate) fn end_together(&mut self) -> Vec<Segment> {
-        let together = self.open.as_deref_mut().and_then(|open| open.together.take());
-        together.unwrap_or_default()
     }
 }
 
@@ -140,6 +122,12 @@ impl OpenJournal {
         };
         self.journal.append(record, RecordSubject::Queue(key, stream));
     }
+}
+
+/// The versions of a segment's first and last message in its queue.
+pub(crate) fn versions_of(segment: &Segment) -> (u64, u64) {
+    let first = version_of(segment);
+    (first, first + u64::from(segment.len()) - 1)
 }
 
 /// The version of a segment's first message in its queue.

@@ -189,8 +189,13 @@ pub enum ToHome {
         /// Where it lay, if it is stored there.
         source: Option<MovedFrom>,
     },
-    /// A dead letter of the receiver is stored where it goes.
-    Moved(MovedFrom),
+    /// A dead letter of the receiver is where it goes.
+    Moved {
+        /// Where it lay.
+        source: MovedFrom,
+        /// Whether it is stored; otherwise it is to stay stored where it lay.
+        is_stored: bool,
+    },
     /// What a transaction does at this home, in its order: publications and settlements.
     Together(Vec<ToHome>),
 }
@@ -220,7 +225,7 @@ impl ToHome {
     }
 
     /// Bytes of the messages and values in it.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             ToHome::Publish { run, .. }
             | ToHome::PublishAsOwner { run, .. }

@@ -5,6 +5,7 @@
 
 use tiderace_base::{Key, MemoryUse, Now};
 use tiderace_queues::Ending;
+use tiderace_topics::Path;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
 use crate::effects::Effects;
@@ -13,6 +14,7 @@ use crate::messages::{Interest, ToHome};
 use crate::places::Place;
 use crate::presence::shows_session_of;
 use crate::price::TOPIC;
+use crate::queued::MovedFrom;
 
 /// Nobody listens any more.
 const NO_INTEREST: Interest = Interest { on: false, recorded: false, ask: None };
@@ -38,7 +40,28 @@ impl HomeSide<'_> {
             let end = (u64::MAX, Ending::Lost);
             self.leave_at_home(now, session, key, end, None, effects);
         }
+        // When nobody there consumes any more, to whom they would be given.
+        let home_of = |path: &Path| self.options.home_of(path);
+        let out = self.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
+        self.apply(out, effects);
         self.lose_services(place, effects);
+    }
+
+    /// A dead letter of this home has come back, since its queue's home is lost: it is where it lay, if the store has it
+    /// there.
+    pub(crate) fn dead_letter_lost(
+        &mut self,
+        now: Now,
+        run: &Run,
+        source: Option<MovedFrom>,
+        effects: &mut Effects,
+    ) {
+        let Some(source) = source else {
+            self.metrics.dropped_dead += run.len() as u64;
+            return;
+        };
+        let (_, out) = self.home.queues_mut().undo_move(now, &source);
+        self.apply(out, effects);
     }
 
     /// Looks at some topics for what the sessions of a lost place had there.
@@ -85,8 +108,8 @@ impl HomeSide<'_> {
         let work = &mut *self.work;
         let sessions = work.queues.keys().filter(|session| Place::of(**session) == place);
         for session in sessions.copied().collect::<Vec<_>>() {
-            let Some(queue) = work.queues.remove(&session) else { continue };
-            for what in queue.waiting {
+            let Some(mut queue) = work.queues.remove(&session) else { continue };
+            while let Some(what) = queue.take_first() {
                 work.deferred -= 1;
                 work.bytes -= what.bytes();
                 self.memory.refund(MemoryUse::Input, what.bytes());

@@ -84,7 +84,7 @@ impl SessionSide<'_> {
             | ToHome::Call(_)
             | ToHome::CancelCall { .. }
             | ToHome::DeadLetter { .. }
-            | ToHome::Moved(_)
+            | ToHome::Moved { .. }
             | ToHome::Together(_)
             | ToHome::Released { .. } => {}
         }

@@ -5,6 +5,7 @@
 
 mod looks;
 mod moves;
+mod stored;
 
 use std::collections::BTreeSet;
 
