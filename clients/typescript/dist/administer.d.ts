@@ -81,12 +81,16 @@ export interface MoveOptions {
     selector?: string;
     /** At most so many. */
     limit?: number;
+    /** Only messages up to this position: that of an earlier answer, for the next part of what was meant then. */
+    up_to?: number;
 }
 /** What has become of messages that were to go to another queue. */
 export interface Moved {
     messages: number;
     /** How many had to stay. */
     kept: number;
+    /** The position up to which messages were looked at: what came later has a higher one. */
+    up_to: number;
     /** Why the first of these had to. */
     refused?: {
         code: string;
@@ -107,6 +111,7 @@ export declare class Queues {
     /** Removes the messages that are ready in a queue; how many. */
     purge(path: string, options?: {
         selector?: string;
+        up_to?: number;
     }): Promise<number>;
     /** Moves the messages that are ready in a queue to another one. */
     move(from: string, to: string, options?: MoveOptions): Promise<Moved>;

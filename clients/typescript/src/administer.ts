@@ -88,6 +88,8 @@ export interface MoveOptions {
   selector?: string;
   /** At most so many. */
   limit?: number;
+  /** Only messages up to this position: that of an earlier answer, for the next part of what was meant then. */
+  up_to?: number;
 }
 
 /** What has become of messages that were to go to another queue. */
@@ -95,6 +97,8 @@ export interface Moved {
   messages: number;
   /** How many had to stay. */
   kept: number;
+  /** The position up to which messages were looked at: what came later has a higher one. */
+  up_to: number;
   /** Why the first of these had to. */
   refused?: { code: string; reason: string };
 }
@@ -143,7 +147,7 @@ export class Queues {
   }
 
   /** Removes the messages that are ready in a queue; how many. */
-  async purge(path: string, options: { selector?: string } = {}): Promise<number> {
+  async purge(path: string, options: { selector?: string; up_to?: number } = {}): Promise<number> {
     return (await this.client.operate<{ messages: number }>({ do: "purge", path, ...options })).messages;
   }
 

@@ -42,6 +42,7 @@ mod identity;
 mod interest;
 mod journal;
 mod lock;
+mod long_jobs;
 mod loopback;
 mod memory;
 mod messages;

@@ -11,6 +11,7 @@ use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, To
 
 use crate::effects::Effects;
 use crate::fetch::merge_pages;
+use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToHome};
 use crate::places::{Place, REGISTRAR};
@@ -51,7 +52,9 @@ impl SessionSide<'_> {
                 );
             }
             Operation::Will(will) => self.give_will(requester, will, effects),
-            Operation::Fetch(_) | Operation::Remove { .. } => {
+            Operation::Fetch(_) => self.scatter(&requester, operation, effects),
+            Operation::Remove { .. } => {
+                self.note_jobs(session, self.homes());
                 self.scatter(&requester, operation, effects);
             }
             Operation::Sessions { .. } => {
@@ -80,9 +83,13 @@ impl SessionSide<'_> {
                 self.send_operation(home, requester, operation, effects);
             }
             Operation::Queue(QueueQuery { ref path, .. })
-            | Operation::Purge { ref path, .. }
             | Operation::PauseQueue { ref path, .. } => {
                 let home = self.options.home_of(path);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::Purge { ref path, .. } => {
+                let home = self.options.home_of(path);
+                self.note_job(session, home);
                 self.send_operation(home, requester, operation, effects);
             }
             Operation::Peek(ref peek) => {
@@ -91,6 +98,7 @@ impl SessionSide<'_> {
             }
             Operation::Move(ref asked) => {
                 let home = self.options.home_of(&asked.from);
+                self.note_job(session, home);
                 self.send_operation(home, requester, operation, effects);
             }
             Operation::History(ref query) => {
@@ -252,8 +260,9 @@ impl HomeSide<'_> {
             Operation::Remove { selector } => {
                 return self.begin_removal(now, requester, selector, effects);
             }
-            Operation::Purge { path, selector } => {
-                return self.begin_purge(now, requester, &path, selector, effects);
+            Operation::Purge { path, selector, up_to } => {
+                let chosen = Chosen::new(selector, None, up_to);
+                return self.begin_purge(now, requester, &path, chosen, effects);
             }
             Operation::Move(asked) => return self.begin_move(now, requester, *asked, effects),
             Operation::Lock { name, timeout } => {

@@ -169,6 +169,11 @@ impl BrokerOptions {
         QueueOptions { bytes_max: usize::MAX, dead_letter: String::new(), ..options }
     }
 
+    /// Whether the configuration has options for a queue by its name, without a wildcard.
+    pub(crate) fn names_queue(&self, path: &Path) -> bool {
+        self.queue_policies.iter().any(|policy| policy.pattern.as_path().as_ref() == Some(path))
+    }
+
     /// What a temporary topic is: it keeps nothing and nothing is said of it.
     pub(crate) fn temporary_spec(&self) -> TopicSpec {
         let usual = TopicSpec::default();

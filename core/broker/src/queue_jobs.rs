@@ -5,12 +5,13 @@
 //!                  drop, or put back at their places ◀─ Transferred (when they are stored, if they are to be)
 //! ```
 //! What was taken out counts at its queue until the other home has answered, so a message that cannot be taken there is
-//! where it was, and one is twice in the server only if a place was lost in between. Relies on rights being the same
+//! where it was, and one is twice in the server only if a place was lost in between. What is stored is put and settled in
+//! one batch where both queues have one home; otherwise it is settled when it is stored at the other one, so that a crash in
+//! between leaves what was on its way (at most [`TRANSFER_MESSAGES`] of a job) at both. Relies on rights being the same
 //! on all shards: the source's home asks for them. Invariants: a slice costs no more than [`price::QUEUE_SLICE`] and
 //! one message; the answer comes when all is done.
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now};
-use tiderace_filter::Selector;
 use tiderace_journal::AnswerKind;
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
@@ -22,9 +23,9 @@ use tiderace_wire::{
 use crate::Action;
 use crate::authorise::denied;
 use crate::effects::Effects;
-use crate::home::queue_jobs::{JobKind, QueueJob, Transfer};
+use crate::home::queue_jobs::{Chosen, JobKind, QueueJob, Transfer};
 use crate::home_side::HomeSide;
-use crate::journal::Answer;
+use crate::journal::{Answer, versions_of};
 use crate::messages::{ToHome, TransferId};
 use crate::peer_lost::lost;
 use crate::places::Place;
@@ -63,10 +64,10 @@ impl HomeSide<'_> {
         now: Now,
         requester: Requester,
         path: &Path,
-        selector: Option<Selector>,
+        chosen: Chosen,
         effects: &mut Effects,
     ) {
-        self.begin_job(now, requester, path, (JobKind::Purge, selector, None), effects);
+        self.begin_job(now, requester, path, (JobKind::Purge, chosen), effects);
     }
 
     /// Begins to move ready messages to another queue.
@@ -77,7 +78,7 @@ impl HomeSide<'_> {
         asked: MoveMessages,
         effects: &mut Effects,
     ) {
-        let MoveMessages { from, to, redrive, selector, limit } = asked;
+        let MoveMessages { from, to, redrive, selector, limit, up_to } = asked;
         if let Some(to) = &to
             && let Err(close) =
                 may_be_moved_to(to).and_then(|()| self.may_on_queue(&requester, Action::Send, to))
@@ -85,7 +86,8 @@ impl HomeSide<'_> {
             return self.loopback.answer_operation(&requester, Err(close), effects);
         }
         let kind = JobKind::Move { to, redrive };
-        self.begin_job(now, requester, &from, (kind, selector, limit), effects);
+        let chosen = Chosen::new(selector, limit, up_to);
+        self.begin_job(now, requester, &from, (kind, chosen), effects);
     }
 
     fn begin_job(
@@ -93,20 +95,18 @@ impl HomeSide<'_> {
         now: Now,
         requester: Requester,
         path: &Path,
-        (kind, selector, limit): (JobKind, Option<Selector>, Option<u64>),
+        (kind, chosen): (JobKind, Chosen),
         effects: &mut Effects,
     ) {
         let queue = self.may_on_queue(&requester, Action::Manage, path).and_then(|()| {
-            if !self.home.queue_jobs().has_room() {
-                let reason = "too many purges and moves are under way; wait for one of them";
-                return Err(Close::new(CloseCode::TooMuchWork, reason));
-            }
-            self.home.queues().find(path).ok_or_else(|| queue_unknown(path))
+            let queue = self.home.queues().find(path).ok_or_else(|| queue_unknown(path))?;
+            self.home.long_jobs_mut().begin(requester.session)?;
+            Ok(queue)
         });
         match queue {
             Ok(queue) => {
-                let last = self.home.last_number();
-                let job = QueueJob::new(requester, (queue, last), kind, selector, limit);
+                let last = chosen.up_to(self.home.last_number());
+                let job = QueueJob::new(requester, (queue, last), kind, chosen);
                 self.go_on_with(now, job, effects);
             }
             Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
@@ -150,6 +150,7 @@ impl HomeSide<'_> {
         if job.has_more() {
             return self.home.queue_jobs_mut().defer(job);
         }
+        self.home.long_jobs_mut().end(job.requester().session);
         let (record, result) = job.result();
         self.answer_stored(record, job.requester(), result, effects);
     }
@@ -234,10 +235,25 @@ impl HomeSide<'_> {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
         let put = self.enqueue(now, from, run, effects);
-        let record = put.as_ref().map_or(0, |put| put.record);
+        let mut record = put.as_ref().map_or(0, |put| put.record);
+        if put.is_some() && from == self.here() {
+            // In one batch: they are stored at one of both queues, whatever happens.
+            record = self.settle_transfer(transfer).max(record);
+        }
         let answer = Answer::Transferred(from, transfer, put);
         if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
             self.give_answer(now, answer, Ok(()), effects);
+        }
+    }
+
+    /// Messages of a queue of this home are put into another one here: settles those that are stored.
+    fn settle_transfer(&mut self, transfer: TransferId) -> u64 {
+        let Some((segments, queue)) = self.home.queue_jobs_mut().settle(transfer) else { return 0 };
+        let stored = segments.iter().filter(|segment| segment.run.is_stored());
+        let versions: Vec<(u64, u64)> = stored.map(versions_of).collect();
+        match self.home.queues().stream_of(queue).filter(|_| !versions.is_empty()) {
+            Some(stream) => self.journal.settle_together(stream, versions),
+            None => 0,
         }
     }
 
@@ -276,14 +292,19 @@ impl HomeSide<'_> {
     ) {
         let refused = result.err();
         let answered = self.home.queue_jobs_mut().answered(transfer, refused.as_deref());
-        let Some((segments, queue)) = answered else { return };
+        let Some((segments, queue, is_settled)) = answered else { return };
         if refused.is_some() {
             self.return_taken(now, queue, segments, effects);
         } else {
             let messages = segments.iter().map(|segment| u64::from(segment.len())).sum::<u64>();
             self.metrics.messages_moved += messages;
-            let record = self.drop_taken(now, queue, segments, effects);
-            self.home.queue_jobs_mut().note_record(transfer, record);
+            if is_settled {
+                let out = self.home.queues_mut().forget_taken(now, queue, &segments);
+                self.apply(out, effects);
+            } else {
+                let record = self.drop_taken(now, queue, segments, effects);
+                self.home.queue_jobs_mut().note_record(transfer, record);
+            }
         }
         if let Some(job) = self.home.queue_jobs_mut().take_answered(transfer) {
             self.end_slice_of(job, effects);

@@ -116,7 +116,9 @@ impl HomeSide<'_> {
     ) -> Operated {
         self.may_on_queue(requester, Action::Manage, path)?;
         let queues = self.home.queues();
-        if !on && !queues.has(path) {
+        // One that is paused stays: made by its name alone, any number would be.
+        let may_be_made = on && self.options.names_queue(path);
+        if !(queues.has(path) || may_be_made) {
             return Err(queue_unknown(path));
         }
         if !queues.may_have(path) {

@@ -27,6 +27,9 @@ impl HomeSide<'_> {
         selector: Vec<Pattern>,
         effects: &mut Effects,
     ) {
+        if let Err(close) = self.home.long_jobs_mut().begin(requester.session) {
+            return self.loopback.answer_operation(&requester, Err(close), effects);
+        }
         let mut removal = Removal::new(requester, selector);
         if self.go_on_removing(now, &mut removal, effects) {
             self.home.defer_removal(removal);
@@ -68,6 +71,7 @@ impl HomeSide<'_> {
         if removal.has_more() {
             return true;
         }
+        self.home.long_jobs_mut().end(removal.requester().session);
         let (record, result) = removal.result();
         self.answer_stored(record, removal.requester(), result, effects);
         false

@@ -15,7 +15,7 @@ use crate::effects::Effects;
 use crate::exchange::Open;
 use crate::holdings::Holdings;
 use crate::messages::SubscribeRequestId;
-use crate::places::Place;
+use crate::places::{Place, PlaceSet};
 use crate::subscription::Subscription;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::waits::Waits;
@@ -55,6 +55,8 @@ pub(crate) struct Rare {
     pub(crate) leaving: bool,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Option<Box<Holdings>>,
+    /// The homes that it has asked for something that may take long.
+    pub(crate) jobs: PlaceSet,
     /// Its open exchanges, if it has any.
     pub(crate) exchanges: Option<Box<Open>>,
     /// For how many of its subscriptions old messages may still come from some home: until then
@@ -87,6 +89,7 @@ impl Rare {
             && self.asked_will.is_none()
             && !self.leaving
             && self.holdings.is_none()
+            && self.jobs.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0
             && self.paging.is_none()

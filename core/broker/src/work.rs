@@ -179,6 +179,14 @@ impl SessionQueue {
         self.transactions -= usize::from(what.is_transaction());
         Some(what)
     }
+
+    /// Takes out what is not to be done any more.
+    pub(crate) fn take_out(&mut self, is_meant: impl Fn(&Deferred) -> bool) -> Vec<Deferred> {
+        let (taken, rest) = std::mem::take(&mut self.waiting).into_iter().partition(is_meant);
+        self.waiting = rest;
+        self.transactions = self.waiting.iter().filter(|what| what.is_transaction()).count();
+        Vec::from(taken)
+    }
 }
 
 impl Default for Work {

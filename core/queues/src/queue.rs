@@ -10,6 +10,7 @@ use tiderace_wire::{Flags, Prefetch};
 use crate::Segment;
 use crate::effect::Effect;
 use crate::lines::Lines;
+use crate::private::is_private;
 use crate::ready::{Ready, has_expired};
 
 /// What can be chosen for a queue.
@@ -194,7 +195,8 @@ impl Queue {
             && self.bytes == 0
             && self.moving.is_empty()
             && !self.has_unread
-            && !self.paused
+            // What is private belongs to its owner, who needs no rule to pause it and may have any number of names.
+            && (!self.paused || is_private(&self.path))
             && now.since(self.used) >= self.idle
     }
 }

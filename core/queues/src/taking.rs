@@ -93,8 +93,25 @@ impl Queues {
         self.review(key, effects);
     }
 
+    /// The same of messages that another queue has: the caller has told the store.
+    pub fn forget_taken(
+        &mut self,
+        now: Now,
+        key: Key,
+        segments: &[Segment],
+        effects: &mut Vec<Effect>,
+    ) {
+        for segment in segments {
+            self.uncount(key, segment);
+        }
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.used = now.time;
+        }
+        self.review(key, effects);
+    }
+
     /// Gives consumers nothing of a queue until it is resumed. A queue that is not there is made to be paused; one
-    /// that is paused stays, although nothing may be in it.
+    /// that is paused stays, although nothing may be in it, unless it is private.
     pub fn pause(
         &mut self,
         now: Now,

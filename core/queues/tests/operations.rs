@@ -241,6 +241,18 @@ proptest! {
 }
 
 #[test]
+fn a_paused_queue_that_is_private_goes_when_it_is_idle() {
+    let (mut queues, mut effects) = (new_queues(), Vec::new());
+    let later = Now { time: Time::ZERO + Span::from_secs(3_600), ..Now::default() };
+    for name in ["user/ann/a", "group/ops/a"] {
+        let path = tiderace_topics::Path::parse(name).unwrap();
+        queues.pause(Now::default(), &path, true, options, &mut effects);
+        queues.tick(later, &mut effects);
+        assert_eq!((queues.len(), queues.paused()), (0, 0), "{name}");
+    }
+}
+
+#[test]
 fn a_paused_queue_stays_and_one_that_is_resumed_goes_when_it_is_idle() {
     let mut queues = new_queues();
     let (path, mut effects) = (destination().path, Vec::new());

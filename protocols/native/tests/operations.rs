@@ -155,7 +155,7 @@ fn queues_are_looked_into_with_their_messages_beside_the_text() {
         token: 1,
         result: Box::new(OperationResult::Messages(Box::new(page))),
     });
-    let result = OperationResult::Purged { messages: 2 };
+    let result = OperationResult::Purged { messages: 2, up_to: 9 };
     rig.reply(Reply::Operated { token: 3, result: Box::new(result) });
     let received = rig.received();
     assert!(

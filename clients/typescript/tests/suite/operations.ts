@@ -89,13 +89,14 @@ test("queues", "each operation on queues asks for what it means", async (place, 
     for await (const one of from) found.push(one);
     return found;
   };
-  const moved = { messages: 3, kept: 1, refused: { code: "queue-full", reason: "…" } };
+  const moved = { messages: 3, kept: 1, up_to: 70, refused: { code: "queue-full", reason: "…" } };
   const state = { path: "a", messages: 1, in_flight: 0, bytes: 9, consumers: 0, full: false, paused: false };
   // What is asked for, by which requests, and what they are answered.
   const rows: [() => Promise<unknown>, [object, object][], unknown][] = [
     [() => queues.purge("a"), [[{ do: "purge", path: "a" }, { messages: 2 }]], 2],
     [() => queues.purge("a", { selector: "x = 'y'" }), [[{ do: "purge", path: "a", selector: "x = 'y'" }, { messages: 0 }]], 0],
     [() => queues.move("a", "b", { limit: 3 }), [[{ do: "move", from: "a", to: "b", limit: 3 }, moved]], moved],
+    [() => queues.move("a", "b", { limit: 3, up_to: 70 }), [[{ do: "move", from: "a", to: "b", limit: 3, up_to: 70 }, moved]], moved],
     [() => queues.redrive("dlq/a", { to: "b" }), [[{ do: "redrive", path: "dlq/a", to: "b" }, moved]], moved],
     [() => queues.pause("a"), [[{ do: "pause", path: "a" }, {}]], undefined],
     [() => queues.resume("a"), [[{ do: "resume", path: "a" }, {}]], undefined],

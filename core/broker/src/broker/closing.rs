@@ -34,6 +34,7 @@ impl Broker {
             self.publish(now, session, *will, (None, None), effects);
         }
         self.session_side().give_back(session, effects);
+        self.session_side().end_jobs(session, effects);
         self.home_side().end_temporary(session, effects);
         self.hand_on(now, effects);
         self.notice_side().end_listing(session);

@@ -11,6 +11,7 @@ pub(crate) mod guard;
 pub(crate) mod history;
 pub(crate) mod home_topics;
 pub(crate) mod locks;
+pub(crate) mod long_jobs;
 pub(crate) mod missing;
 pub(crate) mod notice_interest;
 pub(crate) mod numbers;
@@ -50,6 +51,7 @@ use graces::Graces;
 use history::History;
 use home_topics::{HomeTopics, TopicAtHome};
 use locks::{LockAnswer, Locks};
+use long_jobs::LongJobs;
 use missing::MissingTopics;
 use notice_interest::NoticeInterest;
 use numbers::Numbers;
@@ -78,12 +80,12 @@ pub(crate) struct Home {
     history: History,
     /// Large values that were replaced while somebody still had them.
     displaced: Displaced,
-    /// Under way.
+    /// How many purges, moves and removals are under way.
+    long_jobs: LongJobs,
     removals: VecDeque<Removal>,
     locks: Locks,
     graces: Graces,
     queues: QueueHome,
-    /// Under way.
     queue_jobs: QueueJobs,
     services: Services,
     sweep: Sweep,
@@ -108,6 +110,7 @@ impl Home {
             requested_pages: VecDeque::new(),
             history: History::new(memory.clone()),
             displaced: Displaced::default(),
+            long_jobs: LongJobs::default(),
             removals: VecDeque::new(),
             locks: Locks::default(),
             graces: Graces::default(),
@@ -356,6 +359,22 @@ impl Home {
         options: &BrokerOptions,
     ) -> Vec<(SubscribeRequestId, SnapshotPage)> {
         self.snapshots.before_change(now, self.topics.at(topic), before, options)
+    }
+
+    pub(crate) fn long_jobs_mut(&mut self) -> &mut LongJobs {
+        &mut self.long_jobs
+    }
+
+    /// Sessions have ended: their purges, moves and removals end with what is done of them.
+    pub(crate) fn end_jobs(&mut self, is_meant: impl Fn(SessionId) -> bool) {
+        let mut ended = self.queue_jobs.cancel(&is_meant);
+        self.removals.retain(|removal| {
+            let session = removal.requester().session;
+            let ends = is_meant(session);
+            ended.extend(ends.then_some(session));
+            !ends
+        });
+        ended.into_iter().for_each(|session| self.long_jobs.end(session));
     }
 
     /// A removal goes on in another turn.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tiderace_base::{Close, Key};
+use tiderace_base::{Close, Key, SessionId};
 use tiderace_filter::Selector;
 use tiderace_queues::{Segment, Slice, Taken};
 use tiderace_topics::Path;
@@ -16,8 +16,6 @@ use crate::messages::TransferId;
 use crate::places::Place;
 use crate::requester::{Operated, Requester};
 
-/// Jobs under way at one home, at most.
-const JOBS_MAX: usize = 256;
 /// Queues of which a job remembers that they take nothing.
 const REFUSED_MAX: usize = 64;
 
@@ -33,6 +31,31 @@ pub(crate) enum JobKind {
         /// Whether they begin anew, as if they had never been dead.
         redrive: bool,
     },
+}
+
+/// Which messages of a queue are meant.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    selector: Option<Selector>,
+    limit: Option<u64>,
+    up_to: Option<u64>,
+}
+
+impl Chosen {
+    /// Those that match, at most so many, up to a position.
+    pub(crate) fn new(
+        selector: Option<Selector>,
+        limit: Option<u64>,
+        up_to: Option<u64>,
+    ) -> Chosen {
+        Chosen { selector, limit, up_to }
+    }
+
+    /// The number of the last that is meant, if this one is the last that there is: what comes from now on is not,
+    /// however long it takes and however often it is asked for.
+    pub(crate) fn up_to(&self, last: u64) -> u64 {
+        self.up_to.map_or(last, |up_to| up_to.min(last))
+    }
 }
 
 /// A purge or a move under way.
@@ -69,12 +92,14 @@ pub(crate) struct Transfer {
     path: Path,
     /// What they are at their own queue.
     segments: Vec<Segment>,
+    /// Whether the store is told by the batch that puts them that they are not needed there any more.
+    is_settled: bool,
 }
 
 impl Transfer {
     /// Messages on their way to a queue of a home.
     pub(crate) fn new(to: Place, path: Path, segments: Vec<Segment>) -> Transfer {
-        Transfer { to, path, segments }
+        Transfer { to, path, segments, is_settled: false }
     }
 
     fn messages(&self) -> u64 {
@@ -83,14 +108,14 @@ impl Transfer {
 }
 
 impl QueueJob {
-    /// A job for at most so many of the messages of a queue up to a number.
+    /// A job for messages of a queue up to a number.
     pub(crate) fn new(
         requester: Requester,
         (queue, last): (Key, u64),
         kind: JobKind,
-        selector: Option<Selector>,
-        limit: Option<u64>,
+        chosen: Chosen,
     ) -> QueueJob {
+        let Chosen { selector, limit, .. } = chosen;
         let left = limit.unwrap_or(u64::MAX);
         QueueJob {
             requester,
@@ -194,12 +219,13 @@ impl QueueJob {
 
     /// What is answered when all is done, and the record that this waits for.
     pub(crate) fn result(&mut self) -> (u64, Operated) {
+        let up_to = self.last;
         let result = match self.kind {
-            JobKind::Purge => OperationResult::Purged { messages: self.done },
+            JobKind::Purge => OperationResult::Purged { messages: self.done, up_to },
             JobKind::Move { .. } => {
                 let refused = self.refused.take();
                 let (messages, kept) = (self.done, self.kept);
-                OperationResult::Moved(Box::new(MovedMessages { messages, kept, refused }))
+                OperationResult::Moved(Box::new(MovedMessages { messages, kept, refused, up_to }))
             }
         };
         (self.record, Ok(result))
@@ -217,9 +243,18 @@ pub(crate) struct QueueJobs {
 }
 
 impl QueueJobs {
-    /// Whether another one may begin.
-    pub(crate) fn has_room(&self) -> bool {
-        self.ready.len() + self.waiting.len() < JOBS_MAX
+    /// Jobs of some sessions are not to go on: those that wait end when homes have answered. Whose the others were.
+    pub(crate) fn cancel(&mut self, is_meant: impl Fn(SessionId) -> bool) -> Vec<SessionId> {
+        for job in self.waiting.values_mut().filter(|job| is_meant(job.requester.session)) {
+            job.next = None;
+        }
+        let mut ended = Vec::new();
+        self.ready.retain(|job| {
+            let ends = is_meant(job.requester.session);
+            ended.extend(ends.then_some(job.requester.session));
+            !ends
+        });
+        ended
     }
 
     /// Whether one can go on.
@@ -248,12 +283,22 @@ impl QueueJobs {
         self.waiting.insert(number, job);
     }
 
-    /// A home has answered for messages: what they are at their own queue, and that queue.
+    /// Messages of a job that are under way are put where they go: what they are at their own queue, and that queue. The
+    /// same batch is to settle them there, and does so if they are stored.
+    pub(crate) fn settle(&mut self, id: TransferId) -> Option<(&[Segment], Key)> {
+        let job = self.waiting.get_mut(&id.job)?;
+        let transfer = job.under_way.get_mut(&id.part)?;
+        transfer.is_settled = true;
+        Some((&transfer.segments, job.queue))
+    }
+
+    /// A home has answered for messages: what they are at their own queue, that queue, and whether they are settled
+    /// there.
     pub(crate) fn answered(
         &mut self,
         id: TransferId,
         refused: Option<&Close>,
-    ) -> Option<(Vec<Segment>, Key)> {
+    ) -> Option<(Vec<Segment>, Key, bool)> {
         let job = self.waiting.get_mut(&id.job)?;
         let transfer = job.under_way.remove(&id.part)?;
         match refused {
@@ -263,7 +308,7 @@ impl QueueJobs {
                 job.close(transfer.path.clone());
             }
         }
-        Some((transfer.segments, job.queue))
+        Some((transfer.segments, job.queue, transfer.is_settled))
     }
 
     /// The record that says that messages of a job are gone.

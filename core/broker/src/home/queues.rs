@@ -274,6 +274,18 @@ impl QueueHome {
         effects
     }
 
+    /// The same of messages of which the store has been told.
+    pub(crate) fn forget_taken(
+        &mut self,
+        now: Now,
+        queue: Key,
+        segments: &[Segment],
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.forget_taken(now, queue, segments, &mut effects);
+        effects
+    }
+
     /// Pauses a queue, or resumes it.
     pub(crate) fn pause(
         &mut self,

@@ -129,6 +129,11 @@ pub enum ToHome {
         /// Whether they are there, and stored if they are to be; or why they are not.
         result: Result<(), Box<Close>>,
     },
+    /// A session has ended that may have asked for purges, moves or removals.
+    EndJobs {
+        /// Which.
+        session: SessionId,
+    },
     /// A subscriber on the sender's shard cannot keep up with a topic, or all can again.
     Pressure {
         /// Which topic.

@@ -79,6 +79,7 @@ impl SessionSide<'_> {
             | ToHome::Transfer { .. }
             | ToHome::Transferred { .. }
             | ToHome::EndNotices { .. }
+            | ToHome::EndJobs { .. }
             | ToHome::AsOwner { .. }
             | ToHome::Notify { .. }
             | ToHome::Call(_)

@@ -74,6 +74,7 @@ fn what_is_not_there_is_said() {
             move_by(moving("none", "b")),
             move_by(redriving("none")),
             pause("none", false),
+            pause("none", true),
         ] {
             let result = tell(&mut world, ann, operation.clone());
             assert!(matches!(result, Err(CloseCode::QueueUnknown)), "{operation:?}: {result:?}");

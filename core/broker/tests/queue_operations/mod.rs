@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::field_reassign_with_default)]
 
+mod jobs;
 mod looks;
 mod moves;
 mod stored;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use crate::support::asking::{answer, ask, connect, path, tell};
 use crate::support::{Outgoing, Received, Wish, World, for_seeds, path_at, property};
 use tiderace_base::{CloseCode, Span};
-use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
+use tiderace_broker::{Action, BrokerOptions, QueuePolicy, Rule, Rules, Who};
 use tiderace_filter::Selector;
 use tiderace_topics::Pattern;
 use tiderace_wire::{
@@ -28,12 +29,12 @@ pub fn selector(text: &str) -> Option<Selector> {
 }
 
 pub fn purge(queue: &str, selector: Option<Selector>) -> Operation {
-    Operation::Purge { path: path(queue), selector }
+    Operation::Purge { path: path(queue), selector, up_to: None }
 }
 
 pub fn moving(from: &str, to: &str) -> MoveMessages {
     let (from, to) = (path(from), Some(path(to)));
-    MoveMessages { from, to, redrive: false, selector: None, limit: None }
+    MoveMessages { from, to, redrive: false, selector: None, limit: None, up_to: None }
 }
 
 pub fn redriving(from: &str) -> MoveMessages {
@@ -86,7 +87,7 @@ pub fn bodies(world: &mut World, client: usize, peek: Peek) -> Vec<String> {
 
 pub fn purged(result: Result<OperationResult, CloseCode>) -> u64 {
     match result.unwrap() {
-        OperationResult::Purged { messages } => messages,
+        OperationResult::Purged { messages, .. } => messages,
         other => panic!("{other:?}"),
     }
 }

@@ -1,9 +1,13 @@
-//! What becomes of messages that are in the store.
+//! Moves of messages that are in the store, and crashes in between.
 
 use super::*;
 use crate::support::destination;
 use crate::support::keeping::Keeping;
+use std::collections::BTreeMap;
 use tiderace_wire::Flags;
+
+/// As many as may be on their way between two homes for one move.
+const UNDER_WAY_MAX: usize = 256;
 
 fn begin(seed: u64, shards: usize, keeping: &mut Keeping) -> World {
     let mut options = BrokerOptions { shards, epoch: seed, ..BrokerOptions::default() };
@@ -12,6 +16,98 @@ fn begin(seed: u64, shards: usize, keeping: &mut Keeping) -> World {
     let mut world = World::new(seed, options);
     keeping.restore(&mut world);
     world
+}
+
+/// Numbered messages, most of them persistent; which.
+fn fill_both(world: &mut World, client: usize, queue: &str, from: usize) -> Vec<usize> {
+    let mut persistent = Vec::new();
+    let all: Vec<usize> = (from..from + 700).collect();
+    for some in all.chunks(50) {
+        let messages: Vec<Outgoing> = some
+            .iter()
+            .map(|number| {
+                let is_kept = !world.random.one_in(6);
+                persistent.extend(is_kept.then_some(*number));
+                let flags = if is_kept { Flags::PERSISTENT } else { Flags::NONE };
+                Outgoing { flags, ..coloured(number.to_string(), number % 3 == 0) }
+            })
+            .collect();
+        world.publish_all(client, &format!("queue:{queue}"), &messages);
+    }
+    world.deliver_envelopes();
+    persistent
+}
+
+#[test]
+fn a_crash_within_a_move_loses_nothing_and_doubles_nothing_at_one_home() {
+    for_seeds(0..300, |seed| {
+        let shards = 1 + (seed % 3) as usize;
+        let mut keeping = Keeping::default();
+        let mut world = begin(seed, shards, &mut keeping);
+        let ann = connect(&mut world, "ann");
+        let [from, to] = ["from", "to"].map(|name| {
+            let home = world.random.below(shards);
+            path_at(name, home, shards)
+        });
+        let is_one_home = destination(&format!("queue:{from}")).home(shards)
+            == destination(&format!("queue:{to}")).home(shards);
+        let persistent = fill_both(&mut world, ann, &from, 0);
+        keeping.finish(&mut world);
+        assert_eq!(keeping.queued(), persistent.len());
+        let mut asked = vec![ask(&mut world, ann, move_by(moving(&from, &to)))];
+        for _ in 0..world.random.below(120) {
+            let shard = world.random.below(shards);
+            match world.random.below(12) {
+                // What goes back at once before the store has refused it may be there twice, as what is consumed at once.
+                0 if seed.is_multiple_of(5) => keeping.full = !keeping.full,
+                1 if !seed.is_multiple_of(5) => {
+                    asked.push(ask(&mut world, ann, move_by(moving(&to, &from))));
+                }
+                2..=4 => keeping.take(&mut world, shard),
+                5 | 6 => drop(keeping.answer(&mut world, shard)),
+                7 => world.advance(Span::from_millis(100)),
+                _ => drop(world.deliver_envelope()),
+            }
+        }
+        let crashes = !world.random.one_in(4);
+        if crashes {
+            keeping.crash(&mut world);
+            keeping.full = false;
+            world = begin(seed + 1_000, shards, &mut keeping);
+        } else {
+            keeping.full = false;
+            for _ in 0..6 {
+                keeping.finish(&mut world);
+                world.deliver_envelopes();
+                world.advance(Span::from_secs(2));
+            }
+            for token in asked {
+                assert!(answer(&world, ann, token).is_some(), "every move is answered");
+            }
+        }
+        let stored = keeping.queued();
+        let eve = connect(&mut world, "eve");
+        let mut got: BTreeMap<usize, usize> = BTreeMap::new();
+        for (key, queue) in (0..).zip([&from, &to]) {
+            for message in consume_all(&mut world, eve, key, queue) {
+                *got.entry(message.body.parse().unwrap()).or_default() += 1;
+            }
+        }
+        for number in &persistent {
+            assert!(got.contains_key(number), "{number} is lost");
+        }
+        let doubled = got.values().filter(|times| **times > 1).count();
+        match is_one_home || !crashes {
+            true => assert_eq!(doubled, 0),
+            false => assert!(doubled <= UNDER_WAY_MAX, "{doubled} are there twice"),
+        }
+        if !crashes {
+            assert_eq!(got.len(), 700);
+            assert_eq!(stored, persistent.len(), "each is stored once");
+        }
+        keeping.finish(&mut world);
+        assert_eq!(keeping.queued(), 0, "all that was consumed is settled");
+    });
 }
 
 /// A queue at the first shard of two, whose dead letters go to the second.

@@ -118,6 +118,8 @@ pub enum Operation {
         path: Path,
         /// Only messages that match.
         selector: Option<Selector>,
+        /// Only messages up to this position.
+        up_to: Option<u64>,
     },
     /// Moves ready messages to another queue, or dead letters back; [`OperationResult::Moved`].
     Move(Box<MoveMessages>),
@@ -443,6 +445,8 @@ pub enum OperationResult {
     Purged {
         /// How many.
         messages: u64,
+        /// The position up to which messages were looked at: none that came after the operation began has one as low.
+        up_to: u64,
     },
     /// Messages have gone to another queue.
     Moved(Box<MovedMessages>),

@@ -89,6 +89,8 @@ pub struct MoveMessages {
     pub selector: Option<Selector>,
     /// At most so many.
     pub limit: Option<u64>,
+    /// Only messages up to this position.
+    pub up_to: Option<u64>,
 }
 
 /// All that is known of one queue, with a page of its consumers.
@@ -184,6 +186,9 @@ pub struct MovedMessages {
     pub kept: u64,
     /// Why the first of these had to.
     pub refused: Option<Close>,
+    /// The position up to which messages were looked at: none that came after the operation began has one as low. Who
+    /// moves a part at a time asks for the next part with it, and comes to an end.
+    pub up_to: u64,
 }
 
 /// The selector of an operation.
@@ -247,17 +252,19 @@ mod tests {
         let Ok(Operation::Peek(peek)) = parsed(text) else { panic!("{text}") };
         assert_eq!((peek.from, peek.messages_max(), peek.body_bytes_max()), (5, 3, 10));
         assert_eq!(peek.selector.unwrap().text(), "x = 'y'");
-        let Ok(Operation::Purge { path, selector: None }) =
-            parsed(r#"{"do":"purge","path":"a/b"}"#)
+        let Ok(Operation::Purge { path, selector: None, up_to: Some(9) }) =
+            parsed(r#"{"do":"purge","path":"a/b","up_to":9}"#)
         else {
             panic!("purge")
         };
         assert_eq!(path.as_str(), "a/b");
-        let Ok(Operation::Move(it)) = parsed(r#"{"do":"move","from":"a","to":"b","limit":4}"#)
+        let Ok(Operation::Move(it)) =
+            parsed(r#"{"do":"move","from":"a","to":"b","limit":4,"up_to":7}"#)
         else {
             panic!("move")
         };
         assert_eq!((it.to.unwrap().as_str(), it.limit, it.redrive), ("b", Some(4), false));
+        assert_eq!(it.up_to, Some(7));
         let Ok(Operation::Move(it)) = parsed(r#"{"do":"redrive","path":"dlq/a"}"#) else {
             panic!("redrive")
         };
@@ -284,7 +291,7 @@ mod tests {
             (
                 r#"{"do":"purge","path":"a","limit":1}"#,
                 CloseCode::BadOperation,
-                "known are path, selector",
+                "known are path, selector, up_to",
             ),
             (r#"{"do":"move","from":"a"}"#, CloseCode::BadOperation, "to"),
             (r#"{"do":"move","from":"a","to":"a"}"#, CloseCode::BadOperation, "itself"),
@@ -385,12 +392,15 @@ mod tests {
             json(&OperationResult::Messages(Box::new(peeked))),
             r#"{"messages":[{"position":8,"redeliveries":2,"age_ms":30,"expires":77,"persistent":false,"cut":99,"text":"hi","properties":{"k":"v"}}],"more":true,"next":9}"#
         );
-        assert_eq!(json(&OperationResult::Purged { messages: 3 }), r#"{"messages":3}"#);
+        assert_eq!(
+            json(&OperationResult::Purged { messages: 3, up_to: 8 }),
+            r#"{"messages":3,"up_to":8}"#
+        );
         let refused = Some(Close::new(CloseCode::MemoryFull, "no \"room\""));
-        let moved = MovedMessages { messages: 1, kept: 2, refused };
+        let moved = MovedMessages { messages: 1, kept: 2, refused, up_to: 8 };
         assert_eq!(
             json(&OperationResult::Moved(Box::new(moved))),
-            r#"{"messages":1,"kept":2,"refused":{"code":"memory-full","reason":"no \"room\""}}"#
+            r#"{"messages":1,"kept":2,"up_to":8,"refused":{"code":"memory-full","reason":"no \"room\""}}"#
         );
     }
 }

@@ -114,9 +114,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("queues", &["pattern", "after", "limit"]),
     ("queue", &["path", "after", "limit"]),
     ("peek", &["path", "from", "limit", "body_bytes", "selector"]),
-    ("purge", &["path", "selector"]),
-    ("move", &["from", "to", "selector", "limit"]),
-    ("redrive", &["path", "to", "selector", "limit"]),
+    ("purge", &["path", "selector", "up_to"]),
+    ("move", &["from", "to", "selector", "limit", "up_to"]),
+    ("redrive", &["path", "to", "selector", "limit", "up_to"]),
     ("pause", &["path"]),
     ("resume", &["path"]),
 ];

@@ -106,8 +106,8 @@ impl OperationResult {
             OperationResult::Listing(page) => write_listing(out, page),
             OperationResult::Queue(queue) => write_details(out, queue),
             OperationResult::Messages(page) => write_messages(out, page, values),
-            OperationResult::Purged { messages } => {
-                print(out, format_args!("{{\"messages\":{messages}}}"))
+            OperationResult::Purged { messages, up_to } => {
+                print(out, format_args!(r#"{{"messages":{messages},"up_to":{up_to}}}"#))
             }
             OperationResult::Moved(moved) => write_moved(out, moved),
         }
@@ -303,8 +303,8 @@ fn write_peeked(out: &mut Vec<u8>, peeked: &PeekedMessage, values: bool) {
 }
 
 fn write_moved(out: &mut Vec<u8>, moved: &MovedMessages) {
-    let MovedMessages { messages, kept, refused } = moved;
-    print(out, format_args!("{{\"messages\":{messages},\"kept\":{kept}"));
+    let MovedMessages { messages, kept, refused, up_to } = moved;
+    print(out, format_args!(r#"{{"messages":{messages},"kept":{kept},"up_to":{up_to}"#));
     if let Some(close) = refused {
         print(out, format_args!(",\"refused\":{{\"code\":\"{}\",\"reason\":", close.code.slug()));
         append_text(out, &close.reason);

@@ -319,6 +319,8 @@ fn transfer(
         let step = left.min(STEP);
         operation["limit"] = json!(step);
         last = client.operate(&operation, None)?.result;
+        // What comes meanwhile is not meant: it would go on for ever.
+        operation["up_to"] = last["up_to"].clone();
         let messages = last["messages"].as_u64().unwrap_or(0);
         moved += messages;
         left -= messages.min(left);

@@ -27,8 +27,8 @@ impl Given<'_> {
                 selector: self.message_selector()?,
             })),
             "purge" => {
-                let selector = self.message_selector()?;
-                Operation::Purge { path: self.path("path")?, selector }
+                let (selector, up_to) = (self.message_selector()?, self.number("up_to")?);
+                Operation::Purge { path: self.path("path")?, selector, up_to }
             }
             "move" => self.move_messages("from", Some(self.path("to")?))?,
             "redrive" => {
@@ -48,7 +48,9 @@ impl Given<'_> {
             return Err(bad("messages cannot go from a queue to itself"));
         }
         let (selector, limit) = (self.message_selector()?, self.number("limit")?);
-        Ok(Operation::Move(Box::new(MoveMessages { from, to, redrive, selector, limit })))
+        let up_to = self.number("up_to")?;
+        let asked = MoveMessages { from, to, redrive, selector, limit, up_to };
+        Ok(Operation::Move(Box::new(asked)))
     }
 
     /// A selector over the properties of messages.
