@@ -534,6 +534,39 @@ fn what_is_not_persistent_shares_nothing_with_persistent_messages_that_came_with
 }
 
 #[test]
+fn queues_that_have_filled_their_share_of_the_store_take_nothing_and_all_else_goes_on() {
+    let mut keeping = Keeping::default();
+    let Life { mut world, clients, .. } = begin(0, &mut keeping);
+    let client = clients[0];
+    let before = world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, before));
+    world.brokers[0].store_queues_full(true);
+    let kept = world.publish_all(client, "queue:jobs/a", &[persistent("2")]);
+    let other = world.publish(client, "queue:jobs/a", "3");
+    let topic = world.publish_all(client, "topic:prices/a", &[persistent("4")]);
+    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
+    keeping.finish(&mut world);
+    world.quiesce();
+    let refused = world.clients[client].refused.clone();
+    assert_eq!(refused, [(Some(kept), CloseCode::StoreUnavailable)]);
+    assert!(world.is_confirmed(client, other) && world.is_confirmed(client, topic));
+    let received = world.clients[client].received.clone();
+    assert_eq!(received.iter().map(|message| &*message.body).collect::<Vec<_>>(), ["1", "3"]);
+    let settled = world.settle(client, &received[0], Outcome::Accept);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, settled), "what makes room is taken");
+    assert_eq!(keeping.queued(), 0);
+    world.brokers[0].store_queues_full(false);
+    let kept = world.publish_all(client, "queue:jobs/a", &[persistent("5")]);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, kept));
+}
+
+#[test]
 fn publishers_to_queues_wait_while_the_store_is_behind() {
     for_seeds(0..6, |seed| {
         let mut keeping = Keeping::default();

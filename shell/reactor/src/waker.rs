@@ -112,7 +112,7 @@ impl Waker {
     }
 }
 
-/// What became of records.
+/// What became of records, and what may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitResult {
     /// All up to this number are kept.
@@ -124,6 +124,8 @@ pub enum CommitResult {
         /// Nothing will be kept in this life of the server.
         is_fatal: bool,
     },
+    /// Messages of queues have filled their share of the store, or there is room for some again.
+    QueuesFull(bool),
 }
 
 /// The right to answer one login, once. Forgetting to answer refuses the login.

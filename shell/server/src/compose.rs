@@ -225,6 +225,7 @@ pub(crate) fn store(config: &StoreConfig) -> tiderace_store::Options {
         segment_bytes: config.segment_bytes,
         reserve_bytes: config.reserve_bytes,
         waiting_bytes_max: config.waiting_bytes_max,
+        queue_bytes_max: config.queue_bytes_max,
         accept_damage: config.accept_damage,
     }
 }

@@ -5,6 +5,7 @@
 //! committed before [`Persistence::finish`] returns.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub(crate) struct Persistence {
     metrics: Arc<StoreMetrics>,
     ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>>,
     loads: Arc<Loads>,
+    /// Messages of queues have filled their share of the store.
+    are_queues_full: Arc<AtomicBool>,
     /// What has survived, until every shard has taken its part.
     recovered: Mutex<Option<(Arc<Recovered>, usize)>>,
     streams_from: u64,
@@ -80,10 +83,16 @@ impl Persistence {
         }
         let streams_from = store.stream_ids().next_stream().0;
         let metrics = store.metrics();
-        let loads = Arc::<Loads>::default();
+        let (loads, are_queues_full) = (Arc::<Loads>::default(), Arc::<AtomicBool>::default());
         let report = {
             let (ways_back, loads) = (Arc::clone(&ways_back), Arc::clone(&loads));
-            move |notice: Notice<'_>| tell(&ways_back, &loads, notice)
+            let are_queues_full = Arc::clone(&are_queues_full);
+            move |notice: Notice<'_>| {
+                if let Notice::QueuesFull(are_full) = notice {
+                    are_queues_full.store(are_full, Ordering::SeqCst);
+                }
+                tell(&ways_back, &loads, notice);
+            }
         };
         let committer = Committer::start(store, report)
             .context("the thread of the store could not be started")?;
@@ -92,6 +101,7 @@ impl Persistence {
             metrics,
             ways_back,
             loads,
+            are_queues_full,
             recovered: Mutex::new(Some((Arc::new(recovered), shards))),
             streams_from,
             given,
@@ -135,7 +145,11 @@ impl StoreGateway for Persistence {
         answers: StoreAnswers,
     ) -> Box<dyn ShardStore> {
         if let Some(way) = lock(&self.ways_back).get_mut(shard.index()) {
-            *way = Some(answers);
+            *way = Some(answers.clone());
+        }
+        // What was said before there was a way.
+        if self.are_queues_full.load(Ordering::SeqCst) {
+            answers.tell(CommitResult::QueuesFull(true));
         }
         let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(shard.0));
         if let Some(recovered) = self.recovered() {
@@ -308,7 +322,22 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, loads: &Loads, notice: Not
         Notice::Trouble { what, is_fatal: false } => {
             warn!(event = "store-trouble", what, "the store has trouble");
         }
+        Notice::QueuesFull(are_full) => tell_queues_full(ways_back, are_full),
         Notice::RoomAgain => info!(event = "store-has-room", "the store has room again"),
+    }
+}
+
+/// Tells every shard whether messages of queues have filled their share of the store.
+fn tell_queues_full(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, are_full: bool) {
+    match are_full {
+        true => warn!(
+            event = "store-queues-full",
+            "messages of queues have filled their share of the store (store.queue_bytes_max)"
+        ),
+        false => info!(event = "store-queues-have-room", "messages of queues are taken again"),
+    }
+    for way in lock(ways_back).iter().flatten() {
+        way.tell(CommitResult::QueuesFull(are_full));
     }
 }
 

@@ -140,6 +140,7 @@ impl Committer {
             loads: VecDeque::new(),
             loads_begun: 0,
             is_stopping: false,
+            are_queues_full: false,
             is_full: None,
             is_cleaning_blocked: false,
         };
@@ -268,6 +269,8 @@ struct Worker<D: Disk, R> {
     /// Loads that the reader has.
     loads_begun: usize,
     is_stopping: bool,
+    /// What was said last of the share of queues.
+    are_queues_full: bool,
     /// When a full disk was looked at last.
     is_full: Option<Instant>,
     /// Cleaning has found no room either.
@@ -294,6 +297,7 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
     fn run(mut self) {
         let mut synced = Instant::now();
         loop {
+            self.tell_queues();
             let group = self.gather(synced);
             let written = group.bytes;
             if !group.batches.is_empty() {
@@ -401,6 +405,14 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             None => {}
         }
         self.store.settle();
+    }
+
+    /// Tells when messages of queues have filled their share, and when there is room for some again.
+    fn tell_queues(&mut self) {
+        let are_full = self.store.are_queues_full();
+        if std::mem::replace(&mut self.are_queues_full, are_full) != are_full {
+            self.report.tell(Notice::QueuesFull(are_full));
+        }
     }
 
     /// Tells of trouble, of a full disk only when it was not full before.

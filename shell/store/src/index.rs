@@ -20,6 +20,8 @@ pub(crate) struct Index {
     values: HashMap<Box<str>, Place, RandomState>,
     /// Records of which some messages are not needed any more.
     partly: HashMap<(StreamId, u64), Gone, RandomState>,
+    /// Bytes of the records of messages of queues.
+    queue_bytes: u64,
 }
 
 impl Index {
@@ -109,6 +111,11 @@ impl Index {
         self.streams.len()
     }
 
+    /// Bytes of the records of messages of queues, volatile ones too.
+    pub(crate) fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
+    }
+
     fn declare(
         &mut self,
         declaration: &Declaration<'_>,
@@ -117,7 +124,13 @@ impl Index {
     ) {
         let stream = self.streams.get_or_insert(declaration.stream);
         let old = std::mem::replace(&mut stream.declaration, place);
-        stream.kind = declaration.kind;
+        if stream.kind != declaration.kind {
+            // Its messages may lie before it in the log.
+            let bytes = bytes_of(stream);
+            self.queue_bytes -= if stream.is_queue() { bytes } else { 0 };
+            stream.kind = declaration.kind;
+            self.queue_bytes += if stream.is_queue() { bytes } else { 0 };
+        }
         if !old.is_none() {
             dead(old);
         }
@@ -130,7 +143,14 @@ impl Index {
         }
         let stream = self.streams.get_or_insert(put.stream);
         let message = Message { sequence: put.sequence, count: put.count, place };
+        let is_queue = stream.is_queue();
+        if is_queue {
+            self.queue_bytes += u64::from(place.bytes);
+        }
         if let Some(old) = stream.messages.insert(message) {
+            if is_queue {
+                self.queue_bytes -= u64::from(old.place.bytes);
+            }
             self.partly.remove(&(put.stream, put.sequence));
             dead(old.place);
         }
@@ -157,6 +177,9 @@ impl Index {
                 }
             }
             stream.messages.remove(message.sequence);
+            if stream.is_queue() {
+                self.queue_bytes -= u64::from(message.place.bytes);
+            }
             self.partly.remove(&(id, message.sequence));
             dead(message.place);
         }
@@ -164,6 +187,9 @@ impl Index {
 
     fn drop_stream(&mut self, id: StreamId, dead: &mut impl FnMut(Place)) {
         let Some(stream) = self.streams.remove(id) else { return };
+        if stream.is_queue() {
+            self.queue_bytes -= bytes_of(&stream);
+        }
         if !stream.declaration.is_none() {
             dead(stream.declaration);
         }
@@ -174,9 +200,15 @@ impl Index {
     }
 }
 
+/// Bytes of the records of a stream's messages.
+fn bytes_of(stream: &Stream) -> u64 {
+    stream.messages.iter().map(|message| u64::from(message.place.bytes)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::StreamKind;
 
     fn place(offset: u32) -> Place {
         Place { segment: 1, offset, bytes: 10 }
@@ -217,6 +249,38 @@ mod tests {
         assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 7 }, 4), [1, 4]);
         assert_eq!(index.gone(StreamId(1), 1), []);
         assert_eq!(index.stream(StreamId(1)).unwrap().mark.sequence, 10);
+    }
+
+    #[test]
+    fn bytes_of_queues_are_those_of_their_messages() {
+        let mut index = Index::default();
+        let declare = |kind, path| {
+            let (stream, mark) = (StreamId(1), Mark::default());
+            Record::Declare(Declaration { stream, kind, mark, path, spec: b"" })
+        };
+        // Cleaning may have put the declaration behind the messages.
+        apply(&mut index, put(1, 10, 0), 1);
+        assert_eq!(index.queue_bytes(), 0);
+        apply(&mut index, declare(StreamKind::Queue, "a"), 2);
+        assert_eq!(index.queue_bytes(), 10);
+        apply(&mut index, put(11, 1, 0), 3);
+        apply(&mut index, put(11, 1, 0), 4);
+        assert_eq!(index.queue_bytes(), 20, "a copy takes the place of what it copies");
+        apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 9 }, 5);
+        assert_eq!(index.queue_bytes(), 20);
+        apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 10 }, 6);
+        assert_eq!(index.queue_bytes(), 10);
+        apply(&mut index, declare(StreamKind::Topic, "a"), 7);
+        assert_eq!(index.queue_bytes(), 0);
+        apply(&mut index, declare(StreamKind::Queue, "a"), 8);
+        apply(&mut index, Record::Drop { stream: StreamId(1) }, 9);
+        assert_eq!(index.queue_bytes(), 0);
+        let stream = StreamId::volatile(7);
+        let volatile = Put { stream, sequence: 1, count: 1, version: 1, keep_from: 0, bytes: b"" };
+        apply(&mut index, Record::Put(volatile), 10);
+        assert_eq!(index.queue_bytes(), 10);
+        apply(&mut index, Record::Trim { stream, up_to: 1 }, 11);
+        assert_eq!(index.queue_bytes(), 0);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub enum Notice<'a> {
     },
     /// The disk is not full any more.
     RoomAgain,
+    /// Messages of queues have filled their share of the store ([`crate::Options::queue_bytes_max`]), so that no others
+    /// should be put; or there is room for some again.
+    QueuesFull(bool),
 }
 
 /// What is called with what the store has to say.

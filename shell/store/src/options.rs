@@ -40,6 +40,8 @@ pub struct Options {
     pub reserve_bytes: u32,
     /// Bytes of batches of one submitter that may wait; a single larger one may wait alone.
     pub waiting_bytes_max: usize,
+    /// Bytes of messages of queues beyond which [`crate::Notice::QueuesFull`] is said; 0 for none.
+    pub queue_bytes_max: u64,
     /// Keep what can be read of a damaged store, and lose the rest. Every record is read for that, so opening takes
     /// longer.
     pub accept_damage: bool,
@@ -52,6 +54,7 @@ impl Default for Options {
             segment_bytes: 32 << 20,
             reserve_bytes: 32 << 20,
             waiting_bytes_max: 8 << 20,
+            queue_bytes_max: 0,
             accept_damage: false,
         }
     }

@@ -51,6 +51,8 @@ pub struct Store<D: Disk = Directory> {
     has_reserve: bool,
     /// Cleaning has found damage and does not go on.
     is_cleaning_stopped: bool,
+    /// Messages of queues have filled their share.
+    are_queues_full: bool,
 }
 
 /// Bytes that compacting goes through at once.
@@ -134,6 +136,7 @@ impl<D: Disk> Store<D> {
             open_segments: OpenSegments::new(),
             has_reserve: false,
             is_cleaning_stopped: false,
+            are_queues_full: false,
         };
         (store, recovered)
     }
@@ -253,6 +256,11 @@ impl<D: Disk> Store<D> {
     pub fn settle(&mut self) {
         self.log.account();
         self.update_gauges();
+    }
+
+    /// Whether messages of queues have filled their share, and have not left a tenth of it since.
+    pub fn are_queues_full(&self) -> bool {
+        self.are_queues_full
     }
 
     /// Finds the messages that a request asks for. What was committed is found, and what was refused is not.
@@ -406,7 +414,12 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    fn update_gauges(&self) {
+    fn update_gauges(&mut self) {
+        let (bytes, bytes_max) = (self.log.index.queue_bytes(), self.options.queue_bytes_max);
+        let limit = if self.are_queues_full { bytes_max - bytes_max / 10 } else { bytes_max };
+        self.are_queues_full = bytes_max > 0 && bytes > limit;
+        set(&self.metrics.queue_bytes, bytes);
+        set(&self.metrics.queues_full, u64::from(self.are_queues_full));
         set(&self.metrics.live_bytes, self.log.live_bytes());
         set(&self.metrics.total_bytes, self.log.total_bytes());
         set(&self.metrics.segments, self.log.segments.len() as u64);

@@ -35,6 +35,11 @@ impl Stream {
         Stream { id, mark, messages, kind, declaration: Place::NONE }
     }
 
+    /// Whether its messages are those of a queue. Volatile streams need no declaration.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.kind == StreamKind::Queue || self.id.is_volatile()
+    }
+
     /// The mark rises and never falls.
     pub(crate) fn advance(&mut self, mark: Mark) {
         if mark.sequence >= self.mark.sequence {

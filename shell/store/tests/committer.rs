@@ -48,6 +48,7 @@ enum Heard {
     Done(Done),
     Loaded(Loaded),
     Trouble(String, bool),
+    QueuesFull(bool),
 }
 
 /// Where a thread waits before each answer: it says that it is there, and is let go on.
@@ -85,6 +86,7 @@ fn start(store: Store<SimulatedDisk>, gate: Option<Gate>) -> (Committer, Receive
         Notice::Trouble { what, is_fatal } => {
             heard.send(Heard::Trouble(what.to_owned(), is_fatal)).unwrap();
         }
+        Notice::QueuesFull(are_full) => heard.send(Heard::QueuesFull(are_full)).unwrap(),
         Notice::RoomAgain => {}
     });
     (committer.unwrap(), hearing)
@@ -187,7 +189,7 @@ fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
                     break;
                 }
                 Heard::Trouble(what, is_fatal) => troubles.push((what, is_fatal)),
-                Heard::Loaded(_) => panic!("nobody asked"),
+                Heard::Loaded(_) | Heard::QueuesFull(_) => panic!("nobody asked"),
             }
         }
     }
@@ -221,7 +223,7 @@ fn what_was_committed_is_loaded_between_commits() {
                     assert_eq!(done.outcome, Outcome::Committed);
                     is_done = true;
                 }
-                Heard::Trouble(what, _) => panic!("{what}"),
+                other => panic!("{other:?}"),
             }
         }
         // What was answered before is there. A stream that does not exist is empty.
@@ -324,4 +326,52 @@ fn loads_that_wait_hold_no_files_and_what_they_are_is_counted() {
     assert!(found.eq((0..150).map(|ticket| (ticket, 2, None))));
     let huge = loaded.iter().find(|loaded| loaded.stream == StreamId(2)).unwrap();
     assert_eq!(huge.messages[0].bytes.len(), 20 << 20);
+}
+
+#[test]
+fn it_is_said_when_queues_have_filled_their_share_and_when_there_is_room_again() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options {
+        segment_bytes: 4096,
+        reserve_bytes: 0,
+        queue_bytes_max: 5000,
+        ..Options::default()
+    };
+    let store = Store::open_on(disk.clone(), Path::new("simulated"), options).unwrap().0;
+    let (committer, hearing) = start(store, None);
+    let submitter = committer.submitter(0);
+    let mut ticket = 0;
+    let mut commit = |batch| {
+        ticket += 1;
+        submitter.try_submit(ticket, batch).unwrap();
+        let Heard::Done(done) = hearing.recv().unwrap() else { panic!() };
+        assert_eq!((done.ticket, done.outcome), (ticket, Outcome::Committed));
+    };
+    // Values are not counted.
+    let mut values = Batch::new();
+    values.set("large", &[1; 8000]).unwrap();
+    commit(values);
+    for sequence in 1..=40 {
+        commit(batch(1, sequence));
+    }
+    // Some 115 bytes each: the share is filled by now, and what was under way is committed all the same.
+    commit(batch(1, 41));
+    let mut told = 0;
+    for sequence in 42..=60 {
+        submitter.try_submit(100 + sequence, batch(1, sequence)).unwrap();
+        told += usize::from(matches!(hearing.recv().unwrap(), Heard::QueuesFull(true)));
+    }
+    assert_eq!(told, 1);
+    let mut settled = Batch::new();
+    settled.settle(StreamId(1), &[(1, 58)]).unwrap();
+    submitter.try_submit(1000, settled).unwrap();
+    drop(committer);
+    let last = hearing.iter().filter(|heard| matches!(heard, Heard::QueuesFull(_))).last();
+    assert_eq!(last, Some(Heard::QueuesFull(false)));
+    // What is there is known at the next start.
+    let filled = Options { queue_bytes_max: 100, ..options };
+    let store = Store::open_on(disk, Path::new("simulated"), filled).unwrap().0;
+    assert!(store.are_queues_full());
+    let (_committer, hearing) = start(store, None);
+    assert_eq!(hearing.recv().unwrap(), Heard::QueuesFull(true));
 }

@@ -31,10 +31,11 @@ fn metric(store: &Store<SimulatedDisk>, name: &str) -> u64 {
 }
 
 /// What opening has found; but for how it was found.
-fn found(disk: &SimulatedDisk, segment_bytes: u32) -> (Model, Recovered, u64, u32) {
+fn found(disk: &SimulatedDisk, segment_bytes: u32) -> (Model, Recovered, [u64; 2], u32) {
     let (mut store, recovered) = open(&disk.copy(), segment_bytes);
     let model = Model::of(&mut store, &recovered).unwrap();
-    let live = metric(&store, "tiderace_store_live_bytes");
+    let live = ["tiderace_store_live_bytes", "tiderace_store_queue_bytes"];
+    let live = live.map(|name| metric(&store, name));
     let summaries = recovered.report.summaries;
     let Report { segments, volatile_records, volatile_bytes, cut, .. } = recovered.report;
     let report = Report { segments, volatile_records, volatile_bytes, cut, ..Report::default() };

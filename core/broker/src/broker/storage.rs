@@ -52,6 +52,12 @@ impl Broker {
         self.end_call(now, effects);
     }
 
+    /// Messages of queues have filled their share of the store, or there is room for some again: as long as they have,
+    /// persistent ones are refused, and all else goes on.
+    pub fn store_queues_full(&mut self, are_full: bool) {
+        self.journal.set_queues_full(are_full);
+    }
+
     fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
         for (answer, result) in settled.answers {
             self.home_side().give_answer(now, answer, result.map_err(Close::from), effects);

@@ -66,6 +66,8 @@ struct OpenJournal {
     throttled: PlaceSet,
     /// The highest number of a message that was restored here.
     restored_to: u64,
+    /// Messages of queues have filled their share of the store.
+    queues_full: bool,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
     restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
 }

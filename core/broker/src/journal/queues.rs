@@ -19,7 +19,12 @@ impl HomeJournal {
     /// Refuses a persistent message that would not be kept. It may be taken without a store if the
     /// configuration says so.
     pub(crate) fn check_message(&self, in_memory: bool) -> Result<(), Close> {
-        if self.is_open() {
+        if let Some(open) = &self.open {
+            if open.queues_full {
+                let reason = "persistent messages of queues have filled their share of the store \
+                              (store.queue_bytes_max); send it again when some are consumed";
+                return Err(Close::new(CloseCode::StoreUnavailable, reason));
+            }
             return self.check_outage();
         }
         if in_memory {
@@ -28,6 +33,13 @@ impl HomeJournal {
         let reason = "a persistent message cannot be kept: queues live in memory here and end with the server. \
                       Leave the mark out, or have the server's option `store.directory` set";
         Err(Close::new(CloseCode::NoStore, reason))
+    }
+
+    /// Messages of queues have filled their share of the store, or there is room for some again.
+    pub(crate) fn set_queues_full(&mut self, are_full: bool) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.queues_full = are_full;
+        }
     }
 
     /// Whether messages of queues are put into the store now.

@@ -236,6 +236,7 @@ impl HomeJournal {
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
             throttled: PlaceSet::EMPTY,
+            queues_full: false,
             restored_to: 0,
             restored_spec: None,
         }));

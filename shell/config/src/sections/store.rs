@@ -1,4 +1,4 @@
-//! Where persistent topics are kept, and what a confirmation of them means.
+//! Where persistent topics and messages are kept, and what a confirmation of them means.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 section! {
-    /// The log in which persistent topics survive restarts, kills and the loss of power.
+    /// The log in which persistent topics, views and persistent messages of queues survive restarts, kills and the loss of power.
     "store" TABLE StoreConfig {
         /// The directory of the log, made if it does not exist; one server at a time can use it. Not set: nothing is persistent.
         "directory" directory: Option<String> = Absent, Kind::Text;
@@ -23,9 +23,11 @@ section! {
         "segment_bytes" segment_bytes: u32 = Is("32 MiB"), Kind::Bytes { min: MIB, max: GIB };
         /// Bytes on the disk kept for the time when it is full: removals are still written then, and room is given back.
         "reserve_bytes" reserve_bytes: u32 = Is("32 MiB"), Kind::Bytes { min: MIB, max: GIB }, zero("no reserve");
-        /// Bytes of each shard that may wait for the disk; publishers of persistent topics wait beyond that.
+        /// Bytes of each shard that may wait for the disk; publishers of persistent topics and messages wait beyond that.
         "waiting_bytes_max" waiting_bytes_max: usize = Is("8 MiB"), Kind::Bytes { min: 64 * KIB, max: GIB };
-        /// Start although the log is damaged: what can be read is kept, the rest is lost, and the damaged files are put aside. For one start, when no copy exists.
+        /// Bytes of messages of queues that the store holds, of all queues together; beyond that persistent messages for queues are refused until some are consumed. Topics, views and acknowledgements go on, so queues do not fill the disk for them. The log is at most about three times as long as what it holds.
+        "queue_bytes_max" queue_bytes_max: u64 = Is("0"), Kind::Bytes { min: MIB, max: 1 << 50 }, zero("as many as the disk has");
+        /// Start although the log is damaged: records that cannot be read are left out and said in the log, and their bytes are kept beside it. For one start, when no copy exists.
         "accept_damage" accept_damage: bool = Is("false"), Kind::Boolean;
     }
 }
