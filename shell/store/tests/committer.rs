@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
     Batch, Committer, Declaration, Done, LoadRequest, Loaded, Mark, Notice, Options, Outcome, Put,
-    RefusedReason, Store, StreamId, StreamKind, Sync,
+    RefusedReason, Store, StreamId, StreamKind, Submitter, Sync,
 };
 
 fn store(disk: &SimulatedDisk, sync: Sync) -> Store<SimulatedDisk> {
@@ -270,37 +270,75 @@ fn what_is_asked_for_is_bounded_and_all_of_it_is_answered_before_the_end() {
     assert!(loaded.iter().all(|loaded| loaded.messages.len() == 1));
 }
 
+/// A queue of which each record has a segment of its own.
+fn store_of_segments(disk: &SimulatedDisk) -> Store<SimulatedDisk> {
+    let mut store = store(disk, Sync::Never);
+    for sequence in 1..=300 {
+        let mut large = batch(1, sequence);
+        large.set("filling", &[2; 4000]).unwrap();
+        assert!(store.commit(vec![large]).1.is_none());
+    }
+    store
+}
+
+/// Asks for all of that queue, two messages at a time.
+fn ask_for_all(submitter: &Submitter) {
+    for ticket in 0..150 {
+        let first = 2 * ticket + 1;
+        let request = request(ticket, 1, 4 << 10);
+        submitter.load(LoadRequest { first, last: first + 1, ..request }).unwrap();
+    }
+}
+
+/// Waits until a committer has taken what it was told until now, whose reader stands at its gate.
+fn wait_until_taken(submitter: &Submitter) {
+    submitter.try_submit(1, batch(3, 1)).unwrap();
+    while submitter.waiting_bytes() > 0 {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
-fn loads_that_wait_hold_no_files_and_what_they_are_is_counted() {
+fn loads_that_wait_hold_no_files() {
     let committer;
     let hearing;
     let (open, opened) = channel();
     let (reached, at_gate) = channel();
     let gate = Gate { reached, opened, is_readers: true };
     let disk = SimulatedDisk::new(1);
-    let mut store = store(&disk, Sync::Never);
-    // Each record has a segment of its own.
-    for sequence in 1..=300 {
-        let mut large = batch(1, sequence);
-        large.set("filling", &[2; 4000]).unwrap();
-        assert!(store.commit(vec![large]).1.is_none());
-    }
+    let store = store_of_segments(&disk);
+    let before = disk.open_files();
+    (committer, hearing) = start(store, Some(gate));
+    ask_for_all(&committer.submitter(0));
+    at_gate.recv_timeout(Duration::from_secs(60)).unwrap();
+    wait_until_taken(&committer.submitter(1));
+    assert!(disk.open_files() <= before + 40, "{} files", disk.open_files() - before);
+    drop(open);
+    drop(committer);
+    let loaded = hearing.iter().filter_map(|heard| match heard {
+        Heard::Loaded(loaded) => Some((loaded.ticket, loaded.messages.len(), loaded.next)),
+        _ => None,
+    });
+    assert!(loaded.eq((0..150).map(|ticket| (ticket, 2, None))));
+}
+
+#[test]
+fn a_load_counts_as_what_it_has_found() {
+    let committer;
+    let hearing;
+    let (open, opened) = channel();
+    let (reached, at_gate) = channel();
+    let gate = Gate { reached, opened, is_readers: true };
+    let mut store = store_of_segments(&SimulatedDisk::new(1));
     let mut huge = batch(2, 1);
     let (stream, version, bytes) = (StreamId(2), 2, &vec![3; 20 << 20]);
     huge.put(&Put { stream, sequence: 2, count: 1, version, keep_from: 0, bytes }).unwrap();
     assert!(store.commit(vec![huge]).1.is_none());
-    let before = disk.open_files();
     (committer, hearing) = start(store, Some(gate));
-    let (submitter, other) = (committer.submitter(0), committer.submitter(1));
-    for ticket in 0..150 {
-        let first = 2 * ticket + 1;
-        submitter
-            .load(LoadRequest { first, last: first + 1, ..request(ticket, 1, 4 << 10) })
-            .unwrap();
-    }
+    let other = committer.submitter(1);
+    ask_for_all(&committer.submitter(0));
     let wait = || at_gate.recv_timeout(Duration::from_secs(60)).unwrap();
     wait();
-    assert!(disk.open_files() <= before + 40, "{} files", disk.open_files() - before);
     // Of a request for next to nothing that finds a large record the whole record is counted.
     other.load(LoadRequest { first: 2, ..request(1, 2, 0) }).unwrap();
     assert_eq!(other.load(request(2, 1, 0)), Ok(()), "before its turn nothing is known of it");
@@ -308,24 +346,15 @@ fn loads_that_wait_hold_no_files_and_what_they_are_is_counted() {
         open.send(()).unwrap();
         wait();
     }
-    // When the committer has taken this, it has taken what the reader had said before.
-    other.try_submit(1, batch(3, 1)).unwrap();
-    while other.waiting_bytes() > 0 {
-        std::thread::yield_now();
-    }
+    wait_until_taken(&other);
     assert_eq!(other.load(request(3, 1, 0)), Err(RefusedReason::Waiting));
     drop(open);
     drop(committer);
-    let loaded = hearing.iter().filter_map(|heard| match heard {
-        Heard::Loaded(loaded) => Some(loaded),
+    let huge = hearing.iter().find_map(|heard| match heard {
+        Heard::Loaded(loaded) if loaded.stream == StreamId(2) => Some(loaded),
         _ => None,
     });
-    let loaded: Vec<Loaded> = loaded.collect();
-    let mine = loaded.iter().filter(|loaded| loaded.shard == 0);
-    let found = mine.clone().map(|loaded| (loaded.ticket, loaded.messages.len(), loaded.next));
-    assert!(found.eq((0..150).map(|ticket| (ticket, 2, None))));
-    let huge = loaded.iter().find(|loaded| loaded.stream == StreamId(2)).unwrap();
-    assert_eq!(huge.messages[0].bytes.len(), 20 << 20);
+    assert_eq!(huge.unwrap().messages[0].bytes.len(), 20 << 20);
 }
 
 #[test]
