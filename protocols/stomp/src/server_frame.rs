@@ -69,7 +69,7 @@ pub(crate) fn error(
         append(&mut frame, version, "version", SUPPORTED);
     }
     append(&mut frame, version, "content-type", "text/plain");
-    // The body is whole sentences, whoever wrote the reason.
+    // The body is whole sentences, also where the reason is not one.
     let end = if close.reason.ends_with(['.', '!', '?']) { "" } else { "." };
     append(&mut frame, version, "content-length", &(close.reason.len() + end.len()).to_string());
     frame.push(b'\n');
