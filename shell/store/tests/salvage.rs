@@ -22,6 +22,10 @@ fn open(
 
 /// Commits of three batches each, of which each has messages of two queues and a value.
 fn written() -> SimulatedDisk {
+    written_and(true)
+}
+
+fn written_and(is_closed: bool) -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (mut store, _) = open(&disk, false).unwrap();
     let mut batch = Batch::new();
@@ -44,7 +48,9 @@ fn written() -> SimulatedDisk {
         });
         assert!(store.commit(batches.collect()).1.is_none());
     }
-    store.close().unwrap();
+    if is_closed {
+        store.close().unwrap();
+    }
     disk
 }
 
@@ -196,4 +202,21 @@ fn of_a_segment_with_blocks_that_the_device_does_not_give_the_others_are_read() 
         aside.eq([&format!("{name}.damaged")[..]]),
         "the file is kept: it may be read elsewhere"
     );
+}
+
+#[test]
+fn what_is_torn_behind_damage_is_no_damage() {
+    // Killed: no later mark of the log proves the last commit, the mark beside it does.
+    let disk = written_and(false);
+    let name = segments(&disk).pop().unwrap();
+    let mut content = disk.content(&name);
+    let (offset, bytes, lost) = records(&content).pop().unwrap();
+    content[offset + bytes - 1] ^= 1;
+    content.extend_from_slice(b"torn end");
+    disk.replace(&name, content);
+    assert!(matches!(open(&disk, false), Err(OpenError::Damaged { .. })));
+    let (_, recovered) = open(&disk, true).unwrap();
+    let [damage] = &recovered.report.damage[..] else { panic!("{:?}", recovered.report.damage) };
+    assert_eq!((damage.offset, damage.bytes), (offset as u64, bytes as u64));
+    assert_eq!(damage.lost, Some(LostRecord::Perhaps(Box::new(lost))));
 }
