@@ -14,6 +14,9 @@ export interface QueueState {
   in_flight: number;
   /** Bytes of both. */
   bytes: number;
+  /** Of the ready messages, those that are on the disk alone; absent if there are none. */
+  swapped?: number;
+  swapped_bytes?: number;
   consumers: number;
   /** Publishers are asked to wait. */
   full: boolean;
@@ -26,6 +29,7 @@ export interface QueueState {
 /** What was chosen for a queue; 0 is no limit. */
 export interface QueueSettings {
   memory_bytes_max: number;
+  disk_bytes_max: number;
   prefetch_count: number;
   prefetch_bytes: number;
   redeliveries_max: number;

@@ -346,7 +346,7 @@ close_codes! {
         "Send it without the mark, or set the server's option `store.directory`.";
     613 QueueFull "queue-full" Operation Rejected 1013 503 true
         "The queue has as many bytes as it may hold."
-        "Try again when its consumers have taken some, or raise `queues.memory_bytes_max`.";
+        "Try again when its consumers have taken some, or raise `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";

@@ -206,6 +206,12 @@ impl Broker {
         metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
         metrics.queue_bytes = queue_bytes as u64;
+        (
+            metrics.queue_swapped,
+            metrics.queue_swapped_bytes,
+            metrics.queue_loads,
+            metrics.queue_unreadable,
+        ) = self.home.queues().swapped();
         metrics.windows = self.delivery.throttles() as u64;
         metrics.backlog_bytes = self.delivery.waiting_bytes() as u64;
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;

@@ -69,6 +69,7 @@ mod pricing;
 mod publish;
 mod publisher;
 mod queue_jobs;
+mod queue_loads;
 mod queue_operations;
 mod queue_store;
 mod queued;
@@ -120,8 +121,7 @@ pub use delivery::{Left, Pending};
 pub use effects::Effects;
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{
-    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, RestoringQueue,
-    Unrestorable,
+    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
 };
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
@@ -130,7 +130,10 @@ pub use messages::{
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use places::{NodeId, Place};
+pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use requester::{Operated, Requester};
-pub use tiderace_journal::{StoreRecord, StoredKind};
+pub use tiderace_journal::{
+    DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
+};
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

@@ -73,7 +73,11 @@ broker_metrics! {
     history_messages Gauge "tiderace_history_messages" [] "Recent messages kept for clients that come back.";
     history_bytes Gauge "tiderace_history_bytes" [] "Bytes of recent messages kept for clients that come back.";
     queue_messages Gauge "tiderace_queue_messages" [] "Messages ready in queues.";
-    queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages in queues, ready and in flight.";
+    queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages of queues in memory, ready and in flight.";
+    queue_swapped Gauge "tiderace_queue_swapped_messages" [] "Ready messages of queues that are in the store alone.";
+    queue_swapped_bytes Gauge "tiderace_queue_swapped_bytes" [] "Bytes of the ready messages of queues that are in the store alone.";
+    queue_loads Counter "tiderace_queue_loads_total" [] "Times a part of a queue was asked of the store.";
+    queue_unreadable Counter "tiderace_queue_messages_unreadable_total" [] "Messages of queues that the store should have had and could not give.";
     queue_stored Counter "tiderace_queue_messages_stored_total" [] "Messages of queues put into the store.";
     queues_restored Counter "tiderace_queues_restored_total" [] "Queues taken back from the store when the server was started.";
     work Counter "tiderace_work_total" [] "Units of work done for operations; one is about three nanoseconds.";

@@ -264,6 +264,7 @@ impl HomeSide<'_> {
                 let chosen = Chosen::new(selector, None, up_to);
                 return self.begin_purge(now, requester, &path, chosen, effects);
             }
+            Operation::Peek(peek) => return self.begin_peek(now, requester, *peek, effects),
             Operation::Move(asked) => return self.begin_move(now, requester, *asked, effects),
             Operation::Lock { name, timeout } => {
                 return self.lock(now, requester, name, timeout, effects);
@@ -310,7 +311,6 @@ impl HomeSide<'_> {
             }
             Operation::Browse(browse) => Ok(self.browse(now, requester, &browse)),
             Operation::Queue(query) => self.show_queue(now, requester, &query),
-            Operation::Peek(peek) => self.peek_queue(now, requester, &peek),
             Operation::PauseQueue { path, on } => {
                 self.pause_queue(now, requester, (&path, on), effects)
             }

@@ -166,7 +166,8 @@ impl BrokerOptions {
         }
         // Its session bounds it, and nobody waits for that; a reader of dead letters is not told
         // what was meant for one session alone.
-        QueueOptions { bytes_max: usize::MAX, dead_letter: String::new(), ..options }
+        let (bytes_max, disk_bytes_max) = (usize::MAX, u64::MAX);
+        QueueOptions { bytes_max, disk_bytes_max, dead_letter: String::new(), ..options }
     }
 
     /// Whether the configuration has options for a queue by its name, without a wildcard.
@@ -210,6 +211,7 @@ impl Default for BrokerOptions {
             persistent_in_memory: false,
             queue_default: QueueOptions {
                 bytes_max: 64 << 20,
+                disk_bytes_max: 64 << 30,
                 window: tiderace_wire::Prefetch { messages: 0, bytes: 640 << 10 },
                 redeliveries_max: 20,
                 dead_letter: "dlq/{queue}".to_owned(),

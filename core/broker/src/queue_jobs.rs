@@ -11,6 +11,8 @@
 //! on all shards: the source's home asks for them. Invariants: a slice costs no more than [`price::QUEUE_SLICE`] and
 //! one message; the answer comes when all is done.
 
+use std::collections::BTreeMap;
+
 use tiderace_base::{Close, CloseCode, MemoryUse, Now};
 use tiderace_journal::AnswerKind;
 use tiderace_queues::{Segment, Taken};
@@ -105,17 +107,34 @@ impl HomeSide<'_> {
         });
         match queue {
             Ok(queue) => {
-                let last = chosen.up_to(self.home.last_number());
-                let job = QueueJob::new(requester, (queue, last), kind, chosen);
+                let last = chosen.up_to(self.home.queues().last_version(queue));
+                let is_for_all = matches!(kind, JobKind::Purge) && chosen.is_for_all();
+                let mut job = QueueJob::new(requester, (queue, last), kind, chosen);
+                if is_for_all {
+                    self.purge_swapped(now, &mut job, effects);
+                }
                 self.go_on_with(now, job, effects);
             }
             Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
     }
 
+    /// Removes all that is in the store alone, which needs no look at it.
+    fn purge_swapped(&mut self, now: Now, job: &mut QueueJob, effects: &mut Effects) {
+        let before = self.journal.last_record();
+        let (messages, out) = self.home.queues_mut().purge_swapped(now, job.queue());
+        self.apply(out, effects);
+        job.note_done(messages, self.journal.appended_since(before));
+        self.metrics.messages_purged += messages;
+    }
+
     /// Goes on with the jobs that can, a slice at a time, as long as the turn's budget lasts.
     pub(crate) fn work_on_queue_jobs(&mut self, now: Now, effects: &mut Effects) {
         while self.work.left(now) > 0 {
+            if let Some((requester, peek, through)) = self.home.queue_jobs_mut().next_peeked() {
+                self.end_peek(now, &requester, &peek, through, effects);
+                continue;
+            }
             let Some(job) = self.home.queue_jobs_mut().next() else { return };
             self.go_on_with(now, job, effects);
         }
@@ -123,10 +142,7 @@ impl HomeSide<'_> {
 
     /// One slice of a job.
     fn go_on_with(&mut self, now: Now, mut job: QueueJob, effects: &mut Effects) {
-        let (messages, bytes) = match job.kind() {
-            JobKind::Purge => (PURGE_MESSAGES, PURGE_BYTES),
-            JobKind::Move { .. } => (TRANSFER_MESSAGES, TRANSFER_BYTES),
-        };
+        let (messages, bytes) = slice_of(job.kind());
         if let Some(slice) = job.slice(messages, bytes, price::QUEUE_SLICE) {
             let taken = self.home.queues_mut().take_out(job.queue(), &slice);
             job.note_taken(&taken);
@@ -147,6 +163,17 @@ impl HomeSide<'_> {
 
     /// A slice of a job is over: it goes on in its turn, or is answered.
     fn end_slice_of(&mut self, mut job: QueueJob, effects: &mut Effects) {
+        if job.end_look() {
+            self.home.queues_mut().end_look(job.queue());
+        }
+        let number = self.home.queue_jobs_mut().number();
+        let (messages, bytes) = slice_of(job.kind());
+        if let Some(look) = job.look(number, messages, bytes) {
+            let queue = job.queue();
+            self.home.queue_jobs_mut().wait_for_look(number, job);
+            let out = self.home.queues_mut().look(queue, look);
+            return self.apply(out, effects);
+        }
         if job.has_more() {
             return self.home.queue_jobs_mut().defer(job);
         }
@@ -249,12 +276,22 @@ impl HomeSide<'_> {
     /// Messages of a queue of this home are put into another one here: settles those that are stored.
     fn settle_transfer(&mut self, transfer: TransferId) -> u64 {
         let Some((segments, queue)) = self.home.queue_jobs_mut().settle(transfer) else { return 0 };
-        let stored = segments.iter().filter(|segment| segment.run.is_stored());
-        let versions: Vec<(u64, u64)> = stored.map(versions_of).collect();
-        match self.home.queues().stream_of(queue).filter(|_| !versions.is_empty()) {
-            Some(stream) => self.journal.settle_together(stream, versions),
-            None => 0,
+        let (segments, mut by_stream) = (segments.to_vec(), BTreeMap::<u64, Vec<_>>::new());
+        let mut outside = Vec::new();
+        for segment in segments {
+            let stored = self.home.queues().stream_with(queue, &segment);
+            let Some((stream, is_outside)) = stored else { continue };
+            by_stream.entry(stream).or_default().push(versions_of(&segment));
+            outside.extend(is_outside.then_some(segment));
         }
+        let mut record = 0;
+        for (stream, versions) in by_stream {
+            record = self.journal.settle_together(stream, versions);
+        }
+        for segment in outside {
+            self.hold_gone(&segment, record);
+        }
+        record
     }
 
     /// Whether a queue here has room for messages of another one.
@@ -329,6 +366,14 @@ impl HomeSide<'_> {
             return Ok(());
         }
         Err(denied(&requester.principal.name, action, Kind::Queue, path.as_str()))
+    }
+}
+
+/// Messages and bytes of one slice.
+fn slice_of(kind: &JobKind) -> (u64, usize) {
+    match kind {
+        JobKind::Purge => (PURGE_MESSAGES, PURGE_BYTES),
+        JobKind::Move { .. } => (TRANSFER_MESSAGES, TRANSFER_BYTES),
     }
 }
 

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, Time};
-use tiderace_queues::{ConsumerState, QueueChoices, QueueState, Segment};
+use tiderace_base::{Close, CloseCode, Key, Now, Time};
+use tiderace_queues::{ConsumerState, Look, QueueChoices, QueueState, Segment};
 use tiderace_topics::Path;
 use tiderace_wire::{
     ConsumerEntry, Message, Meta, OperationResult, Peek, PeekedMessage, PeekedMessages,
@@ -70,18 +70,102 @@ impl HomeSide<'_> {
         TOPIC * u64::from(slots.saturating_sub(query.after).min(LOOKED_AT_MAX))
     }
 
-    /// Reads ready messages, which stay where they are.
-    pub(crate) fn peek_queue(&mut self, now: Now, requester: &Requester, peek: &Peek) -> Operated {
-        self.may_on_queue(requester, Action::Receive, &peek.path)?;
+    /// Begins to read ready messages, which stay where they are. Those that are in the store alone have to be asked for.
+    pub(crate) fn begin_peek(
+        &mut self,
+        now: Now,
+        requester: Requester,
+        peek: Peek,
+        effects: &mut Effects,
+    ) {
+        let result = self.may_on_queue(&requester, Action::Receive, &peek.path).and_then(|()| {
+            let queue = self.home.queues().find(&peek.path);
+            queue.ok_or_else(|| queue_unknown(&peek.path))
+        });
+        let result = match result {
+            Ok(queue) => match self.home.queues().unseen_from(queue, peek.from, u64::MAX) {
+                None => Ok(self.page_of(now, queue, &peek, u64::MAX)),
+                Some(unseen) if self.has_ready(queue, peek.from, unseen) => {
+                    Ok(self.page_of(now, queue, &peek, unseen - 1))
+                }
+                Some(from) => return self.look_for(requester, peek, (queue, from), effects),
+            },
+            Err(close) => Err(close),
+        };
+        self.answer_peek(&requester, result, effects);
+    }
+
+    /// What somebody wants to see of messages in the store alone is in memory, up to a version.
+    pub(crate) fn end_peek(
+        &mut self,
+        now: Now,
+        requester: &Requester,
+        peek: &Peek,
+        through: u64,
+        effects: &mut Effects,
+    ) {
+        let queue = self.home.queues().find(&peek.path);
+        let queue = queue.ok_or_else(|| queue_unknown(&peek.path));
+        let result = queue.map(|queue| {
+            let page = self.page_of(now, queue, peek, through);
+            self.home.queues_mut().end_look(queue);
+            page
+        });
+        self.answer_peek(requester, result, effects);
+    }
+
+    fn answer_peek(
+        &mut self,
+        requester: &Requester,
+        result: Result<PeekedMessages, Close>,
+        effects: &mut Effects,
+    ) {
+        let result = result.map(|page| OperationResult::Messages(Box::new(page)));
+        self.loopback.answer_operation(requester, result, effects);
+    }
+
+    fn look_for(
+        &mut self,
+        requester: Requester,
+        peek: Peek,
+        (queue, from): (Key, u64),
+        effects: &mut Effects,
+    ) {
+        if !self.home.queue_jobs().may_peek() {
+            let reason = "too many looks at queues are under way; wait for one of them";
+            let close = Close::new(CloseCode::TooMuchWork, reason);
+            return self.answer_peek(&requester, Err(close), effects);
+        }
+        let number = self.home.queue_jobs_mut().number();
+        let look = Look {
+            number,
+            from,
+            to: u64::MAX,
+            selector: peek.selector.clone(),
+            messages: peek.messages_max() as u64,
+            bytes: PAGE_BYTES,
+        };
+        self.home.queue_jobs_mut().wait_to_peek(number, requester, peek);
+        let out = self.home.queues_mut().look(queue, look);
+        self.apply(out, effects);
+    }
+
+    /// Whether any ready message in memory has a version from one up to and without another.
+    fn has_ready(&self, queue: Key, from: u64, before: u64) -> bool {
+        let last = before.saturating_sub(1);
+        from <= last && self.home.queues().ready_from(queue, from, last).next().is_some()
+    }
+
+    /// The ready messages in memory up to a version, as a page.
+    fn page_of(&mut self, now: Now, queue: Key, peek: &Peek, to: u64) -> PeekedMessages {
         let queues = self.home.queues();
-        let key = queues.find(&peek.path).ok_or_else(|| queue_unknown(&peek.path))?;
         let (mut found, mut next) = (Vec::new(), None);
         let (mut spent, mut bytes) = (0, 0);
-        for (segment, place) in queues.ready_from(key, peek.from) {
+        for (segment, place) in queues.ready_from(queue, peek.from, to) {
             let Some(message) = segment.run.message(place) else { continue };
             let is_full = found.len() >= peek.messages_max() || bytes >= PAGE_BYTES;
             if is_full || spent >= price::QUEUE_SLICE {
-                next = Some(message.sequence);
+                next = Some(segment.run.queue_version() + place as u64);
                 break;
             }
             spent += PASSED;
@@ -101,9 +185,10 @@ impl HomeSide<'_> {
             spent += EVENT + given as u64 / price::COPIED_BYTES;
             found.push(peeked);
         }
+        // Behind what is in memory there may be more in the store.
+        let behind = Some(to.saturating_add(1)).filter(|it| *it <= queues.last_version(queue));
         self.work.charge_at(now, spent);
-        let page = PeekedMessages { messages: found, next };
-        Ok(OperationResult::Messages(Box::new(page)))
+        PeekedMessages { messages: found, next: next.or(behind) }
     }
 
     /// Pauses a queue, or resumes it.
@@ -136,7 +221,9 @@ pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
         path: state.path.clone(),
         messages: state.messages as u64,
         in_flight: state.in_flight as u64,
-        bytes: state.bytes as u64,
+        bytes: state.bytes as u64 + state.swapped_bytes,
+        swapped: state.swapped,
+        swapped_bytes: state.swapped_bytes,
         consumers: state.consumers as u64,
         full: state.full,
         paused: state.paused,
@@ -147,6 +234,7 @@ pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
 fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
     QueueSettings {
         memory_bytes_max: choices.bytes_max as u64,
+        disk_bytes_max: choices.disk_bytes_max,
         prefetch: choices.window,
         redeliveries_max: choices.redeliveries_max,
         dead_letter: choices.dead_letter.cloned(),
@@ -179,7 +267,7 @@ fn peeked(
     let peeked = PeekedMessage {
         run: segment.run.clone(),
         place,
-        position: message.sequence,
+        position: segment.run.queue_version() + place as u64,
         redeliveries: segment.redeliveries,
         age_ms: now.since(segment.run.published()).as_millis() as u64,
         cut: None,

@@ -44,8 +44,12 @@ impl HomeSide<'_> {
     #[inline]
     pub(crate) fn put_run(&mut self, now: Now, queue: Key, run: &mut Run) -> Option<Put> {
         self.journal.note_queue_numbers(self.home.next_number());
-        match is_kept(run) && self.journal.stores_messages() {
+        if !self.journal.stores_messages() {
+            return None;
+        }
+        match is_kept(run) {
             true => self.store_run(now, queue, run),
+            false if self.home.queues().leaves_new(queue) => self.leave_run(now, queue, run),
             false => None,
         }
     }
@@ -64,8 +68,8 @@ impl HomeSide<'_> {
         run.set_stored();
         let record = self.journal.put_messages(now, stream, run);
         self.metrics.queue_stored += run.len() as u64;
-        let numbers = (run.first(), run.first() + run.len() as u64 - 1);
-        Some(Put { queue, numbers, record })
+        let versions = (run.queue_version(), run.queue_version() + run.len() as u64 - 1);
+        Some(Put { queue, versions, record, stays: false })
     }
 
     /// Messages of a session, or of the server, are in their queue: confirms them, when they are stored if they are.
@@ -77,16 +81,17 @@ impl HomeSide<'_> {
         put: Option<Put>,
         effects: &mut Effects,
     ) {
-        let Some(put) = put else {
-            if let (Some(session), Some(confirm)) = (publisher, confirm) {
-                self.confirm(session, confirm, effects);
-            }
-            return;
-        };
-        let Some(session) = publisher else { return };
-        self.hold_for_store(session, effects);
+        if put.is_none_or(|put| put.stays)
+            && let (Some(session), Some(confirm)) = (publisher, confirm)
+        {
+            self.confirm(session, confirm, effects);
+        }
+        let Some(put) = put else { return };
+        if let Some(session) = publisher {
+            self.hold_for_store(session, effects);
+        }
         // Who asks for no confirmation hears of a refusal too: a later confirmation stands for what was sent before.
-        let publisher = Some((session, confirm));
+        let publisher = publisher.filter(|_| !put.stays).map(|session| (session, confirm));
         let what = Queued { publisher, put: Some(put), consumed: Vec::new(), source: None };
         self.hold_queued(now, put.record, what, effects);
     }
@@ -134,13 +139,16 @@ impl HomeSide<'_> {
                 Some(source) => self.tell_moved(source, true, effects),
                 None => {}
             }
+            if let Some(put) = put {
+                self.note_put_stored(put, effects);
+            }
             return;
         };
         if let Some(source) = source {
             self.tell_moved(source, false, effects);
         }
-        if let Some(put) = put {
-            let out = self.home.queues_mut().withdraw(put.queue, put.numbers);
+        if let Some(put) = put.filter(|put| !put.stays) {
+            let out = self.home.queues_mut().withdraw(put.queue, put.versions);
             self.apply(out, effects);
         }
         for segment in consumed {
@@ -171,7 +179,10 @@ impl HomeSide<'_> {
             return;
         }
         let put = self.enqueue(now, from, run, effects);
-        let Some(source) = source else { return };
+        let put = put.map(|put| Put { stays: true, ..put });
+        let Some(source) = source else {
+            return self.answer_queued(now, None, None, put, effects);
+        };
         // If it is not stored here, because the store is full, it stays stored where it lay, and comes back there in
         // the next life.
         let Some(put) = put else { return self.tell_moved((from, source), false, effects) };
@@ -182,7 +193,7 @@ impl HomeSide<'_> {
             record = self.journal.settle_together(source.stream, [version]);
         }
         let source = Some((from, source));
-        let what = Queued { publisher: None, put: None, consumed: Vec::new(), source };
+        let what = Queued { publisher: None, put: Some(put), consumed: Vec::new(), source };
         self.hold_queued(now, record, what, effects);
     }
 
@@ -286,9 +297,12 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let (gone, out) = self.home.queues_mut().accept_together(now, whose, ranges);
-        for Consumed { stream, segment } in gone {
+        for Consumed { stream, is_outside, segment } in gone {
             if let Some(stream) = stream {
-                self.journal.settle_together(stream, [versions_of(&segment)]);
+                let record = self.journal.settle_together(stream, [versions_of(&segment)]);
+                if is_outside {
+                    self.hold_gone(&segment, record);
+                }
             }
             consumed.push(segment);
         }

@@ -1,8 +1,10 @@
-//! What is known of messages of queues on their way to the store, and of dead letters on their way to another queue.
+//! What is known of messages of queues on their way to the store and back, and of dead letters on their way to another
+//! queue.
 //!
-//! Values that `queue_store.rs` makes and takes, and that the journal and messages carry. Relies on nothing.
+//! Values that `queue_store.rs` and `queue_loads.rs` make and take, and that the journal and messages carry. Relies on nothing.
 
 use tiderace_base::{Key, SessionId};
+use tiderace_journal::StoreLoaded;
 use tiderace_queues::Segment;
 use tiderace_wire::Confirm;
 
@@ -12,9 +14,11 @@ use crate::places::Place;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Put {
     pub(crate) queue: Key,
-    /// The first and the last.
-    pub(crate) numbers: (u64, u64),
+    /// Those of the first and the last.
+    pub(crate) versions: (u64, u64),
     pub(crate) record: u64,
+    /// They stay in memory if the store does not take them, and nobody waits for it.
+    pub(crate) stays: bool,
 }
 
 /// What waits until the store has messages of queues, or that they were consumed.
@@ -39,4 +43,24 @@ pub struct MovedFrom {
     pub(crate) stream: u64,
     /// As which version.
     pub(crate) version: u64,
+}
+
+/// A part of a queue that is wanted.
+#[derive(Debug)]
+pub(crate) struct WantedPart {
+    pub(crate) queue: Key,
+    pub(crate) streams: Vec<u64>,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) bytes_max: usize,
+}
+
+/// A part that is here.
+#[derive(Debug)]
+pub(crate) struct LoadedStreams {
+    pub(crate) queue: Key,
+    /// The version of the last message that was asked for.
+    pub(crate) last: u64,
+    /// One of each stream.
+    pub(crate) answers: Vec<StoreLoaded>,
 }

@@ -12,11 +12,11 @@ use tiderace_wire::{
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::journal::{version_of, versions_of};
+use crate::journal::versions_of;
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{Place, PlaceSet};
 use crate::price::{ASKED, PLACE};
-use crate::queued::{MovedFrom, Put};
+use crate::queued::{MovedFrom, Put, WantedPart};
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 use crate::transaction::to_settle;
@@ -175,8 +175,25 @@ impl HomeSide<'_> {
                 Effect::DeadLetter { queue, stream, from, to, segment, wall_ms } => {
                     self.dead_letter((queue, stream), &from, to, (&segment, wall_ms), effects);
                 }
-                Effect::Settled { stream, segment } => {
+                Effect::Settled { stream, segment, is_outside } => {
                     self.journal.settle_messages(stream, &segment);
+                    if is_outside {
+                        self.hold_gone(&segment, self.journal.last_record());
+                    }
+                }
+                Effect::Purged { streams, ranges } => {
+                    for stream in streams {
+                        for range in &ranges {
+                            self.journal.settle_range(stream, *range);
+                        }
+                    }
+                }
+                Effect::Load { queue, streams, first, last, bytes_max } => {
+                    let wanted = WantedPart { queue, streams, first, last, bytes_max };
+                    self.home.queue_loads_mut().want(wanted);
+                }
+                Effect::Looked { number, through } => {
+                    self.home.queue_jobs_mut().looked(number, through);
                 }
                 Effect::Ended { stream } => self.journal.end_queue(stream),
                 Effect::Full { path, on: true } => {
@@ -218,11 +235,17 @@ impl HomeSide<'_> {
             return;
         };
         self.metrics.dead_lettered += u64::from(segment.len());
-        for (index, version) in (segment.from..segment.to).zip(version_of(segment)..) {
+        for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
             let Some(message) = segment.run.message(index as usize) else {
                 continue;
             };
-            let source = stream.map(|stream| MovedFrom { queue, stream, version });
+            let mut source = stream.map(|stream| MovedFrom { queue, stream, version });
+            if !message.flags.contains(Flags::PERSISTENT)
+                && let Some(source) = source.take()
+            {
+                // It lies in the store only because there was no room for it in memory.
+                self.end_move(source, true);
+            }
             let mut block = without_death(message.properties);
             properties::append(&mut block, "dead-letter-queue", from.as_str());
             properties::append(&mut block, "dead-letter-reason", "redeliveries");

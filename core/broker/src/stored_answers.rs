@@ -77,12 +77,24 @@ impl HomeSide<'_> {
             }
             (Answer::Queued(what), result) => self.give_queued(now, *what, result, effects),
             (Answer::Transferred(to, transfer, put), result) => {
-                if let Some(put) = put.filter(|_| result.is_err()) {
-                    let out = self.home.queues_mut().withdraw(put.queue, put.numbers);
-                    self.apply(out, effects);
+                match (put, &result) {
+                    (Some(put), Ok(())) => self.note_put_stored(put, effects),
+                    (Some(put), Err(_)) if !put.stays => {
+                        let out = self.home.queues_mut().withdraw(put.queue, put.versions);
+                        self.apply(out, effects);
+                    }
+                    // What need not survive has come all the same.
+                    (Some(_), Err(_)) => {
+                        return self.answer_transfer(to, transfer, Ok(()), effects);
+                    }
+                    (None, _) => {}
                 }
                 self.answer_transfer(to, transfer, result, effects);
             }
+            (Answer::Gone(queue, versions), Ok(())) => {
+                self.home.queues_mut().settled(queue, versions);
+            }
+            (Answer::Gone(..), Err(_)) => {}
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

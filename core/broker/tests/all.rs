@@ -39,6 +39,7 @@ mod services;
 mod slices;
 mod snapshots;
 mod support;
+mod swapped_queues;
 mod temporary;
 mod topics;
 mod transactions;

@@ -19,10 +19,12 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod journal;
+mod load;
 mod outage;
 mod record;
 mod refused;
 
 pub use journal::{AnswerKind, Journal, Settled};
+pub use load::{DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded};
 pub use outage::StoreOutage;
 pub use record::{RecordSubject, StoreRecord, StoredKind, Streams};

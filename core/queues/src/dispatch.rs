@@ -25,6 +25,8 @@ pub(crate) struct Dispatch<'a> {
     /// Counts how often consumers are asked.
     pub(crate) asked: &'a mut u64,
     pub(crate) wall_ms: u64,
+    /// Selections that have yet to look at messages in the store alone.
+    pub(crate) unseen: &'a mut Vec<u32>,
     pub(crate) effects: &'a mut Vec<Effect>,
 }
 
@@ -54,7 +56,7 @@ impl Dispatch<'_> {
             if self.queue.has_expiring {
                 expired += self.queue.expire_front(self.wall_ms, self.effects);
             }
-            if self.queue.ready.is_empty() {
+            if self.queue.ready.is_empty() && self.queue.swapped.is_none() {
                 return expired;
             }
             let taken = match exclusive {
@@ -62,7 +64,8 @@ impl Dispatch<'_> {
                 Some(key) => matches!(self.turn_of(key, share), Turn::Taken),
                 None => {
                     let plain = self.next_plain(share);
-                    (!self.queue.ready.is_empty() && self.next_selective()) || plain
+                    let is_left = !self.queue.ready.is_empty() || self.queue.swapped.is_some();
+                    (is_left && self.next_selective()) || plain
                 }
             };
             if !taken {
@@ -73,6 +76,9 @@ impl Dispatch<'_> {
 
     /// The next consumer without a selector that has room gets something: whether there was one.
     fn next_plain(&mut self, share: u32) -> bool {
+        if self.queue.ready.first().is_none() {
+            return false;
+        }
         let mut passed_over = None;
         let mut taken = false;
         while !taken && let Some(key) = self.queue.lines.plain.pop_front() {
@@ -173,13 +179,19 @@ impl Dispatch<'_> {
 
     /// A consumer with a selector has room: it gets the next message that is selected.
     fn select(&mut self, key: Key, id: u32) -> Turn {
+        let looked = self.queue.lines.looked(id).unwrap_or(0);
+        // Behind it are messages that have to be read from the store first.
+        let unseen = self.queue.unseen_from(looked, u64::MAX);
         let Some(selective) = self.queue.lines.selective.as_mut() else { return Turn::Parked };
         let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
         let (mut found, mut seen) = (None, cursor);
         'search: for segment in self.queue.ready.from(cursor) {
-            for index in segment.from..segment.to {
+            for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
+                if version >= unseen {
+                    break 'search;
+                }
                 let Some(message) = segment.run.message(index as usize) else { continue };
-                if message.sequence < cursor {
+                if version < cursor {
                     continue;
                 }
                 if *self.budget == 0 {
@@ -190,15 +202,20 @@ impl Dispatch<'_> {
                 let (selected, price) = selection.selector.look(&message);
                 *self.budget = self.budget.saturating_sub(price);
                 if selected && !message.is_expired(self.wall_ms) {
-                    found = Some(message.sequence);
+                    found = Some(version);
                     break 'search;
                 }
-                seen = message.sequence + 1;
+                seen = version + 1;
             }
         }
         selective.end_look(id, found.unwrap_or(seen));
-        let Some(sequence) = found else { return Turn::Idle(id) };
-        match self.queue.ready.take_one(sequence) {
+        let Some(version) = found else {
+            if unseen < u64::MAX {
+                self.unseen.push(id);
+            }
+            return Turn::Idle(id);
+        };
+        match self.queue.ready.take_one(version) {
             Some(segment) => self.give(key, segment),
             None => Turn::Idle(id),
         }

@@ -41,6 +41,35 @@ pub enum Effect {
         stream: u64,
         /// The messages.
         segment: Segment,
+        /// The queue waits for the store to say so, by [`crate::Queues::settled`].
+        is_outside: bool,
+    },
+    /// Messages that are in the store alone are gone.
+    Purged {
+        /// Which streams may have them.
+        streams: Vec<u64>,
+        /// First and last version of each stretch, rising and apart.
+        ranges: Vec<(u64, u64)>,
+    },
+    /// Messages are to be read from the store, and given to [`crate::Queues::loaded`].
+    Load {
+        /// Whose.
+        queue: Key,
+        /// In which streams they may be, each alone.
+        streams: Vec<u64>,
+        /// The first version that is wanted.
+        first: u64,
+        /// The last.
+        last: u64,
+        /// Bytes that the answer may have, but for a single larger message.
+        bytes_max: usize,
+    },
+    /// What [`crate::Queues::look`] has asked for is in memory.
+    Looked {
+        /// The number that was given.
+        number: u64,
+        /// Up to which version everything has been looked at.
+        through: u64,
     },
     /// A queue with a stream has ended, and all that it had.
     Ended {

@@ -15,8 +15,10 @@ use crate::{QueueState, Segment};
 /// What was chosen for a queue when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueChoices<'a> {
-    /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
+    /// Bytes of messages that it keeps in memory.
     pub bytes_max: usize,
+    /// Bytes of messages in the store alone at which publishers are asked to wait.
+    pub disk_bytes_max: u64,
     /// The window of consumers that name none.
     pub window: Prefetch,
     /// Failures after which a message is dead; 0 for never.
@@ -61,6 +63,7 @@ impl Queues {
         let queue = self.queues.get(key)?;
         Some(QueueChoices {
             bytes_max: queue.bytes_max,
+            disk_bytes_max: queue.disk_bytes_max,
             window: queue.window,
             redeliveries_max: queue.redeliveries_max,
             dead_letter: queue.dead_letter.as_ref(),
@@ -94,15 +97,22 @@ impl Queues {
         })
     }
 
-    /// The ready messages of a queue from a number on, in order: the segment of each, and its place in the
-    /// segment's run.
-    pub fn ready_from(&self, key: Key, from: u64) -> impl Iterator<Item = (&Segment, usize)> {
+    /// The ready messages of a queue that are in memory, from a version up to another, in order: the segment of each, and
+    /// its place in the segment's run.
+    pub fn ready_from(
+        &self,
+        key: Key,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = (&Segment, usize)> {
         let queue = self.queues.get(key);
         let segments = queue.map(|queue| queue.ready.from(from)).into_iter().flatten();
+        let segments = segments.take_while(move |segment| segment.first_version() <= to);
         segments.flat_map(move |segment| {
-            let passed = from.saturating_sub(segment.first()).min(u64::from(segment.len()));
+            let passed = from.saturating_sub(segment.first_version()).min(u64::from(segment.len()));
             let first = segment.from + passed as u32;
-            (first..segment.to).map(move |place| (segment, place as usize))
+            let behind = segment.last_version().saturating_sub(to).min(u64::from(segment.len()));
+            (first..segment.to - behind as u32).map(move |place| (segment, place as usize))
         })
     }
 }
@@ -112,9 +122,11 @@ impl Queue {
     pub(crate) fn state(&self) -> QueueState<'_> {
         QueueState {
             path: &self.path,
-            messages: self.ready.len(),
+            messages: self.ready.len() + self.swapped_messages() as usize,
             in_flight: self.in_flight,
             bytes: self.bytes,
+            swapped: self.swapped_messages(),
+            swapped_bytes: self.swapped_bytes(),
             consumers: self.lines.len,
             full: self.full,
             paused: self.paused,
@@ -124,6 +136,7 @@ impl Queue {
 
     /// When the first of the ready messages was published.
     fn oldest(&self) -> Option<Time> {
-        self.ready.first().map(|segment| segment.run.published())
+        let waiting = self.swapped.as_ref().map(|swapped| swapped.since);
+        self.ready.first().map(|segment| segment.run.published()).or(waiting)
     }
 }

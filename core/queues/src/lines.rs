@@ -52,9 +52,11 @@ pub(crate) struct Selective {
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) selector: Selector,
-    /// Everything ready before this number has been looked at and is not selected, but for what has
+    /// Everything ready before this version has been looked at and is not selected, but for what has
     /// come back since.
     cursor: u64,
+    /// The same of those in the store alone.
+    looked: u64,
     /// How many messages had come back when it looked last.
     returns: u64,
     members: usize,
@@ -62,7 +64,7 @@ pub(crate) struct Selection {
     idle: Vec<Key>,
 }
 
-/// The numbers of messages that have come back, as far as selections have looked further: each selection
+/// The versions of messages that have come back, as far as selections have looked further: each selection
 /// asks for the lowest when it looks again, so that a message that comes back costs the same however many
 /// selections there are.
 #[derive(Debug, Default)]
@@ -122,6 +124,7 @@ impl Lines {
             let empty = || Selection {
                 selector: selector.clone(),
                 cursor: 0,
+                looked: 0,
                 returns: 0,
                 members: 0,
                 idle: Vec::new(),
@@ -167,7 +170,7 @@ impl Lines {
         }
     }
 
-    /// There is a message with that number: consumers with a selector may have something to look at. How many
+    /// There is a message with that version: consumers with a selector may have something to look at. How many
     /// selections that concerns at once: those with members that wait for a message, and not for room.
     pub(crate) fn note_ready(&mut self, first: u64) -> usize {
         let Some(selective) = &mut self.selective else { return 0 };
@@ -181,10 +184,45 @@ impl Lines {
         }
         idle.len()
     }
+
+    /// What a selection selects, if it has members.
+    pub(crate) fn selector(&self, id: u32) -> Option<&Selector> {
+        Some(&self.selective.as_ref()?.selections.get(&id)?.selector)
+    }
+
+    /// Up to which version a selection has looked at messages that are in the store alone, if it has members.
+    pub(crate) fn looked(&self, id: u32) -> Option<u64> {
+        Some(self.selective.as_ref()?.selections.get(&id)?.looked)
+    }
+
+    /// A selection has looked at those before that version.
+    pub(crate) fn note_looked(&mut self, id: u32, version: u64) {
+        let selection = self.selective.as_mut().and_then(|it| it.selections.get_mut(&id));
+        if let Some(selection) = selection {
+            selection.looked = version;
+        }
+        self.wake(id);
+    }
+
+    /// Messages from that version on are in the store alone again.
+    pub(crate) fn look_again(&mut self, version: u64) {
+        let selections = self.selective.iter_mut().flat_map(|it| it.selections.values_mut());
+        selections.for_each(|selection| selection.looked = selection.looked.min(version));
+    }
+
+    /// Members of a selection may have something to look at.
+    pub(crate) fn wake(&mut self, id: u32) {
+        let Some(selective) = &mut self.selective else { return };
+        if selective.idle.remove(&id)
+            && let Some(selection) = selective.selections.get_mut(&id)
+        {
+            selective.line.extend(selection.idle.drain(..));
+        }
+    }
 }
 
 impl Selective {
-    /// A selection is about to look: up to which number it has looked already, and for what.
+    /// A selection is about to look: up to which version it has looked already, and for what.
     pub(crate) fn begin_look(&mut self, id: u32) -> Option<(u64, &mut Selection)> {
         let selection = self.selections.get_mut(&id)?;
         let lowest = self.returned.lowest_after(selection.returns);
@@ -193,7 +231,7 @@ impl Selective {
         Some((selection.cursor, selection))
     }
 
-    /// A selection has looked up to that number.
+    /// A selection has looked up to that version.
     pub(crate) fn end_look(&mut self, id: u32, cursor: u64) {
         self.highest = self.highest.max(cursor);
         if let Some(selection) = self.selections.get_mut(&id) {

@@ -12,12 +12,16 @@ use crate::effect::Effect;
 use crate::lines::Lines;
 use crate::private::is_private;
 use crate::ready::{Ready, has_expired};
+use crate::swapped::Swapped;
 
 /// What can be chosen for a queue.
 #[derive(Clone, Debug)]
 pub struct QueueOptions {
-    /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
+    /// Bytes of messages in memory, ready and in flight. Above it new messages are left to the store alone; where there is
+    /// none, publishers are asked to wait.
     pub bytes_max: usize,
+    /// Bytes of messages that are in the store alone, at which publishers are asked to wait.
+    pub disk_bytes_max: u64,
     /// The window of consumers that name none.
     pub window: Prefetch,
     /// A message that was rejected, or lost together with its consumer, more often than this goes to
@@ -35,12 +39,16 @@ pub struct QueueOptions {
 pub struct QueueState<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// Messages that are ready.
+    /// Messages that are ready, in memory or not.
     pub messages: usize,
     /// Messages that consumers have and did not settle.
     pub in_flight: usize,
-    /// Bytes of messages, ready and in flight.
+    /// Bytes of messages in memory, ready and in flight.
     pub bytes: usize,
+    /// Ready messages that are in the store alone.
+    pub swapped: u64,
+    /// Their bytes.
+    pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: usize,
     /// Whether publishers are asked to wait.
@@ -55,17 +63,22 @@ pub struct QueueState<'a> {
 pub(crate) struct Queue {
     pub(crate) path: Path,
     pub(crate) bytes_max: usize,
+    pub(crate) disk_bytes_max: u64,
     pub(crate) redeliveries_max: u32,
     pub(crate) dead_letter: Option<Path>,
     pub(crate) idle: Span,
     pub(crate) window: Prefetch,
     pub(crate) ready: Ready,
+    /// Ready messages that are in the store alone, if there are some.
+    pub(crate) swapped: Option<Box<Swapped>>,
     /// Messages that are with consumers, or were taken out of the ready ones for an operation.
     pub(crate) in_flight: usize,
-    /// Ready and in flight.
+    /// Ready in memory and in flight.
     pub(crate) bytes: usize,
     pub(crate) lines: Lines,
     pub(crate) full: bool,
+    /// It is full because of what is in the store alone.
+    pub(crate) is_disk_full: bool,
     /// Consumers get nothing until it is resumed.
     pub(crate) paused: bool,
     pub(crate) has_expiring: bool,
@@ -80,6 +93,11 @@ pub(crate) struct Queue {
     pub(crate) next_version: u64,
     /// In which it is kept.
     pub(crate) stream: Option<u64>,
+    /// In which those of its messages are that are not persistent and for which there is no room in memory.
+    pub(crate) volatile: Option<u64>,
+    /// Messages of lower versions were stored in an earlier life of the server: those that are not persistent do not
+    /// come back.
+    pub(crate) stored_below: u64,
     /// Stored dead letters on their way to another queue, which the stream still has, by version.
     pub(crate) moving: BTreeMap<u64, Segment>,
 }
@@ -97,14 +115,17 @@ impl Queue {
             redeliveries_max: if is_dead_letter { 0 } else { options.redeliveries_max },
             path,
             bytes_max: options.bytes_max,
+            disk_bytes_max: options.disk_bytes_max,
             dead_letter,
             idle: options.idle,
             window: options.window,
             ready: Ready::default(),
+            swapped: None,
             in_flight: 0,
             bytes: 0,
             lines: Lines::default(),
             full: false,
+            is_disk_full: false,
             paused: false,
             has_expiring: false,
             expiring_seen: false,
@@ -113,6 +134,8 @@ impl Queue {
             used: now,
             next_version: 0,
             stream: None,
+            volatile: None,
+            stored_below: 0,
             moving: BTreeMap::new(),
         }
     }
@@ -121,13 +144,21 @@ impl Queue {
     fn note_expired(&mut self, segment: Segment, effects: &mut Vec<Effect>) {
         self.bytes = self.bytes.saturating_sub(segment.bytes());
         if let Some(stream) = self.stream_with(&segment) {
-            effects.push(Effect::Settled { stream, segment });
+            let is_outside = self.has_outside(&segment);
+            effects.push(Effect::Settled { stream, segment, is_outside });
         }
     }
 
     /// The stream that has messages of the queue, if they are stored.
+    #[inline]
     pub(crate) fn stream_with(&self, segment: &Segment) -> Option<u64> {
-        self.stream.filter(|_| segment.run.is_stored())
+        if !segment.run.is_stored() {
+            return None;
+        }
+        match self.volatile {
+            Some(_) if !segment.run.any(Flags::PERSISTENT) => self.volatile,
+            _ => self.stream,
+        }
     }
 
     /// Puts messages at their place in the order; their bytes count already if they come back. How many
@@ -137,12 +168,12 @@ impl Queue {
         self.has_expiring |= expires;
         // The search for expired messages may have passed its place.
         self.expiring_seen |= expires;
-        let first = segment.first();
+        let first = segment.first_version();
         self.ready.put(segment);
         self.lines.note_ready(first)
     }
 
-    /// Removes expired messages from the ready ones, from number `from` on, looking at about so many; how many
+    /// Removes expired messages from the ready ones, from version `from` on, looking at about so many; how many
     /// there were, and where to go on if there are more.
     pub(crate) fn expire(
         &mut self,
@@ -157,7 +188,7 @@ impl Queue {
         }
         for segment in self.ready.from(from) {
             if *looks == 0 {
-                next = Some(segment.first());
+                next = Some(segment.first_version());
                 break;
             }
             let expires = segment.run.any(Flags::EXPIRES);
@@ -165,7 +196,7 @@ impl Queue {
             let messages = if expires { segment.len() as usize } else { 1 };
             *looks = looks.saturating_sub(messages);
             if has_expired(segment, wall_ms) {
-                found.push(segment.first());
+                found.push(segment.first_version());
             }
         }
         if next.is_none() {
@@ -193,6 +224,7 @@ impl Queue {
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.lines.is_empty()
             && self.bytes == 0
+            && self.swapped.is_none()
             && self.moving.is_empty()
             && !self.has_unread
             // What is private belongs to its owner, who needs no rule to pause it and may have any number of names.

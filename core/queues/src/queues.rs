@@ -54,7 +54,7 @@ pub struct Queues {
     pub(crate) full_at: Key,
     /// Queues with messages that expire.
     pub(crate) expiring: BTreeSet<Key>,
-    /// The queue and the message with which the search for expired ones goes on.
+    /// The queue and the version with which the search for expired ones goes on.
     pub(crate) expiring_at: (Key, u64),
     /// How many messages have been looked at for that.
     pub(crate) looked: u64,
@@ -65,10 +65,22 @@ pub struct Queues {
     pub(crate) asked: u64,
     /// How often a consumer came to a queue.
     pub(crate) attached: u64,
-    /// Messages ready in all queues.
+    /// Messages ready in memory in all queues.
     pub(crate) ready: usize,
-    /// Bytes of messages in all queues.
+    /// Bytes of messages in memory in all queues.
     pub(crate) bytes: usize,
+    /// Ready messages of all queues that are in the store alone, and their bytes.
+    pub(crate) swapped: (u64, u64),
+    /// Queues that ask the store again in the next tick.
+    pub(crate) stalled: Vec<Key>,
+    /// How often messages were asked of the store.
+    pub(crate) loads: u64,
+    /// Messages that the store should have had and could not give.
+    pub(crate) unreadable: u64,
+    /// Whether messages can be left to a store.
+    pub(crate) has_store: bool,
+    /// Queues with messages in the store alone of which some expire: when the first of them does.
+    pub(crate) expiring_swapped: BTreeSet<(u64, Key)>,
     /// Queues that are paused.
     pub(crate) paused: usize,
     /// Counts them, and those of the queues themselves.
@@ -104,6 +116,12 @@ impl Queues {
             attached: 0,
             ready: 0,
             bytes: 0,
+            swapped: (0, 0),
+            stalled: Vec::new(),
+            loads: 0,
+            unreadable: 0,
+            has_store: false,
+            expiring_swapped: BTreeSet::new(),
             paused: 0,
             memory,
             left: TURN_STEPS,
@@ -163,9 +181,9 @@ impl Queues {
         self.queues.at(slot).map(Queue::state)
     }
 
-    /// Messages ready and bytes held, over all queues.
+    /// Messages ready, and bytes held in memory, over all queues.
     pub fn depth(&self) -> (usize, usize) {
-        (self.ready, self.bytes)
+        (self.ready + self.swapped.0 as usize, self.bytes)
     }
 
     /// Whether the queue is there, or there is memory for one of that name.
@@ -277,6 +295,7 @@ impl Queues {
         let queues = queues_of(&landed);
         let consumed = landed.into_iter().map(|Flight { queue, segment, .. }| Consumed {
             stream: self.uncount(queue, &segment),
+            is_outside: self.queues.get(queue).is_some_and(|queue| queue.has_outside(&segment)),
             segment,
         });
         let consumed = consumed.collect();
@@ -444,7 +463,8 @@ impl Queues {
     /// Messages that were in flight, or taken out, are gone for good.
     pub(crate) fn accepted(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
         if let Some(stream) = self.uncount(key, &segment) {
-            effects.push(Effect::Settled { stream, segment });
+            let is_outside = self.queues.get(key).is_some_and(|queue| queue.has_outside(&segment));
+            effects.push(Effect::Settled { stream, segment, is_outside });
         }
     }
 
@@ -504,6 +524,7 @@ impl Queues {
         if queue.paused {
             return self.review(key, effects);
         }
+        let mut unseen = Vec::new();
         let (bytes, ready, had_unseen) = (queue.bytes, queue.ready.len(), queue.has_unseen);
         let dispatch = Dispatch {
             key,
@@ -513,6 +534,7 @@ impl Queues {
             budget: &mut self.left,
             asked: &mut self.asked,
             wall_ms: self.wall_ms,
+            unseen: &mut unseen,
             effects,
         };
         self.expired += dispatch.run() as u64;
@@ -522,8 +544,12 @@ impl Queues {
         }
         let less = bytes - queue.bytes;
         self.ready = self.ready.saturating_sub(ready - queue.ready.len());
+        let is_swapped = queue.swapped.is_some();
         self.forget_bytes(less);
         self.review(key, effects);
+        if is_swapped {
+            self.prefetch(key, unseen, effects);
+        }
     }
 
     pub(crate) fn note_bytes(&mut self, bytes: usize) {
@@ -539,14 +565,20 @@ impl Queues {
     /// Says whether a queue is full, if that has changed.
     pub(crate) fn review(&mut self, key: Key, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let (level, max) = (queue.bytes, queue.bytes_max);
+        // What goes to the store alone is in memory until the store has it.
+        let most = if self.has_store { queue.bytes_max.saturating_mul(2) } else { queue.bytes_max };
         // Once full, a queue stays so until a quarter has gone: publishers move in long strides.
+        let disk_level =
+            if queue.is_disk_full { queue.disk_bytes_max / 4 * 3 } else { queue.disk_bytes_max };
+        queue.is_disk_full = queue.swapped_bytes() > disk_level;
+        let level = queue.bytes;
         let full = if queue.full {
             let room = self.memory.max() / 4;
-            level > max / 4 * 3 || (level > 0 && !self.memory.has_room(MemoryUse::Queues, room))
+            level > most / 4 * 3 || (level > 0 && !self.memory.has_room(MemoryUse::Queues, room))
         } else {
-            level > max || (level > 0 && self.memory.is_full())
+            level > most || (level > 0 && self.memory.is_full())
         };
+        let full = full || queue.is_disk_full;
         if full != queue.full {
             queue.full = full;
             if full {
@@ -559,7 +591,7 @@ impl Queues {
     }
 
     pub(crate) fn remove(&mut self, key: Key, effects: &mut Vec<Effect>) {
-        let Some(queue) = self.queues.remove(key) else {
+        let Some(mut queue) = self.queues.remove(key) else {
             return;
         };
         self.names.remove(&queue.path);
@@ -567,7 +599,8 @@ impl Queues {
         self.memory.refund(MemoryUse::Names, price_of(&queue.path));
         self.ready = self.ready.saturating_sub(queue.ready.len());
         self.expiring.remove(&key);
-        if let Some(stream) = queue.stream {
+        self.end_swapped(key, &mut queue, effects);
+        for stream in queue.stream.into_iter().chain(queue.volatile) {
             effects.push(Effect::Ended { stream });
         }
         self.paused = self.paused.saturating_sub(usize::from(queue.paused));

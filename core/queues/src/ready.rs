@@ -1,7 +1,8 @@
-//! The messages of one queue that nobody has yet, in the order of their numbers.
+//! The messages of one queue that nobody has yet and that are in memory, in the order of their versions.
 //!
-//! Relies on segments not overlapping: a message is ready once or not at all. Invariant: the count of messages is that
-//! of all segments together. What is counted in bytes is the queue's business, for what is in flight counts as well.
+//! Relies on segments not overlapping: a message is ready once or not at all. Invariants: the count of messages is that
+//! of all segments together; what lies behind messages that are in the store alone ([`Ready::set_barrier`]) is not given to
+//! who takes the first. What is counted in bytes is the queue's business, for what is in flight counts as well.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,19 @@ use tiderace_wire::Flags;
 use crate::Segment;
 
 /// Ready messages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ready {
-    /// By the number of the first message of each.
+    /// By the version of the first message of each.
     segments: BTreeMap<u64, Segment>,
     messages: usize,
+    /// The version of the first message that is in the store alone; `u64::MAX` if there is none.
+    barrier: u64,
+}
+
+impl Default for Ready {
+    fn default() -> Ready {
+        Ready { segments: BTreeMap::new(), messages: 0, barrier: u64::MAX }
+    }
 }
 
 impl Ready {
@@ -29,17 +38,28 @@ impl Ready {
         self.segments.is_empty()
     }
 
-    /// The first segment.
+    /// The first segment, unless other messages come before it that are in the store alone.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Segment> {
-        self.segments.first_key_value().map(|(_, segment)| segment)
+        let (start, segment) = self.segments.first_key_value()?;
+        (*start < self.barrier).then_some(segment)
     }
 
-    /// The segments with messages from a number on, in order; the first of them may begin below it.
-    pub(crate) fn from(&self, number: u64) -> impl Iterator<Item = &Segment> {
-        let before = self.segments.range(..=number).next_back();
-        let start = before.filter(|(_, segment)| segment.last() >= number);
-        let start = start.map_or(number, |(start, _)| *start);
+    /// The version of the first message that is in the store alone; `u64::MAX` if there is none.
+    pub(crate) fn barrier(&self) -> u64 {
+        self.barrier
+    }
+
+    /// The messages from that version on wait for others that are in the store alone.
+    pub(crate) fn set_barrier(&mut self, version: u64) {
+        self.barrier = version;
+    }
+
+    /// The segments with messages from a version on, in order; the first of them may begin below it.
+    pub(crate) fn from(&self, version: u64) -> impl DoubleEndedIterator<Item = &Segment> {
+        let before = self.segments.range(..=version).next_back();
+        let start = before.filter(|(_, segment)| segment.last_version() >= version);
+        let start = start.map_or(version, |(start, _)| *start);
         self.segments.range(start..).map(|(_, segment)| segment)
     }
 
@@ -47,44 +67,48 @@ impl Ready {
     #[inline]
     pub(crate) fn put(&mut self, segment: Segment) {
         self.messages += segment.len() as usize;
-        self.segments.insert(segment.first(), segment);
+        self.segments.insert(segment.first_version(), segment);
     }
 
     /// Takes up to `messages` and about `bytes` (at least one message) from the front of the first segment.
     #[inline]
     pub(crate) fn take_first(&mut self, messages: u32, bytes: usize) -> Option<Segment> {
         let (start, mut segment) = self.segments.pop_first()?;
+        if start >= self.barrier {
+            self.segments.insert(start, segment);
+            return None;
+        }
         let mut count = segment.len().min(messages);
         if segment.bytes() > bytes {
             count = count.min(fitting(&segment, bytes));
         }
-        if let Some(rest) = segment.split_off(start + u64::from(count)) {
-            self.segments.insert(rest.first(), rest);
+        if let Some(rest) = segment.split_off_version(start + u64::from(count)) {
+            self.segments.insert(rest.first_version(), rest);
         }
         self.messages -= segment.len() as usize;
         Some(segment)
     }
 
     /// Takes one message; those around it stay where they are.
-    pub(crate) fn take_one(&mut self, number: u64) -> Option<Segment> {
-        let (start, known) = self.segments.range(..=number).next_back()?;
+    pub(crate) fn take_one(&mut self, version: u64) -> Option<Segment> {
+        let (start, known) = self.segments.range(..=version).next_back()?;
         let start = *start;
-        if known.last() < number {
+        if known.last_version() < version {
             return None;
         }
         let mut before = self.segments.remove(&start)?;
-        let mut taken = before.split_off(number)?;
+        let mut taken = before.split_off_version(version)?;
         if !before.is_empty() {
             self.segments.insert(start, before);
         }
-        if let Some(rest) = taken.split_off(number + 1) {
-            self.segments.insert(rest.first(), rest);
+        if let Some(rest) = taken.split_off_version(version + 1) {
+            self.segments.insert(rest.first_version(), rest);
         }
         self.messages -= taken.len() as usize;
         Some(taken)
     }
 
-    /// Takes the messages between two numbers, both included, out of the segment that has the first of them: at most so
+    /// Takes the messages between two versions, both included, out of the segment that has the first of them: at most so
     /// many, and about so many bytes (at least one message).
     pub(crate) fn take_stretch(
         &mut self,
@@ -95,11 +119,11 @@ impl Ready {
     ) -> Option<Segment> {
         let (start, known) = self.segments.range(..=from).next_back()?;
         let start = *start;
-        if known.last() < from {
+        if known.last_version() < from {
             return None;
         }
         let mut before = self.segments.remove(&start)?;
-        let mut taken = before.split_off(from)?;
+        let mut taken = before.split_off_version(from)?;
         if !before.is_empty() {
             self.segments.insert(start, before);
         }
@@ -108,8 +132,8 @@ impl Ready {
         if taken.bytes() > bytes {
             count = count.min(fitting(&taken, bytes));
         }
-        if let Some(rest) = taken.split_off(from + u64::from(count)) {
-            self.segments.insert(rest.first(), rest);
+        if let Some(rest) = taken.split_off_version(from + u64::from(count)) {
+            self.segments.insert(rest.first_version(), rest);
         }
         self.messages -= taken.len() as usize;
         Some(taken)
@@ -124,7 +148,7 @@ impl Ready {
         self.take_first(1, usize::MAX)
     }
 
-    /// Takes the messages whose time is over out of the segment that begins with number `start`, in stretches.
+    /// Takes the messages whose time is over out of the segment that begins with version `start`, in stretches.
     pub(crate) fn take_expired(&mut self, start: u64, wall_ms: u64, gone: &mut Vec<Segment>) {
         let mut rest = self.segments.remove(&start);
         while let Some(mut part) = rest {
@@ -132,27 +156,30 @@ impl Ready {
             let alike = (part.from..part.to)
                 .take_while(|index| is_expired(&part, *index, wall_ms) == expired)
                 .count();
-            rest = part.split_off(part.first() + alike as u64);
+            rest = part.split_off_version(part.first_version() + alike as u64);
             if expired {
                 self.messages -= alike;
                 gone.push(part);
             } else {
-                self.segments.insert(part.first(), part);
+                self.segments.insert(part.first_version(), part);
             }
         }
     }
 
-    /// Takes all messages between two numbers, both included.
+    /// Takes all messages between two versions, both included.
     pub(crate) fn take_range(&mut self, first: u64, last: u64) -> Vec<Segment> {
-        let starts: Vec<u64> =
-            self.from(first).map(Segment::first).take_while(|start| *start <= last).collect();
+        let starts: Vec<u64> = self
+            .from(first)
+            .map(Segment::first_version)
+            .take_while(|start| *start <= last)
+            .collect();
         let mut taken = Vec::with_capacity(starts.len());
         for start in starts {
             let Some(mut before) = self.segments.remove(&start) else { continue };
-            if let Some(rest) = before.split_off(last.saturating_add(1)) {
-                self.segments.insert(rest.first(), rest);
+            if let Some(rest) = before.split_off_version(last.saturating_add(1)) {
+                self.segments.insert(rest.first_version(), rest);
             }
-            let inside = before.split_off(first);
+            let inside = before.split_off_version(first);
             if !before.is_empty() {
                 self.segments.insert(start, before);
             }

@@ -24,6 +24,8 @@ pub struct Segment {
 pub struct Consumed {
     /// The stream that has them, if they are stored.
     pub stream: Option<u64>,
+    /// The queue waits for the store to say that they are gone, by [`crate::Queues::settled`].
+    pub is_outside: bool,
     /// The messages.
     pub segment: Segment,
 }
@@ -45,6 +47,16 @@ impl Segment {
         self.run.first() + u64::from(self.to).saturating_sub(1)
     }
 
+    /// The version of the first message in its queue.
+    pub fn first_version(&self) -> u64 {
+        self.run.queue_version() + u64::from(self.from)
+    }
+
+    /// The version of the last message in its queue.
+    pub fn last_version(&self) -> u64 {
+        self.run.queue_version() + u64::from(self.to).saturating_sub(1)
+    }
+
     /// How many messages.
     pub fn len(&self) -> u32 {
         self.to - self.from
@@ -62,7 +74,17 @@ impl Segment {
 
     /// Cuts off the messages from number `sequence` on; `None` if there are none.
     pub fn split_off(&mut self, sequence: u64) -> Option<Segment> {
-        let at = sequence.saturating_sub(self.run.first()).min(u64::from(self.to)) as u32;
+        self.split_behind(sequence.saturating_sub(self.run.first()))
+    }
+
+    /// Cuts off the messages from a version on; `None` if there are none.
+    pub fn split_off_version(&mut self, version: u64) -> Option<Segment> {
+        self.split_behind(version.saturating_sub(self.run.queue_version()))
+    }
+
+    /// Cuts off the messages from a place in the run on.
+    fn split_behind(&mut self, place: u64) -> Option<Segment> {
+        let at = place.min(u64::from(self.to)) as u32;
         let at = at.max(self.from);
         let rest = Segment { from: at, ..self.clone() };
         self.to = at;

@@ -5,8 +5,6 @@
 //! of a queue rise by one for each message and none is given twice; a stored message that leaves its queue is told by an
 //! effect once, except with the whole stream.
 
-use std::sync::Arc;
-
 use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
 use tiderace_wire::Run;
@@ -62,7 +60,7 @@ impl Queues {
         self.queues.get(key).map(|queue| &queue.path)
     }
 
-    /// The store has not taken messages that were published: those between two numbers, both included, that nobody has
+    /// The store has not taken messages that were published: those between two versions, both included, that nobody has
     /// been given are taken out. How many there were.
     pub fn withdraw(
         &mut self,
@@ -100,9 +98,9 @@ impl Queues {
     /// more: whether its stream is still there. If not, it stays here in the store, and so does the queue, with which
     /// it would go.
     pub fn end_move(&mut self, key: Key, stream: u64, version: u64, is_stored: bool) -> bool {
-        let Some(queue) = self.queues.get_mut(key).filter(|it| it.stream == Some(stream)) else {
-            return false;
-        };
+        let queue = self.queues.get_mut(key);
+        let is_of = |queue: &&mut Queue| [queue.stream, queue.volatile].contains(&Some(stream));
+        let Some(queue) = queue.filter(is_of) else { return false };
         let was_moving = queue.moving.remove(&version).is_some();
         queue.has_unread |= was_moving && !is_stored;
         was_moving && is_stored
@@ -156,17 +154,9 @@ impl Queues {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.stream = Some(stream);
             queue.next_version = queue.next_version.max(next_version);
+            queue.stored_below = queue.next_version;
         }
         key
-    }
-
-    /// Messages `from..to` of a run that the store has are ready again. The run has numbers above all before, and its
-    /// versions.
-    pub fn restore_run(&mut self, now: Now, key: Key, run: &Arc<Run>, from: u32, to: u32) {
-        let segment = Segment { from, to, ..Segment::whole(run.clone()) };
-        if !segment.is_empty() {
-            self.add(now, key, segment);
-        }
     }
 
     /// The store has messages of a queue that could not be read: the queue is not removed for being idle, for they would

@@ -17,10 +17,12 @@ use crate::{QueueOptions, Segment};
 /// What one slice is to take out.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
-    /// The number of the first message to look at.
+    /// The version of the first message to look at.
     pub from: u64,
-    /// The number of the last.
+    /// That of the last.
     pub to: u64,
+    /// Of the messages in the store alone, those of lower versions were looked at by [`Queues::look`].
+    pub seen_below: u64,
     /// Only messages that match.
     pub selector: Option<&'a Selector>,
     /// At most so many messages.
@@ -39,8 +41,10 @@ pub struct Taken {
     pub segments: Vec<Segment>,
     /// How many they are.
     pub messages: u64,
-    /// The number with which the next slice begins, if there may be more.
+    /// The version with which the next slice begins, if there may be more.
     pub next: Option<u64>,
+    /// Before that, messages from this version on have to be looked for in the store.
+    pub unseen: Option<u64>,
     /// What it has cost, in the steps of [`Slice::steps`].
     pub spent: u64,
 }
@@ -143,6 +147,7 @@ impl Queues {
 impl Queue {
     fn take_slice(&mut self, slice: &Slice<'_>, taken: &mut Taken) {
         let (mut at, mut bytes) = (slice.from, 0);
+        let unseen = self.unseen_from(slice.seen_below.max(slice.from), slice.to);
         while at <= slice.to {
             if taken.messages >= slice.messages
                 || bytes >= slice.bytes
@@ -151,9 +156,16 @@ impl Queue {
                 taken.next = Some(at);
                 break;
             }
-            let next = self.ready.from(at).next().filter(|segment| segment.first() <= slice.to);
-            let Some(segment) = next else { break };
-            at = at.max(segment.first());
+            let next = self.ready.from(at).next();
+            let next = next.filter(|it| it.first_version() <= slice.to && at < unseen);
+            let next = next.filter(|segment| segment.first_version().max(at) < unseen);
+            let Some(segment) = next else {
+                if unseen < u64::MAX {
+                    (taken.next, taken.unseen) = (Some(unseen), Some(unseen));
+                }
+                break;
+            };
+            at = at.max(segment.first_version());
             taken.spent += SEGMENT_STEPS;
             let Some((wanted, alike)) = alike(segment, at, slice, &mut taken.spent) else { break };
             let last = at + alike - 1;
@@ -162,7 +174,7 @@ impl Queue {
                 let most = u32::try_from(most).unwrap_or(u32::MAX);
                 let room = slice.bytes - bytes;
                 let Some(segment) = self.ready.take_stretch(at, last, most, room) else { break };
-                at = segment.last().saturating_add(1);
+                at = segment.last_version().saturating_add(1);
                 taken.messages += u64::from(segment.len());
                 bytes += segment.bytes();
                 self.in_flight += segment.len() as usize;
@@ -174,16 +186,16 @@ impl Queue {
     }
 }
 
-/// Whether the message of that number of a segment is wanted, and how many from there on are wanted or not as it is.
+/// Whether the message of that version of a segment is wanted, and how many from there on are wanted or not as it is.
 fn alike(segment: &Segment, at: u64, slice: &Slice<'_>, spent: &mut u64) -> Option<(bool, u64)> {
-    let last = segment.last().min(slice.to);
+    let last = segment.last_version().min(slice.to);
     let Some(selector) = slice.selector else { return Some((true, last - at + 1)) };
     let (mut wanted, mut alike) = (None, 0);
-    for number in at..=last {
+    for version in at..=last {
         if alike > 0 && *spent >= slice.steps {
             break;
         }
-        let message = segment.run.message((number - segment.run.first()) as usize)?;
+        let message = segment.run.message((version - segment.run.queue_version()) as usize)?;
         let (selected, price) = selector.look(&message);
         *spent += u64::from(price);
         if *wanted.get_or_insert(selected) != selected {

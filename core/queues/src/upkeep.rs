@@ -36,6 +36,8 @@ impl Queues {
     pub fn tick(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
         self.expire(now, effects);
+        self.expire_swapped(now, effects);
+        self.resume_loads(effects);
         for key in next_of(&self.full, &mut self.full_at) {
             self.dispatch(key, effects);
         }

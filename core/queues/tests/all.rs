@@ -6,4 +6,5 @@ mod model;
 mod operations;
 mod redeliveries;
 mod support;
+mod swapping;
 mod work;

@@ -114,9 +114,11 @@ impl Model {
                         self.dead.insert(sequence);
                     }
                 }
-                Effect::Settled { .. } | Effect::Ended { .. } => {
-                    unreachable!("nothing is stored here")
-                }
+                Effect::Settled { .. }
+                | Effect::Ended { .. }
+                | Effect::Purged { .. }
+                | Effect::Load { .. }
+                | Effect::Looked { .. } => unreachable!("nothing is stored here"),
                 Effect::Full { on, .. } => {
                     assert_ne!(self.full, on);
                     self.full = on;

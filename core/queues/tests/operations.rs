@@ -84,7 +84,8 @@ impl Model {
                         self.gone.insert(number);
                     }
                 }
-                Effect::Full { .. } | Effect::Settled { .. } | Effect::Ended { .. } => {}
+                Effect::Full { .. } => {}
+                other => panic!("nothing is stored here: {other:?}"),
             }
         }
     }
@@ -110,12 +111,13 @@ impl Model {
 }
 
 fn peek(queues: &Queues, key: Key, from: u64) -> Vec<u64> {
-    let all = queues.ready_from(key, from);
+    let all = queues.ready_from(key, from, u64::MAX);
     all.map(|(segment, place)| segment.run.message(place).unwrap().sequence).collect()
 }
 
 fn check_taken(model: &Model, slice: &Slice<'_>, taken: &Taken) {
-    let wanted = model.selected(slice.selector.is_some(), slice.from, slice.to);
+    let number = |version: u64| version.saturating_sub(1);
+    let wanted = model.selected(slice.selector.is_some(), number(slice.from), number(slice.to));
     let found = numbers(&taken.segments);
     assert_eq!(found, wanted.get(..found.len()).unwrap(), "the first of those that match");
     assert_eq!(taken.messages, found.len() as u64);
@@ -123,10 +125,11 @@ fn check_taken(model: &Model, slice: &Slice<'_>, taken: &Taken) {
     let bytes: usize = taken.segments.iter().map(Segment::bytes).sum();
     let last = taken.segments.last().map_or(0, |segment| segment.bytes() / segment.len() as usize);
     assert!(bytes <= slice.bytes + last, "{bytes} bytes");
-    let next = taken.next.unwrap_or(u64::MAX);
+    let next = taken.next.map_or(u64::MAX, number);
     assert!(found.iter().all(|number| *number < next));
     assert!(wanted[found.len()..].iter().all(|number| *number >= next), "nothing is passed over");
     assert!(taken.next.is_none_or(|next| next > slice.from || slice.messages == 0), "it goes on");
+    assert_eq!(taken.unseen, None);
 }
 
 proptest! {
@@ -181,14 +184,15 @@ proptest! {
                     queues.pause(now, &destination().path, on, options, &mut effects);
                 }
                 Step::Peek { from, selective } => {
-                    let found = queues.ready_from(key, from).map(|(segment, place)| segment.run.message(place).unwrap());
+                    let found = queues.ready_from(key, from + 1, u64::MAX).map(|(segment, place)| segment.run.message(place).unwrap());
                     let found = found.filter(|message| !selective || red.matches(message));
                     let found: Vec<u64> = found.map(|message| message.sequence).collect();
                     prop_assert_eq!(found, model.selected(selective, from, u64::MAX));
                 }
                 Step::TakeOut { from, to, selective, messages, bytes, steps } => {
                     let selector = selective.then_some(&red);
-                    let slice = Slice { from, to, selector, messages, bytes, steps };
+                    // The first version is 1, and the first number 0.
+                    let slice = Slice { from: from + 1, to: to + 1, seen_below: 0, selector, messages, bytes, steps };
                     let taken = queues.take_out(key, &slice);
                     check_taken(&model, &slice, &taken);
                     numbers(&taken.segments).iter().for_each(|number| assert!(model.ready.remove(number)));
@@ -232,7 +236,7 @@ proptest! {
             model.apply(effects);
         }
         model.check(&queues, key);
-        let all = Slice { from: 0, to: u64::MAX, selector: None, messages: u64::MAX, bytes: usize::MAX, steps: u64::MAX };
+        let all = Slice { from: 0, to: u64::MAX, seen_below: 0, selector: None, messages: u64::MAX, bytes: usize::MAX, steps: u64::MAX };
         let taken = queues.take_out(key, &all);
         prop_assert_eq!(numbers(&taken.segments), model.ready.iter().copied().collect::<Vec<_>>());
         queues.drop_taken(now, key, taken.segments, &mut Vec::new());
@@ -282,8 +286,15 @@ fn what_was_taken_out_goes_with_its_queue() {
     let (path, mut effects) = (destination().path, Vec::new());
     publish(&mut queues, Now::default(), run(0, 4), options, &mut effects);
     let key = queues.key_of(&path).unwrap();
-    let slice =
-        Slice { from: 0, to: 2, selector: None, messages: 9, bytes: usize::MAX, steps: u64::MAX };
+    let slice = Slice {
+        from: 0,
+        to: 3,
+        seen_below: 0,
+        selector: None,
+        messages: 9,
+        bytes: usize::MAX,
+        steps: u64::MAX,
+    };
     let taken = queues.take_out(key, &slice);
     assert_eq!(numbers(&taken.segments), [0, 1, 2]);
     assert!(queues.depth().1 > 0, "it still counts");

@@ -14,6 +14,7 @@ pub const REDELIVERIES_MAX: u32 = 3;
 pub fn options(_: &Path) -> QueueOptions {
     QueueOptions {
         bytes_max: 2_000,
+        disk_bytes_max: 1 << 30,
         window: Prefetch { messages: 5, bytes: 0 },
         redeliveries_max: REDELIVERIES_MAX,
         dead_letter: "dlq/{queue}".into(),

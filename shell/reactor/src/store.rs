@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tiderace_broker::{StoreLoaded, Unreadable};
+
 use crate::driver::Driver;
 use crate::shard::Shard;
 use crate::store_gateway::StoreAnswers;
@@ -20,9 +22,12 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Hands the records of the turn over.
+    /// Hands the records of the turn over, and what is to be read back.
     pub(crate) fn submit_journal(&mut self) {
         let Some(store) = &mut self.store else { return };
+        for load in self.broker.take_loads() {
+            store.load(load);
+        }
         if !store.flush() {
             return;
         }
@@ -36,6 +41,20 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn has_unstored(&mut self) -> bool {
         let waits = self.store.as_mut().is_some_and(|store| !store.flush());
         waits || self.broker.has_records()
+    }
+
+    /// Takes what the store has read for the shard.
+    pub(crate) fn receive_loaded(&mut self, loaded: StoreLoaded) {
+        let unreadable = self.broker.loaded(self.now, loaded, &mut self.effects);
+        if let Some(Unreadable { path, messages }) = unreadable {
+            tracing::error!(
+                event = "queue-messages-unreadable",
+                path = path.as_str(),
+                messages,
+                "messages of a queue cannot be read and are passed over; they stay in the store"
+            );
+        }
+        self.drain_effects();
     }
 
     /// Takes the store's word.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Now, ShardId};
-use tiderace_broker::{Broker, StoreRecord};
+use tiderace_broker::{Broker, StoreLoad, StoreLoaded, StoreRecord};
 
 use crate::waker::{CommitResult, Notice, Waker};
 
@@ -31,6 +31,9 @@ pub trait ShardStore {
     /// Takes records, the last of which has that number; called only after a [`ShardStore::flush`]
     /// that left nothing. Must return at once.
     fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>);
+
+    /// Asks for messages to be read back; the answer comes by [`StoreAnswers::tell_loaded`]. Must return at once.
+    fn load(&mut self, load: StoreLoad);
 }
 
 /// The way back from the store to a shard; cheap to clone.
@@ -50,6 +53,13 @@ impl StoreAnswers {
     pub fn tell(&self, news: CommitResult) {
         if let Some(waker) = self.wakers.get(self.shard.index()) {
             waker.notify(Notice::Store(news));
+        }
+    }
+
+    /// Gives the shard what it has asked for; any thread may.
+    pub fn tell_loaded(&self, loaded: StoreLoaded) {
+        if let Some(waker) = self.wakers.get(self.shard.index()) {
+            waker.notify(Notice::Loaded(loaded));
         }
     }
 }

@@ -156,6 +156,7 @@ impl<D: Driver> Shard<D> {
                     self.drain_effects();
                 }
                 Notice::Store(news) => self.receive_commit_result(news),
+                Notice::Loaded(loaded) => self.receive_loaded(loaded),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::{Close, CloseCode, SessionId, Span};
-use tiderace_broker::Principal;
+use tiderace_broker::{Principal, StoreLoaded};
 use tiderace_tls::Settings;
 
 use crate::driver::Wake;
@@ -19,6 +19,8 @@ pub(crate) enum Notice {
     Verified { session: SessionId, result: Result<Principal, Close> },
     /// Records were stored or refused.
     Store(CommitResult),
+    /// Messages were read back.
+    Loaded(StoreLoaded),
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.

@@ -427,6 +427,7 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
     let window = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     QueueOptions {
         bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+        disk_bytes_max: pick(|rule| rule.disk_bytes_max, queues.disk_bytes_max),
         window: Prefetch {
             messages: window(pick(|rule| rule.prefetch_count, queues.prefetch_count)),
             bytes: window(pick(|rule| rule.prefetch_bytes, queues.prefetch_bytes)),

@@ -18,7 +18,6 @@ mod monitor;
 mod page;
 mod persistence;
 mod process;
-mod queue_restore;
 mod serve;
 mod signals;
 mod socketio;

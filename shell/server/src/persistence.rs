@@ -4,6 +4,7 @@
 //! handed over in order, and while one waits for room none follows; all that was handed over is
 //! committed before [`Persistence::finish`] returns.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,18 +14,19 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tiderace_base::{Now, ShardId};
 use tiderace_broker::{
-    Broker, NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, StoredKind,
+    Broker, DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue,
+    RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
 };
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_store::{
-    Batch, Committer, Declaration, Done, Mark, Notice, Outcome, Put, Recovered, RecoveredStream,
-    RefusedReason, SetAside, Store, StoreMetrics, StreamId, StreamKind, Submitter,
+    Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark, Notice,
+    Outcome, Put, Recovered, RecoveredStream, RefusedReason, SetAside, Store, StoreMetrics,
+    StoredRange, StreamId, StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
 use crate::compose;
-use crate::queue_restore::Loads;
 
 /// How often somebody who waits for a long recovery is told that it goes on.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -34,7 +36,6 @@ pub(crate) struct Persistence {
     committer: Mutex<Option<Committer>>,
     metrics: Arc<StoreMetrics>,
     ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>>,
-    loads: Arc<Loads>,
     /// Messages of queues have filled their share of the store.
     are_queues_full: Arc<AtomicBool>,
     /// What has survived, until every shard has taken its part.
@@ -83,15 +84,15 @@ impl Persistence {
         }
         let streams_from = store.stream_ids().next_stream().0;
         let metrics = store.metrics();
-        let (loads, are_queues_full) = (Arc::<Loads>::default(), Arc::<AtomicBool>::default());
+        let are_queues_full = Arc::<AtomicBool>::default();
         let report = {
-            let (ways_back, loads) = (Arc::clone(&ways_back), Arc::clone(&loads));
-            let are_queues_full = Arc::clone(&are_queues_full);
+            let (ways_back, are_queues_full) =
+                (Arc::clone(&ways_back), Arc::clone(&are_queues_full));
             move |notice: Notice<'_>| {
                 if let Notice::QueuesFull(are_full) = notice {
                     are_queues_full.store(are_full, Ordering::SeqCst);
                 }
-                tell(&ways_back, &loads, notice);
+                tell(&ways_back, notice);
             }
         };
         let committer = Committer::start(store, report)
@@ -100,7 +101,6 @@ impl Persistence {
             committer: Mutex::new(Some(committer)),
             metrics,
             ways_back,
-            loads,
             are_queues_full,
             recovered: Mutex::new(Some((Arc::new(recovered), shards))),
             streams_from,
@@ -157,26 +157,39 @@ impl StoreGateway for Persistence {
             for stream in &recovered.streams {
                 restore(now, broker, stream);
             }
-            if let Some(submitter) = &submitter {
-                self.loads.restore_queues((shard, now), broker, submitter, &recovered);
-            }
             for problem in broker.restore_views(values(&recovered)) {
                 error!(event = "view-not-restored", %problem, "a view that was put is not there");
             }
             broker.end_restoring();
         }
-        Box::new(ShardBatches { submitter, waiting: None })
+        Box::new(ShardBatches { submitter, waiting: None, loads: VecDeque::new() })
     }
 }
 
-/// The batches of one shard.
+/// The batches of one shard, and what it wants to be read back.
 struct ShardBatches {
     submitter: Option<Submitter>,
     waiting: Option<(u64, Batch)>,
+    loads: VecDeque<LoadRequest>,
+}
+
+impl ShardBatches {
+    /// Asks for what is to be read back, as far as there is room.
+    fn ask(&mut self) {
+        let Some(submitter) = &self.submitter else { return };
+        while let Some(load) = self.loads.front() {
+            // One that has stopped is the end of the server.
+            if submitter.load(*load) == Err(RefusedReason::Waiting) {
+                return;
+            }
+            self.loads.pop_front();
+        }
+    }
 }
 
 impl ShardStore for ShardBatches {
     fn flush(&mut self) -> bool {
+        self.ask();
         let (Some(submitter), Some((ticket, batch))) = (&self.submitter, self.waiting.take())
         else {
             return true;
@@ -191,6 +204,13 @@ impl ShardStore for ShardBatches {
                 self.waiting.is_none()
             }
         }
+    }
+
+    fn load(&mut self, load: StoreLoad) {
+        let StoreLoad { ticket, stream, first, last, bytes_max } = load;
+        let stream = StreamId(stream);
+        self.loads.push_back(LoadRequest { ticket, stream, first, last, bytes_max });
+        self.ask();
     }
 
     fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>) {
@@ -264,10 +284,10 @@ fn values(recovered: &Recovered) -> impl Iterator<Item = (&str, &[u8])> {
     recovered.values.iter().map(|(name, value)| (&**name, &value[..]))
 }
 
-/// Gives a broker a topic back, if it is the home.
+/// Gives a broker a topic or a queue back, if it is the home.
 fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
-    if stream.kind != StreamKind::Topic {
-        return;
+    if stream.kind == StreamKind::Queue {
+        return restore_queue(now, broker, stream);
     }
     let messages: Vec<RestoredMessages<'_>> = stream
         .messages
@@ -290,6 +310,26 @@ fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
     }
 }
 
+/// Gives a broker a queue back. Its messages stay in the store until somebody wants them.
+fn restore_queue(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
+    let range = |range: &StoredRange| RestoredRange {
+        first: range.first,
+        last: range.last,
+        bytes: range.bytes,
+    };
+    let stored: Vec<RestoredRange> = stream.stored.iter().map(range).collect();
+    let queue = RestoredQueue {
+        stream: stream.stream.0,
+        path: &stream.path,
+        description: &stream.spec,
+        version: stream.mark.sequence,
+        stored: &stored,
+    };
+    if let Err(problem) = broker.restore_queue(now, &queue) {
+        error!(event = "queue-not-restored", path = &*stream.path, %problem, "messages of a queue stay in the store, unread");
+    }
+}
+
 /// How many of the first messages are gone.
 fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
     let front = ranges.first().filter(|(from, _)| *from == first);
@@ -297,7 +337,7 @@ fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
 }
 
 /// Passes on what the store says. Runs on the store's thread.
-fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, loads: &Loads, notice: Notice<'_>) {
+fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: Notice<'_>) {
     match notice {
         Notice::Done(done) => {
             let ways_back = lock(ways_back);
@@ -315,7 +355,12 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, loads: &Loads, notice: Not
                 }
             }
         }
-        Notice::Loaded(loaded) => loads.answer(loaded),
+        Notice::Loaded(loaded) => {
+            let ways_back = lock(ways_back);
+            if let Some(Some(way)) = ways_back.get(usize::from(loaded.shard)) {
+                way.tell_loaded(given(loaded));
+            }
+        }
         Notice::Trouble { what, is_fatal: true } => {
             error!(event = "store-failed", what, "nothing is kept from now on");
         }
@@ -339,6 +384,26 @@ fn tell_queues_full(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, are_full: bool
     for way in lock(ways_back).iter().flatten() {
         way.tell(CommitResult::QueuesFull(are_full));
     }
+}
+
+/// What was read for a shard, in its words. What could not be read is said here, where it is known why.
+fn given(loaded: Loaded) -> StoreLoaded {
+    let Loaded { ticket, messages, damaged, next, delayed, .. } = loaded;
+    if let Some(reason) = delayed {
+        warn!(event = "queue-read-delayed", %reason, "messages of a queue cannot be read now; it is tried again");
+    }
+    let records = messages.into_iter().map(|messages| LoadedRecord {
+        first: messages.sequence,
+        count: messages.count,
+        gone: messages.gone,
+        bytes: messages.bytes.into(),
+    });
+    let damaged = damaged.into_iter().map(|messages| {
+        let DamagedMessages { sequence: first, count, gone, damage } = messages;
+        error!(event = "queue-record-damaged", version = first, count, %damage, "messages of a queue cannot be read");
+        DamagedRecord { first, count, gone }
+    });
+    StoreLoaded { ticket, records: records.collect(), damaged: damaged.collect(), next }
 }
 
 fn is_kept(done: &Done) -> bool {
@@ -393,7 +458,11 @@ mod tests {
             }
         });
         let committer = committer.unwrap();
-        let mut shard = ShardBatches { submitter: Some(committer.submitter(0)), waiting: None };
+        let mut shard = ShardBatches {
+            submitter: Some(committer.submitter(0)),
+            waiting: None,
+            loads: VecDeque::new(),
+        };
         let set = |name: &str, value| StoreRecord::Set { name: name.to_owned(), value };
         shard.submit(1, vec![set("before", vec![1])]);
         // None of these bytes is touched.

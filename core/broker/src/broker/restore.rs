@@ -33,6 +33,7 @@ impl Broker {
         self.home.begin_above(numbers, fences);
         self.sessions.set_earlier_epochs(given.epochs(self.options.shards));
         self.journal.begin(self.loopback.here().shard, self.options.shards, streams_from, given);
+        self.home.queues_mut().set_store();
     }
 
     /// All topics are back.

@@ -18,6 +18,7 @@ pub(crate) mod numbers;
 pub(crate) mod owners;
 pub(crate) mod pattern_interest;
 pub(crate) mod queue_jobs;
+pub(crate) mod queue_loads;
 pub(crate) mod queues;
 pub(crate) mod removals;
 pub(crate) mod retirement;
@@ -58,6 +59,7 @@ use numbers::Numbers;
 use owners::ExpectedOwners;
 use pattern_interest::PatternInterest;
 use queue_jobs::QueueJobs;
+use queue_loads::QueueLoads;
 use queues::QueueHome;
 use removals::Removal;
 use services::Services;
@@ -87,6 +89,8 @@ pub(crate) struct Home {
     graces: Graces,
     queues: QueueHome,
     queue_jobs: QueueJobs,
+    /// Asked of the store.
+    queue_loads: QueueLoads,
     services: Services,
     sweep: Sweep,
     notice_interest: NoticeInterest,
@@ -116,6 +120,7 @@ impl Home {
             graces: Graces::default(),
             queues: QueueHome::new(memory.clone()),
             queue_jobs: QueueJobs::default(),
+            queue_loads: QueueLoads::default(),
             services: Services::default(),
             sweep: Sweep::default(),
             notice_interest: NoticeInterest::default(),
@@ -367,7 +372,8 @@ impl Home {
 
     /// Sessions have ended: their purges, moves and removals end with what is done of them.
     pub(crate) fn end_jobs(&mut self, is_meant: impl Fn(SessionId) -> bool) {
-        let mut ended = self.queue_jobs.cancel(&is_meant);
+        let (mut ended, looked) = self.queue_jobs.cancel(&is_meant);
+        looked.into_iter().for_each(|queue| self.queues.end_look(queue));
         self.removals.retain(|removal| {
             let session = removal.requester().session;
             let ends = is_meant(session);
@@ -456,6 +462,14 @@ impl Home {
 
     pub(crate) fn queue_jobs_mut(&mut self) -> &mut QueueJobs {
         &mut self.queue_jobs
+    }
+
+    pub(crate) fn queue_loads(&self) -> &QueueLoads {
+        &self.queue_loads
+    }
+
+    pub(crate) fn queue_loads_mut(&mut self) -> &mut QueueLoads {
+        &mut self.queue_loads
     }
 
     pub(crate) fn services(&self) -> &Services {

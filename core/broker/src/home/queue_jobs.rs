@@ -8,14 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_filter::Selector;
-use tiderace_queues::{Segment, Slice, Taken};
+use tiderace_queues::{Look, Segment, Slice, Taken};
 use tiderace_topics::Path;
-use tiderace_wire::{MovedMessages, OperationResult};
+use tiderace_wire::{MovedMessages, OperationResult, Peek};
 
 use crate::messages::TransferId;
 use crate::places::Place;
 use crate::requester::{Operated, Requester};
 
+/// Looks at messages in the store alone that are under way at one home, at most.
+const PEEKS_MAX: usize = 256;
 /// Queues of which a job remembers that they take nothing.
 const REFUSED_MAX: usize = 64;
 
@@ -51,7 +53,12 @@ impl Chosen {
         Chosen { selector, limit, up_to }
     }
 
-    /// The number of the last that is meant, if this one is the last that there is: what comes from now on is not,
+    /// Whether all of them are meant.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.selector.is_none() && self.limit.is_none() && self.up_to.is_none()
+    }
+
+    /// The version of the last that is meant, if this one is the last that there is: what comes from now on is not,
     /// however long it takes and however often it is asked for.
     pub(crate) fn up_to(&self, last: u64) -> u64 {
         self.up_to.map_or(last, |up_to| up_to.min(last))
@@ -65,10 +72,16 @@ pub(crate) struct QueueJob {
     queue: Key,
     kind: JobKind,
     selector: Option<Selector>,
-    /// The number of the message to be looked at next; absent: there is none.
+    /// The version of the message to be looked at next; absent: there is none.
     next: Option<u64>,
-    /// The number of the last.
+    /// That of the last.
     last: u64,
+    /// Of the messages in the store alone, those of lower versions have been looked for.
+    seen_below: u64,
+    /// Before the next slice, messages from this version on have to be looked for in the store.
+    unseen: Option<u64>,
+    /// What it has looked for is kept in memory for it.
+    has_looked: bool,
     /// How many more may be taken.
     left: u64,
     done: u64,
@@ -108,7 +121,7 @@ impl Transfer {
 }
 
 impl QueueJob {
-    /// A job for messages of a queue up to a number.
+    /// A job for messages of a queue up to a version.
     pub(crate) fn new(
         requester: Requester,
         (queue, last): (Key, u64),
@@ -124,6 +137,9 @@ impl QueueJob {
             selector,
             next: Some(0).filter(|_| left > 0),
             last,
+            seen_below: 0,
+            unseen: None,
+            has_looked: false,
             left,
             done: 0,
             kept: 0,
@@ -155,6 +171,7 @@ impl QueueJob {
         Some(Slice {
             from: self.next?,
             to: self.last,
+            seen_below: self.seen_below,
             selector: self.selector.as_ref(),
             messages: messages.min(self.left),
             bytes,
@@ -164,7 +181,20 @@ impl QueueJob {
 
     /// A slice has taken these out.
     pub(crate) fn note_taken(&mut self, taken: &Taken) {
-        self.next = taken.next;
+        (self.next, self.unseen) = (taken.next, taken.unseen);
+    }
+
+    /// What has to be looked for in the store before the next slice: so many messages and bytes at most.
+    pub(crate) fn look(&mut self, number: u64, messages: u64, bytes: usize) -> Option<Look> {
+        let from = self.unseen.take().filter(|_| self.next.is_some())?;
+        let (selector, messages) = (self.selector.clone(), messages.min(self.left));
+        Some(Look { number, from, to: self.last, selector, messages, bytes })
+    }
+
+    /// Whether something was kept in memory for it, which it has done with before it looks again or is over.
+    pub(crate) fn end_look(&mut self) -> bool {
+        let goes_on = self.unseen.is_none() && self.next.is_some();
+        !goes_on && std::mem::take(&mut self.has_looked)
     }
 
     /// Whether a queue has refused messages.
@@ -239,27 +269,68 @@ pub(crate) struct QueueJobs {
     ready: VecDeque<QueueJob>,
     /// Those that wait for homes.
     waiting: BTreeMap<u64, QueueJob>,
+    /// Those that wait for the store.
+    looking: BTreeMap<u64, QueueJob>,
+    /// Who wants to see messages that are in the store alone.
+    peeking: BTreeMap<u64, (Requester, Peek)>,
+    /// The same, when they are here: up to which version.
+    peeked: VecDeque<(Requester, Peek, u64)>,
     next: u64,
 }
 
 impl QueueJobs {
-    /// Jobs of some sessions are not to go on: those that wait end when homes have answered. Whose the others were.
-    pub(crate) fn cancel(&mut self, is_meant: impl Fn(SessionId) -> bool) -> Vec<SessionId> {
-        for job in self.waiting.values_mut().filter(|job| is_meant(job.requester.session)) {
-            job.next = None;
-        }
-        let mut ended = Vec::new();
+    /// Jobs of some sessions are not to go on: those that wait end when homes or the store have answered. Whose the others
+    /// were, and the queues in which they have looked for something.
+    pub(crate) fn cancel(
+        &mut self,
+        is_meant: impl Fn(SessionId) -> bool,
+    ) -> (Vec<SessionId>, Vec<Key>) {
+        let waiting = self.waiting.values_mut().chain(self.looking.values_mut());
+        waiting.filter(|job| is_meant(job.requester.session)).for_each(|job| job.next = None);
+        let (mut ended, mut looked) = (Vec::new(), Vec::new());
         self.ready.retain(|job| {
             let ends = is_meant(job.requester.session);
             ended.extend(ends.then_some(job.requester.session));
+            looked.extend((ends && job.has_looked).then_some(job.queue));
             !ends
         });
-        ended
+        (ended, looked)
     }
 
     /// Whether one can go on.
     pub(crate) fn has_work(&self) -> bool {
-        !self.ready.is_empty()
+        !(self.ready.is_empty() && self.peeked.is_empty())
+    }
+
+    /// Whether another one may wait to see messages.
+    pub(crate) fn may_peek(&self) -> bool {
+        self.peeking.len() + self.peeked.len() < PEEKS_MAX
+    }
+
+    /// A job waits for the store.
+    pub(crate) fn wait_for_look(&mut self, number: u64, job: QueueJob) {
+        self.looking.insert(number, job);
+    }
+
+    /// Somebody who wants to see messages waits for the store.
+    pub(crate) fn wait_to_peek(&mut self, number: u64, requester: Requester, peek: Peek) {
+        self.peeking.insert(number, (requester, peek));
+    }
+
+    /// What was looked for in the store is in memory, up to a version: who waited for it can go on.
+    pub(crate) fn looked(&mut self, number: u64, through: u64) {
+        if let Some(mut job) = self.looking.remove(&number) {
+            job.seen_below = through.saturating_add(1);
+            job.has_looked = true;
+            self.ready.push_back(job);
+        } else if let Some((requester, peek)) = self.peeking.remove(&number) {
+            self.peeked.push_back((requester, peek, through));
+        }
+    }
+
+    /// Who can be shown messages, and up to which version they are here.
+    pub(crate) fn next_peeked(&mut self) -> Option<(Requester, Peek, u64)> {
+        self.peeked.pop_front()
     }
 
     /// One that can go on is to get its turn behind the others.

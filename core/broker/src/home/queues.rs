@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
-    Consume, Consumed, ConsumerState, Effect, Ending, QueueChoices, QueueState, Queues, Segment,
-    Settlement, Slice, Taken,
+    Consume, Consumed, ConsumerState, Effect, Ending, LoadedPart, Look, QueueChoices, QueueState,
+    Queues, Segment, Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -70,9 +70,9 @@ impl QueueHome {
     }
 
     /// Takes out messages that the store has not taken, as far as nobody has been given them.
-    pub(crate) fn withdraw(&mut self, key: Key, numbers: (u64, u64)) -> Vec<Effect> {
+    pub(crate) fn withdraw(&mut self, key: Key, versions: (u64, u64)) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.queues.withdraw(key, numbers, &mut effects);
+        self.queues.withdraw(key, versions, &mut effects);
         effects
     }
 
@@ -130,13 +130,96 @@ impl QueueHome {
         self.queues.restore(now, path, kept, |path| options.queue(path))
     }
 
-    /// Messages of a run are ready again.
-    pub(crate) fn note_unread(&mut self, key: Key) {
-        self.queues.note_unread(key);
+    /// The store has so many messages of a restored queue between two versions, with so many bytes.
+    pub(crate) fn restore_swapped(
+        &mut self,
+        now: Now,
+        key: Key,
+        range: (u64, u64),
+        (messages, bytes): (u64, u64),
+    ) {
+        self.queues.restore_swapped(now, key, range, messages, bytes);
     }
 
-    pub(crate) fn restore_run(&mut self, now: Now, key: Key, run: &Arc<Run>, from: u32, to: u32) {
-        self.queues.restore_run(now, key, run, from, to);
+    /// There is a store, to which messages can be left.
+    pub(crate) fn set_store(&mut self) {
+        self.queues.set_store();
+    }
+
+    /// Whether new messages of a queue are left to the store.
+    pub(crate) fn leaves_new(&self, key: Key) -> bool {
+        self.queues.leaves_new(key)
+    }
+
+    /// The stream that has messages of a queue, if they are stored, and whether the queue waits for the store to say that
+    /// they are gone.
+    pub(crate) fn stream_with(&self, key: Key, segment: &Segment) -> Option<(u64, bool)> {
+        self.queues.stream_with(key, segment)
+    }
+
+    /// The stream of a queue's messages that need not survive, if it has one.
+    pub(crate) fn volatile_of(&self, key: Key) -> Option<u64> {
+        self.queues.volatile_of(key)
+    }
+
+    /// Messages of a queue that need not survive are left to the store in that stream.
+    pub(crate) fn set_volatile(&mut self, key: Key, stream: u64) {
+        self.queues.set_volatile(key, stream);
+    }
+
+    /// The store has messages of these versions.
+    pub(crate) fn stored(&mut self, key: Key, versions: (u64, u64)) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.stored(key, versions, &mut effects);
+        effects
+    }
+
+    /// The store has said that messages of these versions are gone.
+    pub(crate) fn settled(&mut self, key: Key, versions: (u64, u64)) {
+        self.queues.settled(key, versions);
+    }
+
+    /// The store has given messages: how many it could not give.
+    pub(crate) fn loaded(&mut self, now: Now, key: Key, part: &LoadedPart) -> (u64, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let unreadable = self.queues.loaded(now, key, part, &mut effects);
+        (unreadable, effects)
+    }
+
+    /// An operation wants messages in memory that are in the store alone.
+    pub(crate) fn look(&mut self, key: Key, look: Look) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.look(key, look, &mut effects);
+        effects
+    }
+
+    /// An operation has done with what it has looked for.
+    pub(crate) fn end_look(&mut self, key: Key) {
+        self.queues.end_look(key);
+    }
+
+    /// From which version on a search has to look for messages in the store.
+    pub(crate) fn unseen_from(&self, key: Key, seen_below: u64, to: u64) -> Option<u64> {
+        self.queues.unseen_from(key, seen_below, to)
+    }
+
+    /// All messages that are in the store alone are gone; how many they were.
+    pub(crate) fn purge_swapped(&mut self, now: Now, key: Key) -> (u64, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let messages = self.queues.purge_swapped(now, key, &mut effects);
+        (messages, effects)
+    }
+
+    /// The version of a queue's last message.
+    pub(crate) fn last_version(&self, key: Key) -> u64 {
+        self.queues.stream_of(key).map_or(0, |(_, version)| version)
+    }
+
+    /// Ready messages that are in the store alone, and their bytes; how often some were asked for, and how many could not
+    /// be given.
+    pub(crate) fn swapped(&self) -> (u64, u64, u64, u64) {
+        let (messages, bytes) = self.queues.swapped();
+        (messages, bytes, self.queues.loads_total(), self.queues.unreadable_total())
     }
 
     /// Whether a queue is full of which a shard has not been told yet; now it will be.
@@ -329,13 +412,15 @@ impl QueueHome {
         self.queues.consumer_at(queue, slot)
     }
 
-    /// The ready messages of a queue from a number on, with their places in the runs of their segments.
+    /// The ready messages of a queue that are in memory, from a version up to another, with their places in the runs of
+    /// their segments.
     pub(crate) fn ready_from(
         &self,
         queue: Key,
         from: u64,
+        to: u64,
     ) -> impl Iterator<Item = (&Segment, usize)> {
-        self.queues.ready_from(queue, from)
+        self.queues.ready_from(queue, from, to)
     }
 
     pub(crate) fn has_work(&self) -> bool {

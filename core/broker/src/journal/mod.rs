@@ -21,7 +21,7 @@ mod views;
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
@@ -29,10 +29,9 @@ use tiderace_wire::{Confirm, OperationResult, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
-pub(crate) use queues::{version_of, versions_of};
+pub(crate) use queues::versions_of;
 pub use restore::{
-    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, RestoringQueue,
-    Unrestorable,
+    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
 };
 pub(crate) use restore::{RestoredRun, is_queue, read_messages, read_queued};
 pub(crate) use views::{KeptView, read_views};
@@ -68,6 +67,8 @@ struct OpenJournal {
     restored_to: u64,
     /// Messages of queues have filled their share of the store.
     queues_full: bool,
+    /// Streams that end with the server.
+    volatile: Streams,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
     restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
 }
@@ -83,6 +84,8 @@ pub(crate) enum Answer {
     Queued(Box<Queued>),
     /// Messages of another home's queue were put into one here.
     Transferred(Place, TransferId, Option<Put>),
+    /// Messages of these versions of a queue are gone.
+    Gone(Key, (u64, u64)),
 }
 
 impl OpenJournal {

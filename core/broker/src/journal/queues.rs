@@ -63,6 +63,18 @@ impl HomeJournal {
         Some(stream)
     }
 
+    /// A stream for messages that need not survive.
+    pub(crate) fn volatile_stream(&mut self) -> Option<u64> {
+        Some(self.open.as_deref_mut()?.volatile.create())
+    }
+
+    /// Messages between two versions, both included, that are in the store alone are gone.
+    pub(crate) fn settle_range(&mut self, stream: u64, (first, last): (u64, u64)) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.append_settled(stream, first, last);
+        }
+    }
+
     /// Messages are put into a queue: the record that says so.
     pub(crate) fn put_messages(&mut self, now: Now, stream: u64, run: &Run) -> u64 {
         let Some(open) = self.open.as_deref_mut() else { return 0 };
@@ -138,11 +150,5 @@ impl OpenJournal {
 
 /// The versions of a segment's first and last message in its queue.
 pub(crate) fn versions_of(segment: &Segment) -> (u64, u64) {
-    let first = version_of(segment);
-    (first, first + u64::from(segment.len()) - 1)
-}
-
-/// The version of a segment's first message in its queue.
-pub(crate) fn version_of(segment: &Segment) -> u64 {
-    segment.run.queue_version() + u64::from(segment.from)
+    (segment.first_version(), segment.last_version())
 }

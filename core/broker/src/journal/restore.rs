@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Now, ShardId};
 use tiderace_journal::{Journal, RecordSubject, StoreRecord, Streams};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
@@ -20,6 +20,8 @@ use crate::places::PlaceSet;
 const NUMBERS: &str = "numbers/";
 /// The same for fences.
 const FENCES: &str = "fences/";
+/// Streams that the store forgets when it is opened have numbers from here on.
+const VOLATILE_FROM: u64 = 1 << 63;
 /// The named value that lists the latest lives of the server.
 const LIVES: &str = "lives";
 /// How many of them are known: a client that stays away for longer begins anew.
@@ -64,25 +66,19 @@ pub struct RestoredQueue<'a> {
     pub description: &'a [u8],
     /// The version of its last message; zero for none.
     pub version: u64,
+    /// Which of its messages the store has, in order.
+    pub stored: &'a [RestoredRange],
 }
 
-/// A queue that is there again and waits for its messages.
-#[derive(Clone, Debug)]
-pub struct RestoringQueue {
-    pub(crate) queue: Key,
-    pub(crate) stream: u64,
-    pub(crate) path: Path,
-}
-
-/// Consecutive messages of a queue that have survived.
-#[derive(Clone, Copy, Debug)]
-pub struct RestoredRecord<'a> {
+/// Messages of a queue that the store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredRange {
     /// The version of the first.
     pub first: u64,
-    /// Those that are consumed: first and last version of each stretch, rising and apart.
-    pub gone: &'a [(u64, u64)],
-    /// The messages as they were put.
-    pub bytes: &'a [u8],
+    /// The version of the last.
+    pub last: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Why a topic or queue does not come back.
@@ -233,6 +229,7 @@ impl HomeJournal {
         self.open = Some(Box::new(OpenJournal {
             journal: Journal::default(),
             streams: Streams::of_home(streams_from, shard.0, shards),
+            volatile: Streams::of_home(VOLATILE_FROM, shard.0, shards),
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
             throttled: PlaceSet::EMPTY,
@@ -297,16 +294,10 @@ pub(crate) fn read_messages(
     Ok(runs)
 }
 
-/// Reads messages of a queue.
-pub(crate) fn read_queued(
-    now: Now,
-    path: &Path,
-    record: &RestoredRecord<'_>,
-) -> Result<Run, Unrestorable> {
+/// Reads messages of a queue, if they are understood.
+pub(crate) fn read_queued(now: Now, path: &Path, bytes: &[u8]) -> Option<Run> {
     let destination = Destination { kind: Kind::Queue, path: path.clone() };
-    let read = decode(record.bytes, destination, now.time);
-    let unknown = || Unrestorable::Messages { path: path.clone() };
-    Ok(read.ok_or_else(unknown)?.0)
+    Some(decode(bytes, destination, now.time)?.0)
 }
 
 /// Whether a queue was described in a form that is understood.

@@ -112,6 +112,8 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
             messages: 1,
             in_flight: 1,
             bytes: all.entry.bytes,
+            swapped: 0,
+            swapped_bytes: 0,
             consumers: 5,
             full: false,
             paused: false,

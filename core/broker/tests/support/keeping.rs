@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tiderace_broker::{
-    NumbersGiven, RestoredMessages, RestoredQueue, RestoredRecord, RestoredTopic, StoreRecord,
-    StoredKind, Unrestorable,
+    DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange,
+    RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind, Unrestorable,
 };
 
 use super::World;
@@ -30,6 +30,15 @@ pub struct Keeping {
     next_stream: u64,
     /// By shard: batches on their way.
     batches: Vec<VecDeque<(u64, Vec<StoreRecord>)>>,
+    /// By shard: what was read for it and is on its way.
+    loaded: Vec<VecDeque<StoreLoaded>>,
+    /// How often something was read.
+    pub loads: usize,
+    answered: usize,
+    /// Records of messages that were put.
+    pub puts: usize,
+    /// The first versions of records that cannot be read.
+    damaged: BTreeSet<u64>,
     /// Nothing that adds is taken.
     pub full: bool,
     pub refused: usize,
@@ -49,12 +58,14 @@ impl Keeping {
             }
         }
         self.batches.clear();
+        self.streams.retain(|stream, _| !is_volatile(*stream));
     }
 
     /// Gives what there is to the brokers of a new life.
     pub fn restore(&mut self, world: &mut World) {
         let shards = world.brokers.len();
         self.batches = (0..shards).map(|_| VecDeque::new()).collect();
+        self.loaded = (0..shards).map(|_| VecDeque::new()).collect();
         let values = self.values.iter().map(|(name, value)| (name.as_str(), &value[..]));
         let given = NumbersGiven::find(values);
         self.apply(given.reserve(world.epoch, shards).into());
@@ -66,14 +77,9 @@ impl Keeping {
                     path: &stream.path,
                     description: &stream.description,
                     version: stream.version,
+                    stored: &stream.stored(),
                 };
-                let Some(queue) = broker.restore_queue(world.now, &queue).unwrap() else {
-                    continue;
-                };
-                for ((first, (_, _, bytes)), gone) in stream.messages.iter().zip(stream.gone()) {
-                    let record = RestoredRecord { first: *first, gone: &gone, bytes };
-                    broker.restore_messages(world.now, &queue, &record).unwrap();
-                }
+                broker.restore_queue(world.now, &queue).unwrap();
             }
             for (number, stream) in self.streams.iter().filter(|(_, stream)| !stream.is_queue) {
                 let messages: Vec<RestoredMessages<'_>> = stream
@@ -105,12 +111,53 @@ impl Keeping {
         if let Some(batch) = world.brokers[shard].take_records(&mut world.effects) {
             self.batches[shard].push_back(batch);
         }
+        for load in world.brokers[shard].take_loads() {
+            let loaded = self.read(&load);
+            self.loaded[shard].push_back(loaded);
+        }
         world.absorb(shard);
+    }
+
+    /// Reads what a shard wants now; it may have to wait for it.
+    fn read(&mut self, load: &StoreLoad) -> StoreLoaded {
+        self.loads += 1;
+        let mut loaded = StoreLoaded { ticket: load.ticket, ..StoreLoaded::default() };
+        let Some(stream) = self.streams.get(&load.stream) else { return loaded };
+        let mut bytes_read = 0;
+        for ((first, (count, _, bytes)), gone) in stream.messages.iter().zip(stream.gone()) {
+            let (first, count) = (*first, *count);
+            if first + u64::from(count) <= load.first || first > load.last {
+                continue;
+            }
+            bytes_read += bytes.len();
+            if bytes_read > load.bytes_max
+                && !(loaded.records.is_empty() && loaded.damaged.is_empty())
+            {
+                loaded.next = Some(first.max(load.first));
+                break;
+            }
+            if self.damaged.contains(&first) {
+                loaded.damaged.push(DamagedRecord { first, count, gone });
+            } else {
+                loaded.records.push(LoadedRecord { first, count, gone, bytes: bytes.clone() });
+            }
+        }
+        loaded
+    }
+
+    /// Gives a shard what was read first for it; false if there is nothing.
+    pub fn give_loaded(&mut self, world: &mut World, shard: usize) -> bool {
+        let Some(loaded) = self.loaded[shard].pop_front() else { return false };
+        let unreadable = world.brokers[shard].loaded(world.now, loaded, &mut world.effects);
+        assert!(unreadable.is_none() || !self.damaged.is_empty(), "{unreadable:?}");
+        world.absorb(shard);
+        true
     }
 
     /// Answers a shard's oldest batch; false if there is none.
     pub fn answer(&mut self, world: &mut World, shard: usize) -> bool {
         let Some((up_to, batch)) = self.batches[shard].pop_front() else { return false };
+        self.answered += 1;
         let adds = |record: &StoreRecord| {
             use StoreRecord::{Drop, Settle, Trim, Unset};
             !matches!(record, Trim { .. } | Settle { .. } | Drop { .. } | Unset { .. })
@@ -128,16 +175,40 @@ impl Keeping {
         true
     }
 
+    /// Answers everything, and lets everybody take what there is, until nothing is left to be done.
+    pub fn settle_down(&mut self, world: &mut World) {
+        for _ in 0..10_000 {
+            let before = (self.loads, self.answered);
+            world.quiesce();
+            self.finish(world);
+            if before == (self.loads, self.answered) {
+                return world.quiesce();
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
     /// Answers everything.
     pub fn finish(&mut self, world: &mut World) {
         for shard in 0..self.batches.len() {
             loop {
                 self.take(world, shard);
-                if !self.answer(world, shard) {
+                let gave = self.give_loaded(world, shard);
+                if !self.answer(world, shard) && !gave {
                     break;
                 }
             }
         }
+    }
+
+    /// Every so many records of queues cannot be read from now on: how many messages these are.
+    pub fn damage(&mut self, every: usize) -> usize {
+        let queues = self.streams.values().filter(|stream| stream.is_queue);
+        let records = queues.flat_map(|stream| &stream.messages).skip(every / 2).step_by(every);
+        let found: Vec<(u64, usize)> =
+            records.map(|(first, (count, ..))| (*first, *count as usize)).collect();
+        self.damaged.extend(found.iter().map(|(first, _)| *first));
+        found.iter().map(|(_, count)| count).sum()
     }
 
     pub fn streams(&self) -> usize {
@@ -151,7 +222,11 @@ impl Keeping {
 
     /// Messages of queues that are not settled.
     pub fn queued(&self) -> usize {
-        let queues = self.streams.values().filter(|stream| stream.is_queue);
+        let queues = self
+            .streams
+            .iter()
+            .filter(|(number, stream)| stream.is_queue && !is_volatile(**number));
+        let queues = queues.map(|(_, stream)| stream);
         let left = |stream: &Stream| {
             let all = stream
                 .messages
@@ -172,7 +247,9 @@ impl Keeping {
         batch.iter().all(|record| {
             match record {
                 StoreRecord::Declare { stream, .. } => declared.push(*stream),
-                StoreRecord::Put { stream, .. } => return declared.contains(stream),
+                StoreRecord::Put { stream, .. } => {
+                    return is_volatile(*stream) || declared.contains(stream);
+                }
                 _ => {}
             }
             true
@@ -191,6 +268,10 @@ impl Keeping {
                     known.version = known.version.max(version);
                 }
                 StoreRecord::Put { stream, first, count, keep_from, bytes } => {
+                    self.puts += 1;
+                    if is_volatile(stream) {
+                        self.streams.entry(stream).or_default();
+                    }
                     let Some(known) = self.streams.get_mut(&stream) else { continue };
                     known.trim(keep_from.saturating_sub(1));
                     known.messages.insert(first, (count, 0, bytes));
@@ -224,7 +305,31 @@ impl Keeping {
     }
 }
 
+/// Whether a stream ends with the server.
+fn is_volatile(stream: u64) -> bool {
+    stream >> 63 == 1
+}
+
 impl Stream {
+    /// Which messages are there.
+    fn stored(&self) -> Vec<RestoredRange> {
+        let mut stored: Vec<RestoredRange> = Vec::new();
+        for (first, (count, _, bytes)) in &self.messages {
+            for version in *first..*first + u64::from(*count) {
+                let bytes = bytes.len() as u64 / u64::from(*count);
+                match stored.last_mut() {
+                    _ if self.settled.contains(&version) => {}
+                    Some(last) if last.last + 1 == version => {
+                        last.last = version;
+                        last.bytes += bytes;
+                    }
+                    _ => stored.push(RestoredRange { first: version, last: version, bytes }),
+                }
+            }
+        }
+        stored
+    }
+
     /// The stretches of each record that are settled.
     fn gone(&self) -> Vec<Vec<(u64, u64)>> {
         let gone_of = |(first, (count, ..)): (&u64, &(u32, u32, Vec<u8>))| {

@@ -135,6 +135,10 @@ pub struct QueueEntry {
     pub in_flight: u64,
     /// Bytes of messages, ready and in flight.
     pub bytes: u64,
+    /// Of the ready messages, those that are in the store alone.
+    pub swapped: u64,
+    /// Their bytes.
+    pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: u64,
     /// Whether publishers are asked to wait.
@@ -224,6 +228,8 @@ mod tests {
             messages: 1,
             in_flight: 0,
             bytes: 2,
+            swapped: 0,
+            swapped_bytes: 0,
             consumers: 3,
             full: true,
             paused: false,

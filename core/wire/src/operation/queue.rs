@@ -109,8 +109,10 @@ pub struct QueueDetails {
 /// What was chosen for a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
+    /// Bytes of messages that it keeps in memory.
     pub memory_bytes_max: u64,
+    /// Bytes of messages in the store alone at which publishers are asked to wait.
+    pub disk_bytes_max: u64,
     /// What may be under way to a consumer that names nothing; zero: that one does not count.
     pub prefetch: Prefetch,
     /// Failures after which a message is dead; zero: never.
@@ -326,6 +328,8 @@ mod tests {
             messages: 1,
             in_flight: 2,
             bytes: 3,
+            swapped: 1,
+            swapped_bytes: 2,
             consumers: 4,
             full: true,
             paused: false,
@@ -340,7 +344,7 @@ mod tests {
             entries: vec![ListingEntry::Queue(entry())],
             next: None,
         };
-        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"bytes":3,"consumers":4,"full":true,"paused":false,"oldest_ms":5"#;
+        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"full":true,"paused":false,"oldest_ms":5"#;
         assert_eq!(
             json(&OperationResult::Listing(Box::new(listing))),
             format!(r#"{{"queues":[{{{of_queue}}}],"more":false}}"#)
@@ -358,6 +362,7 @@ mod tests {
         };
         let settings = QueueSettings {
             memory_bytes_max: 10,
+            disk_bytes_max: 9,
             prefetch: Prefetch { messages: 0, bytes: 11 },
             redeliveries_max: 12,
             dead_letter: Some(Path::parse("dlq/jobs/a").unwrap()),
@@ -370,7 +375,7 @@ mod tests {
             [
                 "{",
                 of_queue,
-                r#","options":{"memory_bytes_max":10,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13}"#,
+                r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13}"#,
                 r#","listed":[{"session":"0-1-2","subscription":3,"in_flight":4,"in_flight_bytes":5,"prefetch_count":6,"prefetch_bytes":0,"credit":7,"selector":"a = 'b\"'","exclusive":false,"settles":true}]"#,
                 r#","more":true,"next":9}"#
             ]

@@ -204,15 +204,17 @@ fn write_queue(out: &mut Vec<u8>, queue: &QueueEntry) {
 }
 
 fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
-    let QueueEntry { path, messages, in_flight, bytes, consumers, full, paused, oldest_ms } = queue;
+    let QueueEntry { path, messages, in_flight, bytes, consumers, full, paused, oldest_ms, .. } =
+        queue;
     out.extend_from_slice(b"\"path\":");
     append_text(out, path.as_str());
-    print(
-        out,
-        format_args!(
-            r#","messages":{messages},"in_flight":{in_flight},"bytes":{bytes},"consumers":{consumers},"full":{full},"paused":{paused}"#
-        ),
-    );
+    print(out, format_args!(r#","messages":{messages},"in_flight":{in_flight},"bytes":{bytes}"#));
+    let QueueEntry { swapped, swapped_bytes, .. } = queue;
+    if *swapped > 0 {
+        let text = format_args!(r#","swapped":{swapped},"swapped_bytes":{swapped_bytes}"#);
+        print(out, text);
+    }
+    print(out, format_args!(r#","consumers":{consumers},"full":{full},"paused":{paused}"#));
     if let Some(oldest_ms) = oldest_ms {
         print(out, format_args!(",\"oldest_ms\":{oldest_ms}"));
     }
@@ -221,12 +223,13 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
 fn write_details(out: &mut Vec<u8>, queue: &QueueDetails) {
     out.push(b'{');
     write_queue_fields(out, &queue.entry);
-    let QueueSettings { memory_bytes_max, prefetch, redeliveries_max, dead_letter, idle_ms } =
+    let QueueSettings { memory_bytes_max, disk_bytes_max, prefetch, redeliveries_max, .. } =
         &queue.settings;
+    let QueueSettings { dead_letter, idle_ms, .. } = &queue.settings;
     print(
         out,
         format_args!(
-            r#","options":{{"memory_bytes_max":{memory_bytes_max},"prefetch_count":{},"prefetch_bytes":{},"redeliveries_max":{redeliveries_max}"#,
+            r#","options":{{"memory_bytes_max":{memory_bytes_max},"disk_bytes_max":{disk_bytes_max},"prefetch_count":{},"prefetch_bytes":{},"redeliveries_max":{redeliveries_max}"#,
             prefetch.messages, prefetch.bytes
         ),
     );

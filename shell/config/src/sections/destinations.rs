@@ -10,10 +10,12 @@ use crate::spec::{choice, section};
 use crate::units::MemoryAmount;
 
 const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 const QUEUE_MEMORY: Kind = Kind::Bytes { min: 64 * KIB, max: TIB };
+const QUEUE_DISK: Kind = Kind::Bytes { min: MIB, max: 1024 * TIB };
 const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
 const PREFETCH_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 const REDELIVERIES: Kind = Kind::Integer { min: 1, max: 1_000_000 };
@@ -96,8 +98,11 @@ section! {
 section! {
     /// What holds for every queue that no `[[queue]]` describes.
     "queues" TABLE QueuesConfig {
-        /// Messages of one queue; a full queue slows its producers.
+        /// Messages of one queue in memory. With a store, what is more is left to the disk, for a moment up to twice as much is
+        /// in memory. Without one, a full queue slows its producers.
         "memory_bytes_max" memory_bytes_max: u64 = Is("64 MiB"), QUEUE_MEMORY;
+        /// Messages of one queue that are on the disk alone; a queue that has more slows its producers.
+        "disk_bytes_max" disk_bytes_max: u64 = Is("64 GiB"), QUEUE_DISK;
         /// Unacknowledged bytes sent ahead to one consumer.
         "prefetch_bytes" prefetch_bytes: u64 = Is("640 KiB"), PREFETCH_BYTES;
         /// Unacknowledged messages sent ahead to one consumer.
@@ -119,6 +124,8 @@ section! {
         "match" pattern: Pattern = Required, Kind::Pattern;
         /// Instead of `queues.memory_bytes_max`.
         "memory_bytes_max" memory_bytes_max: Option<u64> = Absent, QUEUE_MEMORY;
+        /// Instead of `queues.disk_bytes_max`.
+        "disk_bytes_max" disk_bytes_max: Option<u64> = Absent, QUEUE_DISK;
         /// Instead of `queues.prefetch_bytes`.
         "prefetch_bytes" prefetch_bytes: Option<u64> = Absent, PREFETCH_BYTES;
         /// Instead of `queues.prefetch_count`.

@@ -1,0 +1,333 @@
+//! Ready messages of one queue that are in the store alone: one range of versions, and what of it is elsewhere.
+//!
+//! ```text
+//!   in memory │ first ··· in the store alone, but for `outside` ··· last │ in memory until the store has them
+//! ```
+//! Messages leave the range at its front, when they are loaded for the consumer that takes the next, or from its midst, when
+//! somebody has looked for them there. What left it from its midst the store still gives, until it has been told that
+//! it is gone and has said so: until then it is `outside`. So the range never falls apart, however much is taken out of
+//! it, and a queue costs the same however deep it is. Invariant: a message is given for the range once.
+
+use std::collections::VecDeque;
+
+use tiderace_base::Time;
+use tiderace_filter::Selector;
+use tiderace_wire::{Flags, Meta, Run};
+
+use crate::Segment;
+use crate::versions::Versions;
+
+/// Why messages are to be read from the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Want {
+    /// Somebody takes whatever comes next.
+    Front,
+    /// Consumers with that selection have not looked at them.
+    Selection(u32),
+    /// The time of some is over.
+    Expired,
+    /// An operation has not looked at them.
+    Look(Box<Look>),
+}
+
+/// What an operation looks for among messages that are in the store alone.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// By this the answer is known.
+    pub number: u64,
+    /// The version of the first message to look at.
+    pub from: u64,
+    /// That of the last.
+    pub to: u64,
+    /// Only messages that match are wanted in memory.
+    pub selector: Option<Selector>,
+    /// At most so many.
+    pub messages: u64,
+    /// About so many bytes.
+    pub bytes: usize,
+}
+
+impl Want {
+    /// Whether a request for both would be one too many.
+    fn is_same(&self, other: &Want) -> bool {
+        match (self, other) {
+            (Want::Front, Want::Front) | (Want::Expired, Want::Expired) => true,
+            (Want::Selection(one), Want::Selection(other)) => one == other,
+            (Want::Look(one), Want::Look(other)) => one.number == other.number,
+            _ => false,
+        }
+    }
+}
+
+/// The messages of one queue that are in the store alone.
+#[derive(Debug)]
+pub(crate) struct Swapped {
+    /// No version below it is in the range.
+    first: u64,
+    /// Nor one above it.
+    last: u64,
+    messages: u64,
+    bytes: u64,
+    /// When to look for expired ones among them.
+    pub(crate) expires_ms: Option<u64>,
+    /// Where the search for expired ones goes on, and when the first that it has passed expires.
+    pub(crate) search: (u64, Option<u64>),
+    /// When the first of them was published, or restored.
+    pub(crate) since: Time,
+    outside: Versions,
+    /// Versions that the store has said to be gone while it was asked: its answer may still have them.
+    gone_meanwhile: Vec<(u64, u64)>,
+    loading: Option<Want>,
+    /// The version from which on the part under way was asked for.
+    asked_from: u64,
+    /// The store cannot read just now: nothing is asked for before the next tick.
+    is_stalled: bool,
+    wants: VecDeque<Want>,
+    /// Operations that have not done yet with what they looked for.
+    looks: u32,
+}
+
+impl Swapped {
+    pub(crate) fn new(since: Time) -> Swapped {
+        Swapped {
+            first: 1,
+            last: 0,
+            messages: 0,
+            bytes: 0,
+            expires_ms: None,
+            search: (0, None),
+            since,
+            outside: Versions::default(),
+            gone_meanwhile: Vec::new(),
+            loading: None,
+            asked_from: 0,
+            is_stalled: false,
+            wants: VecDeque::new(),
+            looks: 0,
+        }
+    }
+
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether nothing is in the range, and nobody waits for any of it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.messages == 0 && self.loading.is_none() && self.wants.is_empty() && self.looks == 0
+    }
+
+    /// The version behind which nothing is given to who takes the first.
+    pub(crate) fn barrier(&self) -> u64 {
+        if self.messages == 0 { u64::MAX } else { self.first }
+    }
+
+    /// The versions between two, both included, that are in the range.
+    pub(crate) fn within(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
+        if self.messages == 0 {
+            return Vec::new();
+        }
+        self.outside.gaps(first.max(self.first), last.min(self.last))
+    }
+
+    /// Whether any version between two, both included, is in the hands of the queue while the store still gives it.
+    pub(crate) fn has_outside(&self, first: u64, last: u64) -> bool {
+        self.outside.has_any(first, last)
+    }
+
+    /// The range begins anew, with what the store had at the start of the server.
+    pub(crate) fn restore(&mut self, (first, last): (u64, u64), messages: u64, bytes: u64) {
+        (self.first, self.last, self.messages, self.bytes) = (first, last, messages, bytes);
+    }
+
+    /// The store has messages of the versions `first..=last` from now on, behind all in the range. Those of `left` are left
+    /// to it.
+    pub(crate) fn extend(&mut self, (first, last): (u64, u64), left: &[Segment]) {
+        let mut from = first.max(self.last.saturating_add(1));
+        if self.messages == 0 {
+            from = from.max(left.first().map_or(first, Segment::first_version));
+            self.first = from;
+            self.outside.clear();
+            (self.expires_ms, self.search) = (None, (0, None));
+            if let Some(segment) = left.first() {
+                self.since = segment.run.published();
+            }
+        }
+        self.last = self.last.max(last);
+        self.outside.add(from, last);
+        for segment in left {
+            self.outside.remove(segment.first_version(), segment.last_version());
+            self.messages += u64::from(segment.len());
+            self.bytes += segment.bytes() as u64;
+            self.expect(expires_ms(segment));
+        }
+    }
+
+    /// Some may expire then.
+    pub(crate) fn expect(&mut self, expires_ms: Option<u64>) {
+        let known = self.expires_ms.into_iter().chain(expires_ms).min();
+        self.expires_ms = known;
+    }
+
+    /// Whether messages of these versions left the range from its midst.
+    pub(crate) fn is_outside(&self, segment: &Segment) -> bool {
+        let (first, last) = (segment.first_version(), segment.last_version());
+        first >= self.first && last <= self.last && self.outside.gaps(first, last).is_empty()
+    }
+
+    /// Messages that were outside are in the range again.
+    pub(crate) fn put_back(&mut self, segment: &Segment) {
+        self.outside.remove(segment.first_version(), segment.last_version());
+        self.messages += u64::from(segment.len());
+        self.bytes += segment.bytes() as u64;
+        self.expect(expires_ms(segment));
+    }
+
+    /// So many messages of the range are elsewhere, or nowhere any more; their versions are passed, or
+    /// [`Swapped::set_outside`].
+    pub(crate) fn forget(&mut self, messages: u64, bytes: u64) {
+        self.messages = self.messages.saturating_sub(messages);
+        self.bytes = if self.messages == 0 { 0 } else { self.bytes.saturating_sub(bytes) };
+    }
+
+    /// The store may give these, and they are not in the range.
+    pub(crate) fn set_outside(&mut self, first: u64, last: u64) {
+        self.outside.add(first.max(self.first), last.min(self.last));
+    }
+
+    /// The range begins behind that version; how many messages are missing if it is over.
+    pub(crate) fn pass(&mut self, version: u64) -> u64 {
+        self.first = self.first.max(version.saturating_add(1));
+        self.outside.remove(0, version);
+        if self.first <= self.last {
+            return 0;
+        }
+        self.bytes = 0;
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Everything in the range is gone: which versions that were.
+    pub(crate) fn clear(&mut self) -> Vec<(u64, u64)> {
+        let ranges = self.within(self.first, self.last);
+        self.pass(self.last);
+        self.expires_ms = None;
+        ranges
+    }
+
+    /// The store has said that these are gone.
+    pub(crate) fn settled(&mut self, first: u64, last: u64) {
+        match self.loading {
+            Some(_) => self.gone_meanwhile.push((first, last)),
+            None => self.outside.remove(first, last),
+        }
+    }
+
+    /// An operation has what it looked for.
+    pub(crate) fn begin_look(&mut self) {
+        self.looks += 1;
+    }
+
+    /// It has done with it.
+    pub(crate) fn end_look(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+    }
+
+    /// Whether what left the range from its midst may be put back: nobody reads the store, or has looked for some of it.
+    pub(crate) fn may_put_back(&self) -> bool {
+        self.loading.is_none() && self.looks == 0
+    }
+
+    /// Somebody wants messages of the range.
+    pub(crate) fn want(&mut self, want: Want) {
+        let mut known = self.loading.iter().chain(&self.wants);
+        if !known.any(|known| known.is_same(&want)) {
+            self.wants.push_back(want);
+        }
+    }
+
+    /// Whose turn it is, if nothing is under way.
+    pub(crate) fn next_want(&mut self) -> Option<Want> {
+        if self.loading.is_some() || self.is_stalled { None } else { self.wants.pop_front() }
+    }
+
+    /// The store is asked for somebody.
+    pub(crate) fn begin_load(&mut self, want: Want, from: u64) {
+        (self.loading, self.asked_from) = (Some(want), from);
+    }
+
+    /// The store has answered up to a version: whether it could read nothing just now. Then it is asked again after
+    /// [`Swapped::resume`].
+    pub(crate) fn stall(&mut self, through: u64) -> bool {
+        if through >= self.asked_from {
+            return false;
+        }
+        self.is_stalled = true;
+        self.wants.extend(self.loading.take());
+        self.wants.rotate_right(1);
+        true
+    }
+
+    /// The store is asked again.
+    pub(crate) fn resume(&mut self) {
+        self.is_stalled = false;
+    }
+
+    /// The store has answered; who had asked.
+    pub(crate) fn end_load(&mut self) -> Option<Want> {
+        self.loading.take()
+    }
+
+    /// What the store has said meanwhile is true of its next answer.
+    pub(crate) fn catch_up(&mut self) {
+        for (first, last) in std::mem::take(&mut self.gone_meanwhile) {
+            self.outside.remove(first, last);
+        }
+    }
+
+    /// All that is wanted, when the queue ends.
+    pub(crate) fn into_wants(self) -> impl Iterator<Item = Want> {
+        self.loading.into_iter().chain(self.wants)
+    }
+
+    /// Bytes of one message, on average.
+    pub(crate) fn bytes_each(&self) -> u64 {
+        self.bytes.checked_div(self.messages).unwrap_or(0)
+    }
+}
+
+/// When the first of a segment's messages expires.
+pub(crate) fn expires_ms(segment: &Segment) -> Option<u64> {
+    if !segment.run.any(Flags::EXPIRES) {
+        return None;
+    }
+    let messages = (segment.from..segment.to).filter_map(|at| segment.run.message(at as usize));
+    messages.filter_map(|message| message.expires_ms).min()
+}
+
+/// Messages of a run for themselves: if they are few, copied, so that they do not keep the others in memory.
+pub(crate) fn alone(segment: Segment) -> Vec<Segment> {
+    if segment.bytes() * 2 >= segment.run.bytes() {
+        return vec![segment];
+    }
+    let copy = |index: u32| {
+        let (run, at) = (&segment.run, index as usize);
+        let message = run.message(at)?;
+        let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
+        let (destination, published) = (run.destination().clone(), run.published());
+        let mut copy = Run::single(destination, published, message.properties, message.body, meta);
+        copy.number_as(run, at);
+        Some(Segment::whole(copy.into()))
+    };
+    (segment.from..segment.to).filter_map(copy).collect()
+}

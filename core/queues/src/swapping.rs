@@ -1,0 +1,394 @@
+//! Messages that are left to the store alone when there are too many in memory, and who wants them back.
+//!
+//! ```text
+//!   put, stored ──swap out──▶ in the store alone ──Effect::Load──▶ the store ──loaded──▶ ready in memory
+//!                             (if too much is in memory)              for the next consumer, a selection, an operation
+//! ```
+//! Relies on `swapped` for which messages these are. One part is asked for at a time for each queue, in turns for those
+//! who want one. Invariants: what the store has not confirmed is in memory; who takes the next message gets it in the
+//! order of versions; what cannot be read is counted and passed over, and stays in the store.
+
+use tiderace_base::{Key, MemoryUse, Now};
+use tiderace_wire::is_temporary;
+
+use crate::Segment;
+use crate::effect::Effect;
+use crate::queue::Queue;
+use crate::queues::Queues;
+use crate::swapped::{Look, Swapped, Want};
+
+/// Bytes of one part for who takes the next messages, at most.
+const FRONT_BYTES: usize = 1 << 20;
+/// The same for who looks for some.
+const LOOK_BYTES: usize = 256 << 10;
+/// Queues in which a search for expired messages goes on in one tick.
+const EXPIRED_MAX: usize = 16;
+
+impl Queue {
+    pub(crate) fn swapped_messages(&self) -> u64 {
+        self.swapped.as_ref().map_or(0, |swapped| swapped.messages())
+    }
+
+    pub(crate) fn swapped_bytes(&self) -> u64 {
+        self.swapped.as_ref().map_or(0, |swapped| swapped.bytes())
+    }
+
+    /// Whether the store still gives messages that left the range of those in the store alone.
+    #[inline]
+    pub(crate) fn has_outside(&self, segment: &Segment) -> bool {
+        let (first, last) = (segment.first_version(), segment.last_version());
+        self.swapped.as_ref().is_some_and(|swapped| swapped.has_outside(first, last))
+    }
+
+    /// The first version of a search, up to another one, that nobody has looked at and that may be in the store alone;
+    /// `u64::MAX` if there is none.
+    pub(crate) fn unseen_from(&self, seen_below: u64, to: u64) -> u64 {
+        let swapped = self.swapped.as_ref().filter(|swapped| swapped.messages() > 0);
+        let first = swapped.map(|it| (it.first().max(seen_below), it.last().min(to)));
+        first.filter(|(first, last)| first <= last).map_or(u64::MAX, |(first, _)| first)
+    }
+
+    /// Bytes of one part.
+    fn part_bytes(&self, most: usize) -> usize {
+        most.min(self.bytes_max / 4).max(1)
+    }
+
+    /// Whether who takes the next messages will soon find none in memory.
+    fn is_front_low(&self) -> bool {
+        let low = self.part_bytes(FRONT_BYTES) as u64;
+        let Some(swapped) = &self.swapped else { return false };
+        self.ready.first().is_none_or(|first| {
+            let left = self.ready.barrier().saturating_sub(first.first_version());
+            left.saturating_mul(swapped.bytes_each()) < low
+        })
+    }
+}
+
+impl Queues {
+    /// There is a store to which messages can be left.
+    pub fn set_store(&mut self) {
+        self.has_store = true;
+    }
+
+    /// Ready messages that are in the store alone, over all queues, and their bytes.
+    pub fn swapped(&self) -> (u64, u64) {
+        self.swapped
+    }
+
+    /// How often messages were asked of the store, since the start.
+    pub fn loads_total(&self) -> u64 {
+        self.loads
+    }
+
+    /// Messages that the store should have had and could not give, since the start.
+    pub fn unreadable_total(&self) -> u64 {
+        self.unreadable
+    }
+
+    /// Whether new messages of a queue are left to the store alone.
+    pub fn leaves_new(&self, key: Key) -> bool {
+        let Some(queue) = self.queues.get(key).filter(|_| self.has_store) else { return false };
+        if is_temporary(&queue.path) {
+            return false;
+        }
+        // Somebody may take them at once.
+        let is_taken = queue.ready.is_empty() && !queue.lines.plain.is_empty();
+        queue.swapped.is_some() || !is_taken && self.has_too_much(queue)
+    }
+
+    /// The stream that has messages of a queue, if they are stored, and whether the queue waits for the store to say that
+    /// they are gone, by [`Queues::settled`].
+    pub fn stream_with(&self, key: Key, segment: &Segment) -> Option<(u64, bool)> {
+        let queue = self.queues.get(key)?;
+        Some((queue.stream_with(segment)?, queue.has_outside(segment)))
+    }
+
+    /// The stream of messages that are not persistent, if the queue has one.
+    pub fn volatile_of(&self, key: Key) -> Option<u64> {
+        self.queues.get(key)?.volatile
+    }
+
+    /// Messages that are not persistent are left to the store in that stream.
+    pub fn set_volatile(&mut self, key: Key, stream: u64) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.volatile = Some(stream);
+        }
+    }
+
+    /// Takes back which messages of a restored queue the store has: so many between two versions, with so many bytes.
+    pub fn restore_swapped(
+        &mut self,
+        now: Now,
+        key: Key,
+        range: (u64, u64),
+        messages: u64,
+        bytes: u64,
+    ) {
+        let Some(queue) = self.queues.get_mut(key).filter(|_| messages > 0) else { return };
+        let swapped = queue.swapped.get_or_insert_with(|| Box::new(Swapped::new(now.time)));
+        swapped.restore(range, messages, bytes);
+        self.note_swapped(key, (0, 0));
+    }
+
+    /// The store has messages that were put: the versions between two, both included. If there are too many in memory,
+    /// those that nobody has been given are left to it.
+    pub fn stored(&mut self, key: Key, range: (u64, u64), effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get(key) else { return };
+        if queue.swapped.is_some() || self.has_too_much(queue) {
+            self.swap_out(key, range, effects);
+        }
+    }
+
+    /// The store has said that messages which were outside the range are gone.
+    pub fn settled(&mut self, key: Key, (first, last): (u64, u64)) {
+        if let Some(swapped) = self.queues.get_mut(key).and_then(|it| it.swapped.as_mut()) {
+            swapped.settled(first, last);
+        }
+    }
+
+    /// An operation wants messages that are in the store alone in memory; the answer is [`Effect::Looked`]. They are kept
+    /// there until [`Queues::end_look`].
+    pub fn look(&mut self, key: Key, look: Look, effects: &mut Vec<Effect>) {
+        let (number, through) = (look.number, look.to);
+        match self.queues.get_mut(key).and_then(|queue| queue.swapped.as_mut()) {
+            Some(swapped) => {
+                swapped.want(Want::Look(Box::new(look)));
+                self.load_next(key, effects);
+            }
+            None => effects.push(Effect::Looked { number, through }),
+        }
+    }
+
+    /// An operation has done with what [`Queues::look`] has brought into memory for it.
+    pub fn end_look(&mut self, key: Key) {
+        let Some(swapped) = self.swapped_of(key) else { return };
+        swapped.end_look();
+        let now = (swapped.messages(), swapped.bytes());
+        self.note_swapped(key, now);
+    }
+
+    /// From which version on a search has to ask for messages that are in the store alone, if it has looked at those
+    /// below `seen_below` already and ends with `to`.
+    pub fn unseen_from(&self, key: Key, seen_below: u64, to: u64) -> Option<u64> {
+        let unseen = self.queues.get(key)?.unseen_from(seen_below, to);
+        Some(unseen).filter(|version| *version < u64::MAX)
+    }
+
+    /// Everything that is in the store alone is gone; how many messages that were.
+    pub fn purge_swapped(&mut self, now: Now, key: Key, effects: &mut Vec<Effect>) -> u64 {
+        let Some(queue) = self.queues.get_mut(key) else { return 0 };
+        let before = (queue.swapped_messages(), queue.swapped_bytes());
+        let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else { return 0 };
+        let ranges = swapped.clear();
+        queue.used = now.time;
+        let streams = queue.stream.into_iter().chain(queue.volatile).collect();
+        effects.push(Effect::Purged { streams, ranges });
+        self.note_swapped(key, before);
+        self.begin_turn(now);
+        self.dispatch(key, effects);
+        before.0
+    }
+
+    /// Somebody who takes whatever comes next may find nothing in memory soon, and selections have not looked at some.
+    #[cold]
+    pub(crate) fn prefetch(&mut self, key: Key, unseen: Vec<u32>, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let is_front_wanted = !queue.lines.plain.is_empty() && queue.is_front_low();
+        let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else { return };
+        if is_front_wanted {
+            swapped.want(Want::Front);
+        }
+        for id in unseen {
+            swapped.want(Want::Selection(id));
+        }
+        self.load_next(key, effects);
+    }
+
+    /// Begins to look for expired messages among those in the store alone.
+    pub(crate) fn expire_swapped(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        for _ in 0..EXPIRED_MAX {
+            let Some((at, key)) = self.expiring_swapped.first().copied() else { return };
+            if at > now.wall_ms {
+                return;
+            }
+            self.expiring_swapped.pop_first();
+            let swapped = self.queues.get_mut(key).and_then(|queue| queue.swapped.as_mut());
+            if let Some(swapped) = swapped {
+                swapped.expires_ms = None;
+                swapped.want(Want::Expired);
+                self.load_next(key, effects);
+            }
+        }
+    }
+
+    /// A queue has gone: nobody waits for its messages any more.
+    pub(crate) fn end_swapped(&mut self, key: Key, queue: &mut Queue, effects: &mut Vec<Effect>) {
+        let Some(swapped) = queue.swapped.take() else { return };
+        self.swapped.0 -= swapped.messages().min(self.swapped.0);
+        self.swapped.1 -= swapped.bytes().min(self.swapped.1);
+        if let Some(expires) = swapped.expires_ms {
+            self.expiring_swapped.remove(&(expires, key));
+        }
+        for want in swapped.into_wants() {
+            if let Want::Look(look) = want {
+                effects.push(Effect::Looked { number: look.number, through: u64::MAX });
+            }
+        }
+    }
+
+    /// Asks the store again for what it could not read.
+    pub(crate) fn resume_loads(&mut self, effects: &mut Vec<Effect>) {
+        for key in std::mem::take(&mut self.stalled) {
+            if let Some(swapped) = self.swapped_of(key) {
+                swapped.resume();
+                self.load_next(key, effects);
+            }
+        }
+    }
+
+    /// Whether a queue has more in memory than it should, or all queues together have.
+    fn has_too_much(&self, queue: &Queue) -> bool {
+        queue.bytes > queue.bytes_max
+            || self.memory.is_full()
+            || self.memory.used_for(MemoryUse::Queues) > self.memory.max() / 2
+    }
+
+    #[cold]
+    fn swap_out(&mut self, key: Key, range: (u64, u64), effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let before = (queue.swapped_messages(), queue.swapped_bytes());
+        let (mut left, mut bytes, mut count) = (Vec::new(), 0, 0);
+        for segment in queue.ready.take_range(range.0, range.1) {
+            // How often it was delivered stands in memory alone.
+            if segment.redeliveries > 0 || segment.failures > 0 {
+                queue.ready.put(segment);
+                continue;
+            }
+            bytes += segment.bytes();
+            count += segment.len() as usize;
+            left.push(segment);
+        }
+        if left.is_empty() && before.0 == 0 {
+            return;
+        }
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        let since = queue.used;
+        let swapped = queue.swapped.get_or_insert_with(|| Box::new(Swapped::new(since)));
+        let expired_before = swapped.expires_ms;
+        swapped.extend(range, &left);
+        let expires = (expired_before, swapped.expires_ms);
+        self.note_expiring_swapped(key, expires);
+        self.ready = self.ready.saturating_sub(count);
+        self.forget_bytes(bytes);
+        self.note_swapped(key, before);
+        self.review(key, effects);
+        self.prefetch(key, Vec::new(), effects);
+    }
+
+    /// Counts what the range has now, and not what it had.
+    pub(crate) fn note_swapped(&mut self, key: Key, (messages, bytes): (u64, u64)) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        self.swapped.0 = (self.swapped.0 + queue.swapped_messages()).saturating_sub(messages);
+        self.swapped.1 = (self.swapped.1 + queue.swapped_bytes()).saturating_sub(bytes);
+        let Some(swapped) = &queue.swapped else { return };
+        queue.ready.set_barrier(swapped.barrier());
+        if swapped.is_over() {
+            if let Some(expires) = swapped.expires_ms {
+                self.expiring_swapped.remove(&(expires, key));
+            }
+            queue.swapped = None;
+        }
+    }
+
+    pub(crate) fn note_expiring_swapped(
+        &mut self,
+        key: Key,
+        (before, after): (Option<u64>, Option<u64>),
+    ) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.expiring_swapped.remove(&(before, key));
+        }
+        if let Some(after) = after {
+            self.expiring_swapped.insert((after, key));
+        }
+    }
+
+    /// Asks the store for the next part, if somebody wants one and none is under way.
+    pub(crate) fn load_next(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        self.leave_again(key);
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let (front, look) = (queue.part_bytes(FRONT_BYTES), queue.part_bytes(LOOK_BYTES));
+        let Some(swapped) = &mut queue.swapped else { return };
+        while let Some(want) = swapped.next_want() {
+            let (mut last, mut bytes_max) = (swapped.last(), look);
+            let first = match &want {
+                Want::Front => {
+                    bytes_max = front;
+                    swapped.first()
+                }
+                Want::Selection(id) => match queue.lines.looked(*id) {
+                    Some(looked) => swapped.first().max(looked),
+                    None => u64::MAX,
+                },
+                Want::Expired => swapped.first().max(swapped.search.0),
+                Want::Look(look) => {
+                    last = last.min(look.to);
+                    swapped.first().max(look.from)
+                }
+            };
+            if swapped.messages() == 0 || first > last {
+                match want {
+                    Want::Look(look) => {
+                        effects.push(Effect::Looked { number: look.number, through: look.to });
+                    }
+                    Want::Selection(id) => queue.lines.wake(id),
+                    Want::Front | Want::Expired => {}
+                }
+                continue;
+            }
+            swapped.begin_load(want, first);
+            self.loads += 1;
+            let streams = queue.stream.into_iter().chain(queue.volatile).collect();
+            effects.push(Effect::Load { queue: key, streams, first, last, bytes_max });
+            return;
+        }
+    }
+
+    /// If there is too much in memory, what somebody has looked for and nobody has taken is left to the store again.
+    fn leave_again(&mut self, key: Key) {
+        let Some(queue) = self.queues.get(key) else { return };
+        let Some(swapped) = queue.swapped.as_ref().filter(|it| it.may_put_back()) else { return };
+        if !self.has_too_much(queue) {
+            return;
+        }
+        let before = (swapped.messages(), swapped.bytes());
+        let is_new = |segment: &&Segment| segment.redeliveries == 0 && segment.failures == 0;
+        let stands = queue.ready.from(swapped.first()).filter(is_new);
+        let stands =
+            stands.filter(|segment| segment.run.is_stored() && swapped.is_outside(segment));
+        let ranges: Vec<(u64, u64)> =
+            stands.map(|segment| (segment.first_version(), segment.last_version())).collect();
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        let (Some(swapped), Some(lowest)) = (&mut queue.swapped, ranges.first()) else { return };
+        queue.lines.look_again(lowest.0);
+        let (mut bytes, mut messages) = (0, 0);
+        for (first, last) in &ranges {
+            for segment in queue.ready.take_range(*first, *last) {
+                bytes += segment.bytes();
+                messages += segment.len() as usize;
+                swapped.put_back(&segment);
+            }
+        }
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        self.ready = self.ready.saturating_sub(messages);
+        self.forget_bytes(bytes);
+        self.note_swapped(key, before);
+    }
+
+    pub(crate) fn swapped_of(&mut self, key: Key) -> Option<&mut Swapped> {
+        self.queues.get_mut(key)?.swapped.as_deref_mut()
+    }
+}

@@ -1,0 +1,556 @@
+//! Queues with a store, against a list of versions: publishers, consumers and operators do what they like, the store
+//! answers late and in its own time, refuses, and has damage. Every message is ready, in flight, taken out or gone, once; it
+//! comes in the order of its queue, whether it was in memory or not; and in the end nothing is left of it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::support::{consumer, destination, options, queues_within, selective, session};
+use proptest::prelude::*;
+use store::{Load, Store, Told};
+use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_filter::Selector;
+use tiderace_queues::{
+    Consume, Effect, Ending, Look, QueueOptions, Queues, Segment, Settlement, Slice,
+};
+use tiderace_topics::Path;
+use tiderace_wire::{Flags, Meta, Prefetch, RunBuilder, SubscriptionKey};
+
+const RED: &str = "colour = 'red'";
+const KEY: SubscriptionKey = SubscriptionKey(0);
+const STREAM: u64 = 1;
+const VOLATILE: u64 = 1 << 63;
+
+fn small(path: &Path) -> QueueOptions {
+    QueueOptions { bytes_max: 300, redeliveries_max: 0, ..options(path) }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish { count: u8, persistent: bool, expires: bool },
+    Consume { number: u8, messages: u32, selective: bool },
+    Settle { number: u8, place: u8, count: u8, settlement: u8 },
+    Leave { number: u8, lost: bool },
+    Commit { count: u8, refuse: bool },
+    Read,
+    Give,
+    TakeOut { from: u64, more: u64, selective: bool, messages: u64 },
+    Drop(u8),
+    GiveBack(u8),
+    Purge,
+    Pass(u16),
+    Damage,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(count, persistent, expires)| Step::Publish { count, persistent, expires }),
+        2 => (0u8..4, 1u32..6, any::<bool>())
+            .prop_map(|(number, messages, selective)| Step::Consume { number, messages, selective }),
+        6 => (0u8..4, any::<u8>(), 1u8..6, 0u8..4)
+            .prop_map(|(number, place, count, settlement)| Step::Settle { number, place, count, settlement }),
+        1 => (0u8..4, any::<bool>()).prop_map(|(number, lost)| Step::Leave { number, lost }),
+        6 => (1u8..5, prop::bool::weighted(0.15)).prop_map(|(count, refuse)| Step::Commit { count, refuse }),
+        4 => Just(Step::Read),
+        4 => Just(Step::Give),
+        2 => (0u64..60, 0u64..30, any::<bool>(), 1u64..9)
+            .prop_map(|(from, more, selective, messages)| Step::TakeOut { from, more, selective, messages }),
+        1 => any::<u8>().prop_map(Step::Drop),
+        1 => any::<u8>().prop_map(Step::GiveBack),
+        1 => Just(Step::Purge),
+        1 => (1u16..200).prop_map(Step::Pass),
+        1 => Just(Step::Damage),
+    ]
+}
+
+/// An operation that takes messages out, which may wait for the store.
+#[derive(Clone, Debug)]
+struct Taking {
+    from: u64,
+    to: u64,
+    selective: bool,
+    messages: u64,
+    seen_below: u64,
+    has_looked: bool,
+}
+
+struct World {
+    queues: Queues,
+    key: Key,
+    store: Store,
+    now: Now,
+    numbers: u64,
+    /// By version: whether it is red, and when it expires.
+    known: BTreeMap<u64, (bool, Option<u64>)>,
+    /// By version: in which stream it was put, if it was.
+    streams: BTreeMap<u64, u64>,
+    ready: BTreeSet<u64>,
+    /// By consumer and number: the version.
+    in_flight: BTreeMap<u8, BTreeMap<u64, u64>>,
+    selective: BTreeSet<u8>,
+    taken: Vec<Vec<Segment>>,
+    taking: BTreeMap<u64, Taking>,
+    looked: VecDeque<(u64, u64)>,
+    is_damaged: bool,
+    unreadable: u64,
+}
+
+fn new_world(options: fn(&Path) -> QueueOptions) -> World {
+    let mut queues = queues_within(1 << 20);
+    queues.set_store();
+    let now = Now { time: Time::ZERO, wall_ms: 1_000 };
+    let key = queues.restore(now, destination().path, (STREAM, 1), options);
+    World {
+        queues,
+        key,
+        store: Store::default(),
+        now,
+        numbers: 1,
+        known: BTreeMap::new(),
+        streams: BTreeMap::new(),
+        ready: BTreeSet::new(),
+        in_flight: BTreeMap::new(),
+        selective: BTreeSet::new(),
+        taken: Vec::new(),
+        taking: BTreeMap::new(),
+        looked: VecDeque::new(),
+        is_damaged: false,
+        unreadable: 0,
+    }
+}
+
+fn versions(segments: &[Segment]) -> Vec<u64> {
+    segments.iter().flat_map(|it| it.first_version()..=it.last_version()).collect()
+}
+
+impl World {
+    fn is_expired(&self, version: u64) -> bool {
+        self.known[&version].1.is_some_and(|expires| expires <= self.now.wall_ms)
+    }
+
+    fn publish(&mut self, count: u8, persistent: bool, expires: bool) {
+        let mut builder = RunBuilder::new(destination(), self.now.time);
+        for offset in 0..count {
+            let is_red = (self.numbers + u64::from(offset)).is_multiple_of(3);
+            let colour = if is_red { "red" } else { "blue" };
+            builder.properties().extend_from_slice(format!("colour:{colour}\n").as_bytes());
+            let flags = if persistent { Flags::PERSISTENT } else { Flags::NONE };
+            let expires_ms = expires.then_some(self.now.wall_ms + 40 + u64::from(offset) * 7);
+            builder.finish(b"body", Meta { flags, expires_ms });
+        }
+        let mut run = builder.build();
+        run.number(ShardId(0), self.numbers);
+        self.numbers += u64::from(count);
+        let key = self.queues.admit(self.now, &mut run, small);
+        for (message, version) in run.messages().zip(run.queue_version()..) {
+            let is_red = message.properties.starts_with(b"colour:red");
+            self.known.insert(version, (is_red, message.expires_ms));
+            self.ready.insert(version);
+        }
+        let mut stream = persistent.then_some(STREAM);
+        if !persistent && self.queues.leaves_new(key) {
+            self.queues.set_volatile(key, VOLATILE);
+            stream = Some(VOLATILE);
+        }
+        if stream.is_some() {
+            run.set_stored();
+        }
+        let run = Arc::new(run);
+        let run_versions = run.queue_version()..run.queue_version() + run.len() as u64;
+        if let Some(stream) = stream {
+            self.streams.extend(run_versions.map(|version| (version, stream)));
+            self.store.told.push_back(Told::Put { stream, run: run.clone() });
+        }
+        let mut effects = Vec::new();
+        self.queues.publish(self.now, key, run, &mut effects);
+        self.apply(effects);
+    }
+
+    fn deliver(&mut self, consumer: u8, segment: &Segment) {
+        let numbers = segment.first()..=segment.last();
+        for (number, version) in numbers.zip(segment.first_version()..) {
+            let is_selective = self.selective.contains(&consumer);
+            let mut before = self.ready.range(..version).filter(|version| {
+                !self.is_expired(**version) && (!is_selective || self.known[*version].0)
+            });
+            // A message that damage has taken is known to be gone when it is passed.
+            assert!(self.is_damaged || before.next().is_none(), "{version} too early");
+            assert!(self.ready.remove(&version), "{version} was not ready");
+            assert!(!is_selective || self.known[&version].0);
+            let held = self.in_flight.entry(consumer).or_default();
+            assert_eq!(held.insert(number, version), None, "a number for two messages");
+        }
+    }
+
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Deliver { session, segment, .. } => {
+                    self.deliver(session.slot as u8, &segment)
+                }
+                Effect::Settled { stream, segment, is_outside } => {
+                    let (first, last) = (segment.first_version(), segment.last_version());
+                    for version in first..=last {
+                        assert!(!self.ready.remove(&version) || self.is_expired(version));
+                    }
+                    let of = |version: u64| self.streams.get(&version).copied();
+                    assert!((first..=last).all(|version| of(version) == Some(stream)), "{stream}");
+                    self.store.told.push_back(Told::Gone { first, last, is_outside });
+                }
+                Effect::Purged { streams, ranges } => {
+                    assert_eq!(streams.first(), Some(&STREAM));
+                    for (first, last) in ranges {
+                        self.store.told.push_back(Told::Gone { first, last, is_outside: false });
+                    }
+                }
+                Effect::Load { queue, streams, first, last, bytes_max } => {
+                    assert_eq!(queue, self.key);
+                    assert!(
+                        self.store.asked.is_empty() && self.store.read.is_empty(),
+                        "one at a time"
+                    );
+                    self.store.loads += 1;
+                    self.store.asked.push_back(Load { streams, first, last, bytes_max });
+                }
+                Effect::Looked { number, through } => self.looked.push_back((number, through)),
+                Effect::Full { .. } => {}
+                Effect::DeadLetter { .. } | Effect::Ended { .. } => unreachable!("{effect:?}"),
+            }
+        }
+        while let Some((number, through)) = self.looked.pop_front() {
+            if let Some(mut taking) = self.taking.remove(&number) {
+                taking.seen_below = through.saturating_add(1);
+                taking.has_looked = true;
+                self.take_out(number, taking);
+            }
+        }
+    }
+
+    fn take_out(&mut self, number: u64, mut taking: Taking) {
+        let red = Selector::parse(RED).unwrap();
+        let selector = taking.selective.then_some(&red);
+        let Taking { from, to, seen_below, messages, .. } = taking;
+        let slice =
+            Slice { from, to, seen_below, selector, messages, bytes: 10_000, steps: 1_000_000 };
+        let out = self.queues.take_out(self.key, &slice);
+        for version in versions(&out.segments) {
+            assert!((from..=to).contains(&version) && self.ready.remove(&version), "{version}");
+            assert!(!taking.selective || self.known[&version].0);
+        }
+        self.taken.push(out.segments);
+        if std::mem::take(&mut taking.has_looked) {
+            self.queues.end_look(self.key);
+        }
+        let left = messages - out.messages;
+        let Some(next) = out.next.filter(|_| left > 0) else { return };
+        let taking = Taking { from: next, messages: left, ..taking };
+        let Some(unseen) = out.unseen else { return self.take_out(number, taking) };
+        let selector = selector.cloned();
+        self.taking.insert(number, taking);
+        let look = Look { number, from: unseen, to, selector, messages: left, bytes: 200 };
+        let mut effects = Vec::new();
+        self.queues.look(self.key, look, &mut effects);
+        self.apply(effects);
+    }
+
+    /// Versions of the ready messages that are in memory.
+    fn in_memory(&self) -> BTreeSet<u64> {
+        let here = self.queues.ready_from(self.key, 0, u64::MAX);
+        here.map(|(segment, place)| segment.run.queue_version() + place as u64).collect()
+    }
+
+    /// The store answers what it was told first.
+    fn commit(&mut self, refuse: bool) -> bool {
+        let Some(told) = self.store.told.pop_front() else { return false };
+        let mut effects = Vec::new();
+        match told {
+            Told::Put { stream, run } => {
+                let range = (run.queue_version(), run.queue_version() + run.len() as u64 - 1);
+                if !refuse {
+                    self.store.puts.insert((stream, range.0), run);
+                    self.queues.stored(self.key, range, &mut effects);
+                } else if stream == STREAM {
+                    let ready: Vec<u64> = self.ready.range(range.0..=range.1).copied().collect();
+                    let count = self.queues.withdraw(self.key, range, &mut effects);
+                    assert!(count <= ready.len());
+                    ready.iter().for_each(|version| assert!(self.ready.remove(version)));
+                }
+            }
+            Told::Gone { first, last, is_outside } => {
+                // It takes what takes away, also when it is full.
+                self.store.gone.extend(first..=last);
+                if is_outside {
+                    self.queues.settled(self.key, (first, last));
+                }
+            }
+        }
+        self.apply(effects);
+        true
+    }
+
+    fn give(&mut self) -> bool {
+        let Some(part) = self.store.read.pop_front() else { return false };
+        let (mut effects, here) = (Vec::new(), self.in_memory());
+        let unreadable = self.queues.loaded(self.now, self.key, &part, &mut effects);
+        self.unreadable += unreadable;
+        assert!(self.is_damaged || unreadable == 0, "{unreadable} of {part:?}");
+        if unreadable > 0 {
+            for (first, last) in &part.unreadable {
+                self.ready.retain(|version| {
+                    here.contains(version) || !(*first..=*last).contains(version)
+                });
+            }
+        }
+        self.apply(effects);
+        true
+    }
+
+    fn consume(&mut self, number: u8, consume: &Consume) {
+        if self.in_flight.contains_key(&number) {
+            return;
+        }
+        self.in_flight.insert(number, BTreeMap::new());
+        match consume.selector.is_some() {
+            true => self.selective.insert(number),
+            false => self.selective.remove(&number),
+        };
+        let mut effects = Vec::new();
+        self.queues.consume(self.now, consume, small, &mut effects);
+        self.apply(effects);
+    }
+
+    fn settle(&mut self, number: u8, place: u8, count: u8, settlement: Settlement) {
+        let Some(held) = self.in_flight.get_mut(&number) else { return };
+        let place = usize::from(place) % held.len().max(1);
+        let Some((first, _)) = held.iter().nth(place) else { return };
+        let (first, last) = (*first, *first + u64::from(count) - 1);
+        let settled: Vec<(u64, u64)> =
+            held.range(first..=last).map(|(number, version)| (*number, *version)).collect();
+        for (number, version) in settled {
+            held.remove(&number);
+            if settlement != Settlement::Accept {
+                self.ready.insert(version);
+            }
+        }
+        let (mut effects, who) = (Vec::new(), session(number));
+        self.queues.settle(self.now, who, KEY, &[(first, last)], settlement, &mut effects);
+        self.apply(effects);
+    }
+
+    fn leave(&mut self, number: u8, ending: Ending) {
+        let Some(held) = self.in_flight.remove(&number) else { return };
+        self.ready.extend(held.into_values());
+        let mut effects = Vec::new();
+        self.queues.leave(self.now, session(number), KEY, (u64::MAX, ending), &mut effects);
+        self.apply(effects);
+    }
+
+    fn act(&mut self, step: Step, looks: u64) {
+        let mut effects = Vec::new();
+        match step {
+            Step::Publish { count, persistent, expires } => {
+                self.publish(count, persistent, expires)
+            }
+            Step::Consume { number, messages, selective: true } => {
+                let window = Prefetch { messages, bytes: 0 };
+                self.consume(number, &Consume { window, ..selective(number, RED) });
+            }
+            Step::Consume { number, messages, .. } => {
+                self.consume(number, &consumer(number, messages))
+            }
+            Step::Settle { number, place, count, settlement } => {
+                let all = [
+                    Settlement::Accept,
+                    Settlement::Accept,
+                    Settlement::Reject,
+                    Settlement::Return,
+                ];
+                self.settle(number, place, count, all[usize::from(settlement)]);
+            }
+            Step::Leave { number, lost } => {
+                self.leave(number, if lost { Ending::Lost } else { Ending::Orderly });
+            }
+            Step::Commit { count, refuse } => {
+                for _ in 0..count {
+                    self.commit(refuse);
+                }
+            }
+            // Now and then it cannot read just now.
+            Step::Read if looks.is_multiple_of(7) => self.store.stall(),
+            Step::Read => self.store.read_next(&mut self.numbers),
+            Step::Give => {
+                self.give();
+            }
+            Step::TakeOut { from, more, selective, messages } => {
+                let to = from + more;
+                self.take_out(
+                    looks,
+                    Taking { from, to, selective, messages, seen_below: 0, has_looked: false },
+                );
+            }
+            Step::Drop(place) if !self.taken.is_empty() => {
+                let segments = self.taken.swap_remove(usize::from(place) % self.taken.len());
+                self.queues.drop_taken(self.now, self.key, segments, &mut effects);
+            }
+            Step::GiveBack(place) if !self.taken.is_empty() => {
+                let segments = self.taken.swap_remove(usize::from(place) % self.taken.len());
+                self.ready.extend(versions(&segments));
+                self.queues.return_taken(self.now, self.key, segments, &mut effects);
+            }
+            Step::Drop(_) | Step::GiveBack(_) => {}
+            Step::Purge => {
+                let here = self.in_memory();
+                let before = self.queues.state(self.key).unwrap().swapped;
+                let count = self.queues.purge_swapped(self.now, self.key, &mut effects);
+                assert_eq!(count, before);
+                for effect in &effects {
+                    let Effect::Purged { ranges, .. } = effect else { continue };
+                    for (first, last) in ranges {
+                        self.ready.retain(|version| {
+                            here.contains(version) || !(*first..=*last).contains(version)
+                        });
+                    }
+                }
+            }
+            Step::Pass(milliseconds) => {
+                let span = Span::from_millis(u64::from(milliseconds));
+                self.now.time = self.now.time + span;
+                self.now.wall_ms += u64::from(milliseconds);
+                self.queues.tick(self.now, &mut effects);
+            }
+            Step::Damage => {
+                let known: Vec<u64> = self.store.puts.keys().map(|(_, first)| *first).collect();
+                if let Some(first) = known.get(looks as usize % known.len().max(1)) {
+                    self.is_damaged = true;
+                    self.store.damaged.insert(*first);
+                }
+            }
+        }
+        self.apply(effects);
+        while self.queues.has_work() {
+            let mut effects = Vec::new();
+            self.queues.work(self.now, &mut effects);
+            self.apply(effects);
+        }
+    }
+
+    fn check(&self) {
+        let state = self.queues.state(self.key).unwrap();
+        let swapped = state.swapped;
+        assert_eq!(self.queues.swapped(), (swapped, state.swapped_bytes));
+        assert_eq!(self.queues.depth().0, state.messages);
+        // Expired ones may be found later.
+        let expired = self.ready.iter().filter(|version| self.is_expired(**version)).count();
+        let ready = self.ready.len();
+        if !self.is_damaged {
+            assert!(
+                (ready - expired..=ready).contains(&state.messages),
+                "{} of {ready}",
+                state.messages
+            );
+        }
+        let flying: usize = self.in_flight.values().map(BTreeMap::len).sum();
+        let taken: usize = self.taken.iter().map(|segments| versions(segments).len()).sum();
+        assert_eq!(state.in_flight, flying + taken);
+    }
+
+    /// The store does all that it can.
+    fn quiesce(&mut self) {
+        for round in 0.. {
+            assert!(
+                round < 600,
+                "it goes on for ever: {:?} {:?} {:?}",
+                self.store.asked,
+                self.taking,
+                self.queues.state(self.key)
+            );
+            let mut effects = Vec::new();
+            self.queues.tick(self.now, &mut effects);
+            self.apply(effects);
+            let committed = self.commit(false);
+            self.store.read_next(&mut self.numbers);
+            let gave = self.give();
+            if !(committed || gave) {
+                break;
+            }
+        }
+    }
+
+    /// Somebody takes all there is.
+    fn finish(&mut self) {
+        self.quiesce();
+        assert!(self.taking.is_empty(), "an operation was not answered");
+        for segments in std::mem::take(&mut self.taken) {
+            self.ready.extend(versions(&segments));
+            let mut effects = Vec::new();
+            self.queues.return_taken(self.now, self.key, segments, &mut effects);
+            self.apply(effects);
+        }
+        for number in self.in_flight.keys().copied().collect::<Vec<_>>() {
+            self.leave(number, Ending::Orderly);
+        }
+        let all = Prefetch { messages: 0, bytes: u32::MAX };
+        self.consume(9, &Consume { window: all, ..consumer(9u8, 0) });
+        self.quiesce();
+        self.ready
+            .retain(|version| !self.known[version].1.is_some_and(|it| it <= self.now.wall_ms));
+        if !self.is_damaged {
+            assert_eq!(self.ready.len(), 0, "{:?} did not come", self.ready);
+        }
+        let held: Vec<(u64, u64)> =
+            self.in_flight[&9].keys().map(|number| (*number, *number)).collect();
+        self.in_flight.get_mut(&9).unwrap().clear();
+        let (mut effects, who) = (Vec::new(), session(9u8));
+        self.queues.settle(self.now, who, KEY, &held, Settlement::Accept, &mut effects);
+        self.apply(effects);
+        self.quiesce();
+        assert_eq!(self.queues.depth(), (0, 0));
+        assert_eq!(self.queues.swapped(), (0, 0));
+        if !self.is_damaged {
+            assert_eq!(self.store.left(), [], "the store keeps what is gone");
+        }
+        assert_eq!(self.queues.unreadable_total(), self.unreadable);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn messages_come_once_and_in_order_wherever_they_were(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut world = new_world(small);
+        for (step, number) in steps.into_iter().zip(1..) {
+            world.act(step, number);
+            world.check();
+        }
+        world.finish();
+    }
+}
+
+/// Earlier versions of the server stored messages that are not persistent if they came together with others.
+#[test]
+fn what_is_not_persistent_does_not_come_back_from_an_earlier_life() {
+    let mut world = new_world(small);
+    let mut builder = RunBuilder::new(destination(), Time::ZERO);
+    for flags in [Flags::PERSISTENT, Flags::NONE, Flags::NONE, Flags::PERSISTENT] {
+        builder.finish(b"body", Meta { flags, expires_ms: None });
+    }
+    let mut run = builder.build();
+    run.set_queue_version(1);
+    run.set_stored();
+    world.store.puts.insert((STREAM, 1), Arc::new(run));
+    let path = Path::parse("jobs").unwrap();
+    world.key = world.queues.restore(world.now, path, (STREAM, 5), small);
+    world.queues.restore_swapped(world.now, world.key, (1, 4), 4, 400);
+    for version in 1..=4 {
+        world.known.insert(version, (false, None));
+        world.streams.insert(version, STREAM);
+    }
+    world.ready = BTreeSet::from([1, 4]);
+    world.finish();
+    assert_eq!(world.store.gone, BTreeSet::from([1, 2, 3, 4]));
+}
