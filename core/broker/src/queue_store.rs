@@ -49,7 +49,9 @@ impl HomeSide<'_> {
         }
         match is_kept(run) {
             true => self.store_run(now, queue, run),
-            false if self.home.queues().leaves_new(queue) => self.leave_run(now, queue, run),
+            false if self.journal.takes_volatile() && self.home.queues().leaves_new(queue) => {
+                self.leave_run(now, queue, run)
+            }
             false => None,
         }
     }

@@ -86,8 +86,8 @@ impl Persistence {
         let metrics = store.metrics();
         let are_queues_full = Arc::<AtomicBool>::default();
         let report = {
-            let (ways_back, are_queues_full) =
-                (Arc::clone(&ways_back), Arc::clone(&are_queues_full));
+            let ways_back = Arc::clone(&ways_back);
+            let are_queues_full = Arc::clone(&are_queues_full);
             move |notice: Notice<'_>| {
                 if let Notice::QueuesFull(are_full) = notice {
                     are_queues_full.store(are_full, Ordering::SeqCst);

@@ -42,6 +42,11 @@ impl HomeJournal {
         }
     }
 
+    /// Whether messages that need not survive are left to the store now.
+    pub(crate) fn takes_volatile(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.queues_full)
+    }
+
     /// Whether messages of queues are put into the store now.
     pub(crate) fn stores_messages(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.journal.outage().is_none())

@@ -497,8 +497,7 @@ impl World {
         let all = Prefetch { messages: 0, bytes: u32::MAX };
         self.consume(9, &Consume { window: all, ..consumer(9u8, 0) });
         self.quiesce();
-        self.ready
-            .retain(|version| !self.known[version].1.is_some_and(|it| it <= self.now.wall_ms));
+        self.ready.retain(|version| self.known[version].1.is_none_or(|it| it > self.now.wall_ms));
         if !self.is_damaged {
             assert_eq!(self.ready.len(), 0, "{:?} did not come", self.ready);
         }
