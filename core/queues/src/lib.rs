@@ -18,6 +18,7 @@
 mod consumer;
 mod dispatch;
 mod effect;
+mod fullness;
 mod inspect;
 mod lines;
 mod loading;

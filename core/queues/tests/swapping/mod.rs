@@ -196,7 +196,8 @@ impl World {
                 Effect::Settled { stream, segment, is_outside } => {
                     let (first, last) = (segment.first_version(), segment.last_version());
                     for version in first..=last {
-                        assert!(!self.ready.remove(&version) || self.is_expired(version));
+                        let was_ready = self.ready.remove(&version);
+                        assert!(self.is_expired(version) || !was_ready);
                     }
                     let of = |version: u64| self.streams.get(&version).copied();
                     assert!((first..=last).all(|version| of(version) == Some(stream)), "{stream}");
