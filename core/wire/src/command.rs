@@ -267,6 +267,8 @@ struct Open {
     confirm_first: bool,
     /// Marks that all messages of the run have, or none.
     uniform: Flags,
+    /// Which of these they have.
+    flags: Flags,
 }
 
 impl Open {
@@ -277,7 +279,7 @@ impl Open {
             Kind::Topic | Kind::Service => Flags::NONE,
         };
         let builder = RunBuilder::new(destination, now);
-        Open { builder, confirm: None, confirm_first: false, uniform }
+        Open { builder, confirm: None, confirm_first: false, uniform, flags: Flags::NONE }
     }
 }
 
@@ -323,10 +325,10 @@ impl Commands {
 
     /// Ends the message begun last.
     pub fn publish(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
-        if self.open.as_ref().is_some_and(|open| open.builder.differs(meta.flags, open.uniform)) {
-            self.begin_apart();
-        }
         let Some(open) = &mut self.open else { return };
+        if open.flags.differs(meta.flags, open.uniform) {
+            return self.publish_apart(body, meta, confirm);
+        }
         if let Some(token) = confirm {
             open.confirm_first |= open.builder.is_empty();
             let from = open.confirm.map_or(token, |confirm| confirm.from);
@@ -346,15 +348,21 @@ impl Commands {
         self.list.drain(..)
     }
 
-    /// The message begun last begins a run of its own.
+    /// The same of one that is not as those before it: it begins a run of its own.
     #[cold]
-    fn begin_apart(&mut self) {
+    fn publish_apart(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
         let Some(open) = &mut self.open else { return };
-        let properties = open.builder.take_begun();
-        let destination = open.builder.destination().clone();
-        self.close_run();
-        let open = self.open.insert(Open::new(destination, self.now));
-        open.builder.properties().extend_from_slice(&properties);
+        if open.builder.is_empty() {
+            open.flags = meta.flags;
+        } else {
+            let properties = open.builder.take_begun();
+            let destination = open.builder.destination().clone();
+            self.close_run();
+            let open = self.open.insert(Open::new(destination, self.now));
+            open.flags = meta.flags;
+            open.builder.properties().extend_from_slice(&properties);
+        }
+        self.publish(body, meta, confirm);
     }
 
     fn close_run(&mut self) {
