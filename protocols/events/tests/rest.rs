@@ -491,8 +491,8 @@ fn queues_are_looked_into_and_purged() {
         ("GET /queues/jobs/a?messages&selector=x%20%3D", 400, "bad-selector"),
         ("GET /queues/jobs/a?messages&from=x", 400, "whole number"),
         ("DELETE /queues/jobs/a", 400, "?messages"),
-        ("DELETE /queues/jobs/a?messages&selector=x%20%3D%20'y'", 200, r#"{"messages":0}"#),
-        ("DELETE /queues/jobs/a?messages", 200, r#"{"messages":3}"#),
+        ("DELETE /queues/jobs/a?messages&selector=x%20%3D%20'y'", 200, r#"{"messages":0,"up_to":3}"#),
+        ("DELETE /queues/jobs/a?messages", 200, r#"{"messages":3,"up_to":3}"#),
         ("DELETE /queues/none?messages", 404, "queue-unknown"),
     ] {
         let (found, said) = text(line);
@@ -503,7 +503,7 @@ fn queues_are_looked_into_and_purged() {
         (answer.status, answer.text().to_owned())
     };
     let moved = operate(&mut world, r#"{"do":"move","from":"other","to":"jobs/b"}"#);
-    assert_eq!((moved.0, moved.1.trim_end()), (200, r#"{"messages":1,"kept":0}"#));
+    assert_eq!((moved.0, moved.1.trim_end()), (200, r#"{"messages":1,"kept":0,"up_to":1}"#));
     let paused = operate(&mut world, r#"{"do":"pause","path":"jobs/b"}"#);
     assert_eq!(paused.0, 200);
     let (_, shown) = operate(&mut world, r#"{"do":"queue","path":"jobs/b"}"#);

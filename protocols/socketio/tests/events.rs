@@ -432,9 +432,9 @@ fn operations_are_answered_like_events() {
     let unknown = node.say(ann, purge).concat();
     assert!(unknown.starts_with(r#"36[{"ok":false,"code":"queue-unknown""#), "{unknown}");
     node.say(ann, r#"28["send","~/jobs",1]"#);
-    assert_eq!(node.say(ann, purge), [r#"36[{"ok":true,"messages":0}]"#]);
+    assert_eq!(node.say(ann, purge), [r#"36[{"ok":true,"messages":0,"up_to":4}]"#]);
     let purge = r#"29["operate",{"do":"purge","path":"~/jobs"}]"#;
-    assert_eq!(node.say(ann, purge), [r#"39[{"ok":true,"messages":1}]"#]);
+    assert_eq!(node.say(ann, purge), [r#"39[{"ok":true,"messages":1,"up_to":4}]"#]);
     let log = node.broker.log.join("\n");
     assert!(log.contains("Purge { path: Path(user/ann/jobs), selector: Some("), "{log}");
     let wrong =
