@@ -491,7 +491,11 @@ fn queues_are_looked_into_and_purged() {
         ("GET /queues/jobs/a?messages&selector=x%20%3D", 400, "bad-selector"),
         ("GET /queues/jobs/a?messages&from=x", 400, "whole number"),
         ("DELETE /queues/jobs/a", 400, "?messages"),
-        ("DELETE /queues/jobs/a?messages&selector=x%20%3D%20'y'", 200, r#"{"messages":0,"up_to":3}"#),
+        (
+            "DELETE /queues/jobs/a?messages&selector=x%20%3D%20'y'",
+            200,
+            r#"{"messages":0,"up_to":3}"#,
+        ),
         ("DELETE /queues/jobs/a?messages", 200, r#"{"messages":3,"up_to":3}"#),
         ("DELETE /queues/none?messages", 404, "queue-unknown"),
     ] {
