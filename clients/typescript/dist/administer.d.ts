@@ -11,13 +11,17 @@ export interface QueueState {
     messages: number;
     /** Messages that consumers have and did not settle. */
     in_flight: number;
-    /** Bytes of both. */
+    /** Messages that wait for the time when they are to be delivered. */
+    delayed: number;
+    /** Message groups of which some message is in flight, or waits after a failure. */
+    groups: number;
+    /** Bytes of all these. */
     bytes: number;
     /** Of the ready messages, those that are on the disk alone; absent if there are none. */
     swapped?: number;
     swapped_bytes?: number;
     consumers: number;
-    /** Publishers are asked to wait. */
+    /** It has as much as it may. */
     full: boolean;
     /** Consumers get nothing. */
     paused: boolean;
@@ -34,6 +38,21 @@ export interface QueueSettings {
     /** Absent: dead letters are dropped. */
     dead_letter?: string;
     idle_ms: number;
+    /** How long a message waits that has failed once. */
+    redelivery_delay_ms: number;
+    /** How many times as long it waits after each further failure. */
+    redelivery_delay_factor: number;
+    /** The longest that it waits. */
+    redelivery_delay_max_ms: number;
+    /** For how long publishers may have messages wait. */
+    delay_max_ms: number;
+    messages_max: number;
+    /** What becomes of messages for it when it is full. */
+    full_policy: "block" | "reject" | "drop-head" | "drop-tail";
+    /** Which consumer gets the next message. */
+    dispatch: "round-robin" | "first";
+    /** Messages that expire are dead letters. */
+    dead_letter_expired: boolean;
 }
 export interface QueueConsumer {
     session: string;
@@ -47,7 +66,10 @@ export interface QueueConsumer {
     /** How many messages it may still be given, if it gives credit. */
     credit?: number;
     selector?: string;
+    /** It wants the queue for itself. */
     exclusive: boolean;
+    /** It gets messages: nobody else has the queue for itself. */
+    active: boolean;
     /** Its client settles. */
     settles: boolean;
 }

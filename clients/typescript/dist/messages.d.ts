@@ -59,6 +59,7 @@ export declare const RETAIN = 8;
 export declare const REMOVE = 16;
 export declare const EXPIRES = 32;
 export declare const PERSISTENT = 64;
+export declare const QUEUE_FIELDS = 128;
 /** Flags of entries of UPDATES, and of QUEUED. */
 export declare const ANNOUNCED = 8;
 export declare const FULL_VERSION = 16;

@@ -79,6 +79,12 @@ export interface SendOptions extends ValueOptions {
     persistent?: boolean;
     /** It is worthless after so many milliseconds. */
     expires?: number;
+    /** It is delivered after so many milliseconds. */
+    delay?: number;
+    /** It is delivered at that time, a date or milliseconds since 1970; counts more than `delay`. */
+    deliverAt?: Date | number;
+    /** All messages of a group go to one consumer while it is there, in their order. */
+    group?: string;
 }
 /** What a queue asks of its client. */
 export interface Sender extends QueueKeeper {

@@ -65,6 +65,7 @@ export const RETAIN = 0x08;
 export const REMOVE = 0x10;
 export const EXPIRES = 0x20;
 export const PERSISTENT = 0x40;
+export const QUEUE_FIELDS = 0x80;
 
 /** Flags of entries of UPDATES, and of QUEUED. */
 export const ANNOUNCED = 0x08;

@@ -176,6 +176,23 @@ export interface SendOptions extends ValueOptions {
   persistent?: boolean;
   /** It is worthless after so many milliseconds. */
   expires?: number;
+  /** It is delivered after so many milliseconds. */
+  delay?: number;
+  /** It is delivered at that time, a date or milliseconds since 1970; counts more than `delay`. */
+  deliverAt?: Date | number;
+  /** All messages of a group go to one consumer while it is there, in their order. */
+  group?: string;
+}
+
+/** What a message says to its queue, under the names that the queue knows. */
+function fieldsOf(options: SendOptions): [string, string][] {
+  const { delay, deliverAt, group } = options;
+  const fields: [string, number | string | undefined][] = [
+    ["delay", delay],
+    ["deliver-at", deliverAt instanceof Date ? deliverAt.getTime() : deliverAt],
+    ["message_group", group],
+  ];
+  return fields.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
 }
 
 /** What a queue asks of its client. */
@@ -192,7 +209,10 @@ export class Queue<T = unknown> {
 
   /** Settles when the server has it; a persistent one, when it is stored. */
   send(value: T, options: SendOptions = {}): Promise<void> {
-    return this.sender.publish(m.QUEUE_KIND, this.path, options.persistent ? m.PERSISTENT : 0, value, options);
+    const fields = fieldsOf(options);
+    const flags = (options.persistent ? m.PERSISTENT : 0) | (fields.length ? m.QUEUE_FIELDS : 0);
+    const properties = { ...options.properties, ...Object.fromEntries(fields) };
+    return this.sender.publish(m.QUEUE_KIND, this.path, flags, value, { ...options, properties });
   }
 
   /**

@@ -305,6 +305,12 @@ close_codes! {
     523 QueueUnknown "queue-unknown" Operation Failed 1008 404 false
         "There is no queue of that name."
         "List the queues, and use a name that is there; a queue without messages and consumers is removed after a while.";
+    524 BadSchedule "bad-schedule" Operation Invalid 1008 400 false
+        "The time at which a message is to be delivered makes no sense, or is further away than its queue allows."
+        "Correct the delay, or raise `queues.delay_max`.";
+    525 BadGroup "bad-group" Operation Invalid 1008 400 false
+        "The group of a message has no name, or one that is too long."
+        "Use a shorter name, or leave it out.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
         "The server or the client's address has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
@@ -345,8 +351,8 @@ close_codes! {
         "The message is persistent and the server has no store that could keep it."
         "Send it without the mark, or set the server's option `store.directory`.";
     613 QueueFull "queue-full" Operation Rejected 1013 503 true
-        "The queue has as many bytes as it may hold."
-        "Try again when its consumers have taken some, or raise `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
+        "The queue has as many messages or bytes as it may hold."
+        "Try again when its consumers have taken some, or raise `queues.messages_max`, `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";

@@ -180,6 +180,10 @@ impl Broker {
         self.work.unblock();
         self.delivery.tick();
         self.home.sweep_displaced(&self.memory);
+        if self.home.queues().is_due(now.wall_ms) {
+            self.home_side().wake_delayed(now, effects);
+            self.hand_on(now, effects);
+        }
         if self.home.begin_queue_tick(now.time) {
             self.home_side().queue_tick(now, effects);
             self.hand_on(now, effects);
@@ -212,6 +216,10 @@ impl Broker {
             metrics.queue_loads,
             metrics.queue_unreadable,
         ) = self.home.queues().swapped();
+        let dropped = self.home.queues().dropped();
+        metrics.dropped_head = dropped.head;
+        metrics.dropped_tail = dropped.tail;
+        metrics.queue_delayed = self.home.queues().delayed() as u64;
         metrics.windows = self.delivery.throttles() as u64;
         metrics.backlog_bytes = self.delivery.waiting_bytes() as u64;
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;

@@ -29,6 +29,8 @@ broker_metrics! {
     dropped_newest Counter "tiderace_messages_dropped_total" [("reason", "drop-newest")] "Messages dropped from backlogs.";
     dropped_expired Counter "tiderace_messages_dropped_total" [("reason", "expired")] "Messages dropped from backlogs.";
     dropped_dead Counter "tiderace_messages_dropped_total" [("reason", "redeliveries")] "Messages dropped from backlogs.";
+    dropped_head Counter "tiderace_messages_dropped_total" [("reason", "drop-head")] "Messages dropped from backlogs.";
+    dropped_tail Counter "tiderace_messages_dropped_total" [("reason", "drop-tail")] "Messages dropped from backlogs.";
     dropped_temporary Counter "tiderace_messages_dropped_total" [("reason", "temporary")] "Messages dropped from backlogs.";
     conflated Counter "tiderace_messages_conflated_total" [] "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered Counter "tiderace_messages_dead_lettered_total" [] "Messages moved to a dead-letter queue.";
@@ -73,7 +75,9 @@ broker_metrics! {
     history_messages Gauge "tiderace_history_messages" [] "Recent messages kept for clients that come back.";
     history_bytes Gauge "tiderace_history_bytes" [] "Bytes of recent messages kept for clients that come back.";
     queue_messages Gauge "tiderace_queue_messages" [] "Messages ready in queues.";
-    queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages of queues in memory, ready and in flight.";
+    queue_refused Counter "tiderace_queue_messages_refused_total" [] "Messages refused because their queue was full.";
+    queue_delayed Gauge "tiderace_queue_messages_delayed" [] "Messages in queues that wait for the time when they are to be delivered.";
+    queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages of queues in memory: ready, in flight and delayed.";
     queue_swapped Gauge "tiderace_queue_swapped_messages" [] "Ready messages of queues that are in the store alone.";
     queue_swapped_bytes Gauge "tiderace_queue_swapped_bytes" [] "Bytes of the ready messages of queues that are in the store alone.";
     queue_loads Counter "tiderace_queue_loads_total" [] "Times a part of a queue was asked of the store.";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Span;
-use tiderace_queues::QueueOptions;
+use tiderace_queues::{FullPolicy, Policy, QueueOptions};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{TopicSpec, is_temporary};
 
@@ -166,8 +166,9 @@ impl BrokerOptions {
         }
         // Its session bounds it, and nobody waits for that; a reader of dead letters is not told
         // what was meant for one session alone.
+        let policy = Policy { messages_max: 0, full: FullPolicy::Block, ..options.policy };
         let (bytes_max, disk_bytes_max) = (usize::MAX, u64::MAX);
-        QueueOptions { bytes_max, disk_bytes_max, dead_letter: String::new(), ..options }
+        QueueOptions { bytes_max, disk_bytes_max, dead_letter: String::new(), policy, ..options }
     }
 
     /// Whether the configuration has options for a queue by its name, without a wildcard.
@@ -216,6 +217,7 @@ impl Default for BrokerOptions {
                 redeliveries_max: 20,
                 dead_letter: "dlq/{queue}".to_owned(),
                 idle: Span::from_secs(30),
+                policy: Policy::default(),
             },
             sessions_shown: false,
             temporary_secret: 0,

@@ -201,13 +201,16 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0 })
             }
-            Kind::Queue => match origin.map_or(Ok(()), |_| self.check_queue(&run)) {
+            Kind::Queue => match origin.map_or(Ok(()), |_| self.check_queue(now, &run)) {
                 Ok(()) => {
                     let put = self.enqueue(now, from, run, effects);
                     self.answer_queued(now, origin, confirm, put, effects);
                     return None;
                 }
-                Err(close) => Err(close),
+                Err(close) => {
+                    self.note_refused(&run, &close);
+                    Err(close)
+                }
             },
             Kind::Service => {
                 let reason = "a service is called, not published to";

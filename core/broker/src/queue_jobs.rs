@@ -258,7 +258,7 @@ impl HomeSide<'_> {
         run: Run,
         effects: &mut Effects,
     ) {
-        if let Err(close) = self.check_transfer(&run) {
+        if let Err(close) = self.check_transfer(now, &run) {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
         let put = self.enqueue(now, from, run, effects);
@@ -295,16 +295,16 @@ impl HomeSide<'_> {
     }
 
     /// Whether a queue here has room for messages of another one.
-    fn check_transfer(&self, run: &Run) -> Result<(), Close> {
+    fn check_transfer(&self, now: Now, run: &Run) -> Result<(), Close> {
         let (path, queues) = (&run.destination().path, self.home.queues());
         may_be_moved_to(path)?;
-        if queues.is_full(path) {
+        if queues.is_at_limit(path) {
             return Err(Close::new(CloseCode::QueueFull, format!("the queue {path} is full")));
         }
         if !self.memory.has_room(MemoryUse::Queues, run.bytes()) {
             return Err(CloseCode::MemoryFull.into());
         }
-        self.check_queue(run)
+        self.check_queue(now, run)
     }
 
     /// Says what became of messages of another home's queue.
@@ -427,7 +427,9 @@ fn write(run: &mut RunBuilder, message: &Message<'_>, redrive: bool) {
     } else {
         block.extend_from_slice(message.properties);
     }
-    run.finish(message.body, Meta { flags: message.flags, expires_ms: message.expires_ms });
+    // Its time has come already.
+    let flags = message.flags.without(Flags::DELAYED);
+    run.finish(message.body, Meta { flags, expires_ms: message.expires_ms });
 }
 
 /// Refuses a temporary queue as a destination: it ends with its session and is not stored, so messages that were

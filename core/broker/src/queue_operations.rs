@@ -221,6 +221,8 @@ pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
         path: state.path.clone(),
         messages: state.messages as u64,
         in_flight: state.in_flight as u64,
+        delayed: state.delayed as u64,
+        groups: state.groups as u64,
         bytes: state.bytes as u64 + state.swapped_bytes,
         swapped: state.swapped,
         swapped_bytes: state.swapped_bytes,
@@ -232,6 +234,7 @@ pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
 }
 
 fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
+    let policy = choices.policy;
     QueueSettings {
         memory_bytes_max: choices.bytes_max as u64,
         disk_bytes_max: choices.disk_bytes_max,
@@ -239,6 +242,14 @@ fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
         redeliveries_max: choices.redeliveries_max,
         dead_letter: choices.dead_letter.cloned(),
         idle_ms: choices.idle.as_millis() as u64,
+        redelivery_delay_ms: policy.redelivery_delay.as_millis() as u64,
+        redelivery_delay_factor: policy.redelivery_delay_factor,
+        redelivery_delay_max_ms: policy.redelivery_delay_max.as_millis() as u64,
+        delay_max_ms: policy.delay_max.as_millis() as u64,
+        messages_max: policy.messages_max as u64,
+        full_policy: policy.full.text(),
+        dispatch: policy.dispatch.text(),
+        dead_letter_expired: policy.dead_letter_expired,
     }
 }
 
@@ -252,6 +263,7 @@ fn consumer_entry(state: &ConsumerState<'_>) -> ConsumerEntry {
         credit: state.credit,
         selector: state.selector.map(|selector| selector.text().into()),
         exclusive: state.exclusive,
+        active: state.active,
         explicit: state.explicit,
     }
 }

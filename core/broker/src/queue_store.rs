@@ -13,9 +13,11 @@
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::AnswerKind;
-use tiderace_queues::{Consumed, Segment, Settlement};
+use tiderace_queues::{Consumed, Refusal, Segment, Settlement};
+use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
+use crate::collections::Map;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, versions_of};
@@ -29,14 +31,76 @@ impl HomeSide<'_> {
     /// Whether messages of a session may go into their queue: the one place that decides what becomes of persistent
     /// ones without a store, whatever the protocol.
     #[inline]
-    pub(crate) fn check_queue(&self, run: &Run) -> Result<(), Close> {
+    pub(crate) fn check_queue(&self, now: Now, run: &Run) -> Result<(), Close> {
         if !self.home.queues().may_have(&run.destination().path) {
             return Err(CloseCode::MemoryFull.into());
         }
-        match is_kept(run) {
+        let marks = run.marks();
+        if marks.contains(Flags::DELAYED) {
+            self.check_schedule(now, run)?;
+        }
+        self.check_room(&run.destination().path, size_of_run(run), true)?;
+        match marks.contains(Flags::PERSISTENT) && !is_temporary(&run.destination().path) {
             true => self.journal.check_message(self.options.persistent_in_memory),
             false => Ok(()),
         }
+    }
+
+    /// Whether a queue takes so many more messages with so many bytes.
+    #[inline]
+    fn check_room(&self, path: &Path, more: (usize, usize), are_alone: bool) -> Result<(), Close> {
+        match self.home.queues().refusal(path, more, are_alone) {
+            Some(refusal) => Err(queue_full(path, &refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the queues of a transaction take all that it publishes.
+    fn check_room_together(&self, parts: &[(ToHome, Recipients)]) -> Result<(), Close> {
+        let runs = || {
+            parts.iter().filter_map(|(part, _)| match part {
+                ToHome::Publish { run, origin: Some(_), .. } => Some(run),
+                _ => None,
+            })
+        };
+        let mut all: Map<&Path, (usize, usize, usize)> = Map::default();
+        for run in runs().filter(|run| run.destination().kind == Kind::Queue) {
+            let (messages, bytes) = size_of_run(run);
+            let known = all.entry(&run.destination().path).or_default();
+            *known = (known.0 + messages, known.1 + bytes, known.2 + 1);
+        }
+        // The first that has no room is named.
+        let mut paths = runs().map(|run| &run.destination().path);
+        paths.try_for_each(|path| match all.get(path) {
+            Some((messages, bytes, runs)) => self.check_room(path, (*messages, *bytes), *runs == 1),
+            None => Ok(()),
+        })
+    }
+
+    /// Counts messages that their queue refuses.
+    pub(crate) fn note_refused(&mut self, run: &Run, close: &Close) {
+        if close.code == CloseCode::QueueFull {
+            self.metrics.queue_refused += run.len() as u64;
+        }
+    }
+
+    /// Whether messages may wait for as long as their publisher wants.
+    #[cold]
+    fn check_schedule(&self, now: Now, run: &Run) -> Result<(), Close> {
+        let path = &run.destination().path;
+        let most = self.options.queue(path).policy.delay_max;
+        let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        for message in run.messages() {
+            let delay = message.deliver_at_ms().unwrap_or(0).saturating_sub(now.wall_ms);
+            if delay > most_ms {
+                let reason = format!(
+                    "a message for the queue {path} would wait for {delay} ms, at most {most_ms} ms are allowed \
+                     (`queues.delay_max`)"
+                );
+                return Err(Close::new(CloseCode::BadSchedule, reason));
+            }
+        }
+        Ok(())
     }
 
     /// Appends a run that its queue keeps, with its numbers and versions, if it is persistent and there is a store that
@@ -232,10 +296,10 @@ impl HomeSide<'_> {
                 && run.destination().kind == Kind::Queue
             {
                 stores |= is_kept(run);
-                refused = refused.and_then(|()| self.check_queue(run));
+                refused = refused.and_then(|()| self.check_queue(now, run));
             }
         }
-        if let Err(close) = refused {
+        if let Err(close) = refused.and_then(|()| self.check_room_together(&parts)) {
             return parts.into_iter().for_each(|(part, _)| self.refuse_part(part, &close, effects));
         }
         let session = parts.iter().find_map(|(part, _)| match part {
@@ -314,7 +378,8 @@ impl HomeSide<'_> {
     /// Refuses what a transaction was to do.
     pub(crate) fn refuse_part(&mut self, part: ToHome, close: &Close, effects: &mut Effects) {
         match part {
-            ToHome::Publish { origin, confirm, .. } => {
+            ToHome::Publish { run, origin, confirm, .. } => {
+                self.note_refused(&run, close);
                 let blame = confirm.map(|confirm| confirm.from);
                 self.refuse_run(origin, confirm, blame, close, effects);
             }
@@ -328,6 +393,20 @@ impl HomeSide<'_> {
             _ => {}
         }
     }
+}
+
+/// The messages and bytes of a run.
+fn size_of_run(run: &Run) -> (usize, usize) {
+    (run.len(), run.bytes_of(0, run.len()))
+}
+
+/// Why a queue takes no more that refuses messages when it is full.
+fn queue_full(path: &Path, refusal: &Refusal) -> Close {
+    let Refusal { messages, bytes } = refusal;
+    let reason = format!(
+        "the queue {path} is full: it has {messages} messages of {bytes} bytes. Send again when consumers have taken some"
+    );
+    Close::new(CloseCode::QueueFull, reason)
 }
 
 /// Whether a queue keeps a run in the store, if there is one: what goes to a temporary queue ends with its session.

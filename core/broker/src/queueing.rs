@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId, Span};
-use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
+use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Destination, Flags, Kind, Meta, Run, Settle, SubscriptionKey, Target, Token,
@@ -131,6 +131,12 @@ impl HomeSide<'_> {
         self.apply(out, effects);
     }
 
+    /// Delivers messages whose time has come.
+    pub(crate) fn wake_delayed(&mut self, now: Now, effects: &mut Effects) {
+        let out = self.home.queues_mut().wake(now);
+        self.apply(out, effects);
+    }
+
     /// Messages that were taken out for an operation come back to their places.
     pub(crate) fn return_taken(
         &mut self,
@@ -172,8 +178,9 @@ impl HomeSide<'_> {
                         effects,
                     );
                 }
-                Effect::DeadLetter { queue, stream, from, to, segment, wall_ms } => {
-                    self.dead_letter((queue, stream), &from, to, (&segment, wall_ms), effects);
+                Effect::DeadLetter { queue, stream, from, to, segment, reason, wall_ms } => {
+                    let death = (&segment, reason, wall_ms);
+                    self.dead_letter((queue, stream), &from, to, death, effects);
                 }
                 Effect::Settled { stream, segment, is_outside } => {
                     self.journal.settle_messages(stream, &segment);
@@ -222,7 +229,7 @@ impl HomeSide<'_> {
         (queue, stream): (Key, Option<u64>),
         from: &Path,
         to: Option<Path>,
-        (segment, wall_ms): (&Segment, u64),
+        (segment, reason, wall_ms): (&Segment, DeathReason, u64),
         effects: &mut Effects,
     ) {
         let Some(to) = to else {
@@ -248,13 +255,14 @@ impl HomeSide<'_> {
             }
             let mut block = without_death(message.properties);
             properties::append(&mut block, "dead-letter-queue", from.as_str());
-            properties::append(&mut block, "dead-letter-reason", "redeliveries");
+            properties::append(&mut block, "dead-letter-reason", reason.text());
             properties::append(&mut block, "dead-letter-time", &wall_ms.to_string());
             let redeliveries = segment.redeliveries.to_string();
             properties::append(&mut block, "dead-letter-redeliveries", &redeliveries);
             let destination = Destination { kind: Kind::Queue, path: to.clone() };
             let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-            let meta = Meta { flags: message.flags | escaped, expires_ms: None };
+            let flags = message.flags.without(Flags::DELAYED) | escaped;
+            let meta = Meta { flags, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
             let home = self.options.home_of(&run.destination().path);
             self.send(home, ToHome::DeadLetter { run: Box::new(run), source }, effects);

@@ -27,6 +27,7 @@ mod notices;
 mod operations;
 mod owners;
 mod pressure;
+mod queue_features;
 mod queue_operations;
 mod queues;
 mod races;

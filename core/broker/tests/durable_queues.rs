@@ -24,6 +24,9 @@ fn options(seed: u64) -> BrokerOptions {
     options.queue_default.window = Prefetch { messages: 5, bytes: 0 };
     // With little memory most of a queue is in the store alone.
     options.queue_default.bytes_max = [1 << 20, 600, 100, 1, 1 << 20][(seed / 4 % 5) as usize];
+    if seed % 7 == 2 {
+        options.queue_default.policy.redelivery_delay = Span::from_millis(300);
+    }
     options
 }
 
@@ -58,6 +61,8 @@ struct Model {
     /// By queue and version: which message.
     versions: BTreeMap<(String, u64), usize>,
     transactions: Vec<Transaction>,
+    /// When a message is to be delivered that is delayed.
+    due: BTreeMap<usize, u64>,
     /// What has happened, for who looks into a failure.
     log: Vec<String>,
 }
@@ -109,6 +114,16 @@ impl Life {
             let mut message = Outgoing::new(body.to_string());
             let is_persistent = !self.world.random.one_in(5);
             message.flags = if is_persistent { Flags::PERSISTENT } else { Flags::NONE };
+            if self.world.random.one_in(3) {
+                message.flags = message.flags | Flags::GROUPED;
+                message.properties = format!("message_group:g{}\n", self.world.random.below(3));
+            }
+            if self.world.random.one_in(6) {
+                let due = self.world.now.wall_ms + self.world.random.below(1_000) as u64;
+                message.flags = message.flags | Flags::DELAYED;
+                message.properties += &format!("deliver-at:{due}\n");
+                model.due.insert(body, due);
+            }
             model.messages.push(Known { is_persistent, ..Known::default() });
             messages.push(message);
             bodies.push(body);
@@ -129,6 +144,15 @@ impl Life {
         }
         let path = *self.world.random.pick(&QUEUES);
         let (messages, bodies) = self.outgoing(model);
+        if messages.iter().any(|message| message.flags.contains(Flags::DELAYED)) {
+            // Each is stored for itself, and so it is confirmed.
+            for (message, body) in messages.into_iter().zip(bodies) {
+                let path = format!("queue:{path}");
+                let token = self.world.publish_all(client, &path, &[message]);
+                self.published.insert((client, token), vec![body]);
+            }
+            return;
+        }
         let token = self.world.publish_all(client, &format!("queue:{path}"), &messages);
         self.published.insert((client, token), Life::confirmed(&messages, &bodies));
     }
@@ -150,15 +174,15 @@ impl Life {
             let home = destination(&path).home(self.world.brokers.len());
             is_one_home &= home == message.home;
             let (messages, bodies) = self.outgoing(model);
-            let token = wants_receipt.then(|| self.world.token(client));
-            for (outgoing, index) in messages.iter().zip(1..) {
-                commands.message(&destination(&path));
+            for (outgoing, body) in messages.iter().zip(&bodies) {
+                let block = commands.message(&destination(&path));
+                block.extend_from_slice(outgoing.properties.as_bytes());
                 let meta = Meta { flags: outgoing.flags, expires_ms: None };
-                let token = token.filter(|_| index == messages.len());
+                let token = wants_receipt.then(|| self.world.token(client));
+                if let Some(token) = token {
+                    self.published.insert((client, token), vec![*body]);
+                }
                 commands.publish(outgoing.body.as_bytes(), meta, token);
-            }
-            if let Some(token) = token {
-                self.published.insert((client, token), Life::confirmed(&messages, &bodies));
             }
             all.extend(bodies);
         }
@@ -254,6 +278,8 @@ impl Life {
                     "{message:?} was settled: {known:?}"
                 );
                 known.received += 1;
+                let due = model.due.get(&body).copied().unwrap_or(0);
+                assert!(due <= self.world.now.wall_ms, "{message:?} came before its time {due}");
                 model.log.push(format!("{at} gets {body} by {} of {}", message.key, message.path));
                 let name = (message.path.clone(), message.queue_version);
                 let before = model.versions.insert(name, body);
@@ -473,25 +499,6 @@ fn what_the_store_refuses_is_taken_out_and_its_publisher_hears_with_a_receipt_or
         let received = &world.clients[consumer].received;
         let bodies: Vec<&str> = received.iter().map(|message| &*message.body).collect();
         assert_eq!(bodies, ["2"], "what nobody had been given is gone");
-    }
-}
-
-#[test]
-fn without_a_store_a_persistent_message_is_refused_unless_the_configuration_says_otherwise() {
-    for in_memory in [false, true] {
-        let options = BrokerOptions { persistent_in_memory: in_memory, ..options(0) };
-        let mut world = World::new(0, options);
-        let client = world.connect(0, "ann");
-        let kept = world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
-        let topic = world.publish_all(client, "topic:a", &[persistent("1")]);
-        let temporary = format!("queue:{}/reply", world.temporary(client));
-        world.subscribe(client, 0, Wish::to(&temporary));
-        let reply = world.publish_all(client, &temporary, &[persistent("2")]);
-        world.quiesce();
-        assert!(world.is_confirmed(client, topic) && world.is_confirmed(client, reply));
-        assert_eq!(world.is_confirmed(client, kept), in_memory);
-        let refused = world.clients[client].refused.contains(&(Some(kept), CloseCode::NoStore));
-        assert_eq!(refused, !in_memory);
     }
 }
 

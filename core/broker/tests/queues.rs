@@ -93,6 +93,9 @@ impl Run {
         options.queue_default.bytes_max = 600;
         options.queue_default.redeliveries_max = REDELIVERIES_MAX;
         options.queue_default.window = Prefetch { messages: 5, bytes: 0 };
+        if seed % 5 == 2 {
+            options.queue_default.policy.redelivery_delay = Span::from_millis(100);
+        }
         if seed.is_multiple_of(3) {
             // Of it most goes to the queues and consumers themselves.
             options.messages_bytes_max = 22_000;
@@ -257,6 +260,9 @@ impl Run {
                 self.leave(*client, key);
             }
         }
+        self.world.deliver_envelopes();
+        // What has failed is back at its place.
+        self.world.advance(Span::from_secs(1));
         self.world.deliver_envelopes();
         let last = self.connect();
         for (key, target) in [(0, "queue:jobs/*"), (1, "queue:dlq/**")] {

@@ -214,7 +214,7 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
     // One shard hears in one order.
     for_seeds(0..1, |seed| {
         let mut options = options(1);
-        options.messages_bytes_max = 20_000;
+        options.messages_bytes_max = 40_000;
         let mut world = World::new(seed, options);
         let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
         for _ in 0..20 {
@@ -225,13 +225,15 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
             assert!(!world.clients[writer].paused, "what was consumed does not count");
         }
         let other = world.connect(0, "other");
-        world.publish(writer, "queue:a", &"x".repeat(20_100));
+        world.publish(writer, "queue:a", &"x".repeat(40_100));
         world.publish(other, "queue:b", "x");
         world.publish(other, "queue:b", "x");
         assert!(world.clients[other].paused, "no queue may grow now");
         world.subscribe(reader, 0, Wish::to("queue:a"));
         world.quiesce();
-        world.advance(Span::from_millis(300));
+        for _ in 0..4 {
+            world.advance(Span::from_millis(300));
+        }
         assert!(!world.clients[other].paused);
         for _ in 0..20 {
             let owner = world.connect(0, "owner");

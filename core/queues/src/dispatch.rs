@@ -13,6 +13,9 @@ use crate::consumer::Consumer;
 use crate::effect::Effect;
 use crate::queue::Queue;
 
+/// What it costs to look whose a message is.
+const GROUP_STEPS: u32 = 16;
+
 /// One round of dealing out.
 pub(crate) struct Dispatch<'a> {
     pub(crate) key: Key,
@@ -49,12 +52,14 @@ impl Dispatch<'_> {
         let exclusive = self.queue.lines.exclusive();
         let takers = self.queue.lines.len.saturating_sub(usize::from(self.except.is_some()));
         let share = match exclusive {
-            None if takers > 1 => self.queue.ready.len().div_ceil(takers) as u32,
+            None if takers > 1 && self.queue.lines.ordered.is_none() => {
+                self.queue.ready.len().div_ceil(takers) as u32
+            }
             _ => u32::MAX,
         };
         loop {
             if self.queue.has_expiring {
-                expired += self.queue.expire_front(self.wall_ms, self.effects);
+                expired += self.queue.expire_front((self.key, self.wall_ms), self.effects);
             }
             if self.queue.ready.is_empty() && self.queue.swapped.is_none() {
                 return expired;
@@ -63,7 +68,11 @@ impl Dispatch<'_> {
                 Some(_) if exclusive == self.except => false,
                 Some(key) => matches!(self.turn_of(key, share), Turn::Taken),
                 None => {
-                    let plain = self.next_plain(share);
+                    let plain = match (&self.queue.groups, &self.queue.lines.ordered) {
+                        (Some(_), _) => self.next_of_groups(),
+                        (None, None) => self.next_plain(share),
+                        (None, Some(_)) => self.next_in_order(),
+                    };
                     let is_left = !self.queue.ready.is_empty() || self.queue.swapped.is_some();
                     (is_left && self.next_selective()) || plain
                 }
@@ -91,6 +100,51 @@ impl Dispatch<'_> {
         }
         self.queue.lines.plain.extend(passed_over);
         taken
+    }
+
+    /// The next consumer without a selector that has room and finds something of its groups gets it: whether there was
+    /// one.
+    fn next_of_groups(&mut self) -> bool {
+        let (mut passed_over, mut taken) = (None, false);
+        while let Some(key) = self.queue.lines.plain.pop_front() {
+            if Some(key) == self.except {
+                passed_over = Some(key);
+                continue;
+            }
+            let turn = self.turn_of(key, u32::MAX);
+            taken = matches!(turn, Turn::Taken);
+            let stays = matches!(turn, Turn::Taken | Turn::Stopped);
+            self.stand(key, stays);
+            if stays {
+                break;
+            }
+        }
+        self.queue.lines.plain.extend(passed_over);
+        taken
+    }
+
+    /// The first consumer without a selector that has room, in the order of coming, gets something: whether there was
+    /// one.
+    fn next_in_order(&mut self) -> bool {
+        if self.queue.ready.first().is_none() {
+            return false;
+        }
+        let mut from = 0;
+        while let Some((order, key)) = self.queue.lines.in_order(from) {
+            from = order + 1;
+            if Some(key) == self.except {
+                continue;
+            }
+            if matches!(self.turn_of(key, u32::MAX), Turn::Taken) {
+                return true;
+            }
+            self.queue.lines.leave_order(order);
+            let place = self.consumers.get_mut(key).and_then(|it| it.queues.get_mut(&self.key));
+            if let Some(place) = place {
+                place.listed = false;
+            }
+        }
+        false
     }
 
     /// The next consumer with a selector that has room and finds something gets it: whether there was
@@ -150,6 +204,9 @@ impl Dispatch<'_> {
         if let Some(selection) = selection {
             return self.select(key, selection);
         }
+        if self.queue.groups.is_some() {
+            return self.take_of_groups(key);
+        }
         let Some(first) = self.queue.ready.first() else { return Turn::Parked };
         if consumer.can_wait(first.bytes()) {
             consumer.park(self.key);
@@ -173,8 +230,55 @@ impl Dispatch<'_> {
             segment: segment.clone(),
         });
         self.queue.in_flight += segment.len() as usize;
+        if let Some(groups) = &mut self.queue.groups {
+            groups.note_given(key, &segment);
+        }
         consumer.take_off(self.key, segment);
         Turn::Taken
+    }
+
+    /// A consumer without a selector has room in a queue with groups: it gets the next message that it may have.
+    fn take_of_groups(&mut self, key: Key) -> Turn {
+        let barrier = self.queue.ready.barrier();
+        let Some(groups) = self.queue.groups.as_mut() else { return Turn::Parked };
+        let cursor = groups.begin_look(key);
+        let (mut found, mut seen) = (None, cursor);
+        'search: for segment in self.queue.ready.from(cursor) {
+            for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
+                // Those before it that are in the store alone come first.
+                if version >= barrier {
+                    break 'search;
+                }
+                let Some(message) = segment.run.message(index as usize) else { continue };
+                if version < cursor {
+                    continue;
+                }
+                if *self.budget == 0 {
+                    groups.end_look(key, seen);
+                    self.queue.has_unseen = true;
+                    return Turn::Stopped;
+                }
+                let price = GROUP_STEPS + message.properties.len() as u32 / 16;
+                *self.budget = self.budget.saturating_sub(price);
+                let is_expired = message.is_expired(self.wall_ms);
+                if !is_expired && groups.may_have(key, &message, version) {
+                    found = Some(version);
+                    break 'search;
+                }
+                seen = version + 1;
+            }
+        }
+        groups.end_look(key, found.unwrap_or(seen));
+        let segment = found.and_then(|version| self.queue.ready.take_one(version));
+        match segment {
+            Some(segment) => self.give(key, segment),
+            None => {
+                if let Some(groups) = &mut self.queue.groups {
+                    groups.rest(key);
+                }
+                Turn::Parked
+            }
+        }
     }
 
     /// A consumer with a selector has room: it gets the next message that is selected.
@@ -201,7 +305,11 @@ impl Dispatch<'_> {
                 }
                 let (selected, price) = selection.selector.look(&message);
                 *self.budget = self.budget.saturating_sub(price);
-                if selected && !message.is_expired(self.wall_ms) {
+                let groups = &mut self.queue.groups;
+                if selected
+                    && !message.is_expired(self.wall_ms)
+                    && groups.as_mut().is_none_or(|groups| groups.may_have(key, &message, version))
+                {
                     found = Some(version);
                     break 'search;
                 }

@@ -6,6 +6,25 @@ use tiderace_wire::SubscriptionKey;
 
 use crate::Segment;
 
+/// Why a message is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeathReason {
+    /// It has failed too often.
+    Redeliveries,
+    /// Its time was over before anybody had it.
+    Expired,
+}
+
+impl DeathReason {
+    /// As it stands in the properties of a dead letter.
+    pub fn text(self) -> &'static str {
+        match self {
+            DeathReason::Redeliveries => "redeliveries",
+            DeathReason::Expired => "expired",
+        }
+    }
+}
+
 /// What the queues want done.
 #[derive(Debug)]
 pub enum Effect {
@@ -18,7 +37,7 @@ pub enum Effect {
         /// The messages.
         segment: Segment,
     },
-    /// A message was rejected, or lost with its consumer, too often.
+    /// A message was rejected, or lost with its consumer, too often, or has expired where that is a reason.
     DeadLetter {
         /// In which queue it lay.
         queue: Key,
@@ -32,6 +51,8 @@ pub enum Effect {
         to: Option<Path>,
         /// The messages, which share that fate.
         segment: Segment,
+        /// Why.
+        reason: DeathReason,
         /// When, in milliseconds since 1970.
         wall_ms: u64,
     },

@@ -10,7 +10,7 @@ use tiderace_wire::{Prefetch, SubscriptionKey};
 
 use crate::queue::Queue;
 use crate::queues::Queues;
-use crate::{QueueState, Segment};
+use crate::{Policy, QueueState, Segment};
 
 /// What was chosen for a queue when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct QueueChoices<'a> {
     pub dead_letter: Option<&'a Path>,
     /// How long it is kept without messages and consumers.
     pub idle: Span,
+    /// How it treats its messages.
+    pub policy: Policy,
 }
 
 /// How a consumer stands.
@@ -48,6 +50,8 @@ pub struct ConsumerState<'a> {
     pub selector: Option<&'a Selector>,
     /// Whether it wants the queue for itself.
     pub exclusive: bool,
+    /// Whether it gets messages: nobody else has the queue for itself.
+    pub active: bool,
     /// Whether its client settles.
     pub explicit: bool,
 }
@@ -68,6 +72,7 @@ impl Queues {
             redeliveries_max: queue.redeliveries_max,
             dead_letter: queue.dead_letter.as_ref(),
             idle: queue.idle,
+            policy: queue.policy,
         })
     }
 
@@ -84,6 +89,7 @@ impl Queues {
     /// The consumer at a place, if it consumes from the queue; it stays there as long as it is there.
     pub fn consumer_at(&self, queue: Key, slot: u32) -> Option<ConsumerState<'_>> {
         let consumer = self.consumers.at(slot)?;
+        let holder = self.queues.get(queue)?.lines.exclusive();
         consumer.queues.contains_key(&queue).then_some(ConsumerState {
             session: consumer.session,
             key: consumer.key,
@@ -93,6 +99,7 @@ impl Queues {
             credit: consumer.credit,
             selector: consumer.selector.as_ref(),
             exclusive: consumer.exclusive,
+            active: holder.is_none_or(|holder| self.consumers.key_of(slot) == Some(holder)),
             explicit: consumer.explicit,
         })
     }
@@ -124,11 +131,13 @@ impl Queue {
             path: &self.path,
             messages: self.ready.len() + self.swapped_messages() as usize,
             in_flight: self.in_flight,
+            delayed: self.delayed.as_ref().map_or(0, |delayed| delayed.len()),
+            groups: self.groups.as_ref().map_or(0, |groups| groups.len()),
             bytes: self.bytes,
             swapped: self.swapped_messages(),
             swapped_bytes: self.swapped_bytes(),
             consumers: self.lines.len,
-            full: self.full,
+            full: self.shows_full(),
             paused: self.paused,
             oldest: self.oldest(),
         }

@@ -8,7 +8,7 @@
 //!   publish ─▶ ready ──dispatch──▶ in flight ──accept──▶ gone
 //!                ▲                     │
 //!                └──reject, return, leave (same place in the order)
-//!                                      └── too many failures ─▶ dead letter
+//!                └── delayed ◀─ fails ─┴── too many failures ─▶ dead letter
 //! ```
 //! A failure is a rejection, or the loss of a consumer that had most likely taken the message. What
 //! merely lay unread in its window comes back as new ([`Queues::leave`]).
@@ -16,29 +16,37 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod consumer;
+mod delayed;
 mod dispatch;
 mod effect;
 mod fullness;
+mod grouping;
+mod groups;
 mod inspect;
 mod lines;
 mod loading;
+mod policy;
 mod private;
 mod queue;
 mod queues;
 mod ready;
 mod segment;
+mod settling;
 mod stored;
 mod swapped;
 mod swapping;
 mod taking;
 mod upkeep;
 mod versions;
+mod waiting;
 mod walk;
 
 pub use consumer::{Consume, Ending, Settlement};
-pub use effect::Effect;
+pub use effect::{DeathReason, Effect};
+pub use fullness::Refusal;
 pub use inspect::{ConsumerState, QueueChoices};
 pub use loading::{LoadedPart, LoadedRun};
+pub use policy::{DispatchPolicy, Dropped, FullPolicy, Policy};
 pub use private::{is_private, reaches};
 pub use queue::{QueueOptions, QueueState};
 pub use queues::Queues;

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use tiderace_base::{Key, Slab};
 use tiderace_filter::Selector;
 
+use crate::DispatchPolicy;
 use crate::consumer::{Consumer, Place};
 
 /// Gone consumers that a list may hold besides as many as there are others.
@@ -24,8 +25,12 @@ const RETURNED_MAX: usize = 64;
 pub(crate) struct Lines {
     /// How many there are.
     pub(crate) len: usize,
+    /// All of them, in the order of coming.
+    members: BTreeMap<u64, Key>,
     /// Those without a selector that may have room.
     pub(crate) plain: VecDeque<Key>,
+    /// The same by the order of coming, instead, where the first of them gets all that it has room for.
+    pub(crate) ordered: Option<BTreeMap<u64, Key>>,
     /// Those that want the queue for themselves, in the order of coming.
     exclusive: BTreeMap<u64, Key>,
     /// Present while some have selectors.
@@ -100,6 +105,36 @@ impl Returned {
 }
 
 impl Lines {
+    pub(crate) fn new(policy: DispatchPolicy) -> Lines {
+        let ordered = (policy == DispatchPolicy::First).then(BTreeMap::new);
+        Lines { ordered, ..Lines::default() }
+    }
+
+    /// The queue has groups from now on, which decide who gets what: all consumers, with their places in the order.
+    pub(crate) fn begin_groups(&mut self) -> &BTreeMap<u64, Key> {
+        if let Some(ordered) = self.ordered.take() {
+            self.plain.extend(ordered.into_values());
+        }
+        &self.members
+    }
+
+    /// Whether some without a selector may have room.
+    pub(crate) fn has_plain(&self) -> bool {
+        !self.plain.is_empty() || self.ordered.as_ref().is_some_and(|ordered| !ordered.is_empty())
+    }
+
+    /// The first of those in order from a place on, and its place.
+    pub(crate) fn in_order(&self, from: u64) -> Option<(u64, Key)> {
+        self.ordered.as_ref()?.range(from..).next().map(|(order, key)| (*order, *key))
+    }
+
+    /// One of them has no room, or has gone.
+    pub(crate) fn leave_order(&mut self, order: u64) {
+        if let Some(ordered) = &mut self.ordered {
+            ordered.remove(&order);
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -113,6 +148,7 @@ impl Lines {
     pub(crate) fn attach(&mut self, key: Key, consumer: &Consumer) -> Place {
         self.len += 1;
         self.orders += 1;
+        self.members.insert(self.orders, key);
         if consumer.exclusive {
             self.exclusive.insert(self.orders, key);
         }
@@ -141,6 +177,8 @@ impl Lines {
     pub(crate) fn detach(&mut self, place: Place, consumers: &Slab<Consumer>) {
         self.len -= 1;
         self.exclusive.remove(&place.order);
+        self.members.remove(&place.order);
+        self.leave_order(place.order);
         sweep(&mut self.plain, self.len, consumers);
         let (Some(selective), Some(id)) = (&mut self.selective, place.selection) else { return };
         sweep(&mut selective.line, self.len, consumers);
@@ -164,8 +202,9 @@ impl Lines {
         if std::mem::replace(&mut place.listed, true) {
             return;
         }
-        match (&mut self.selective, place.selection) {
-            (Some(selective), Some(_)) => selective.line.push_back(key),
+        match (&mut self.selective, place.selection, &mut self.ordered) {
+            (Some(selective), Some(_), _) => selective.line.push_back(key),
+            (_, _, Some(ordered)) => _ = ordered.insert(place.order, key),
             _ => self.plain.push_back(key),
         }
     }

@@ -9,7 +9,7 @@ use tiderace_base::{Key, Now};
 use tiderace_wire::{Flags, Run};
 
 use crate::Segment;
-use crate::effect::Effect;
+use crate::effect::{DeathReason, Effect};
 use crate::queues::Queues;
 use crate::swapped::{Look, Swapped, Want, alone, expires_ms};
 
@@ -268,7 +268,9 @@ impl Queues {
             let Some(swapped) = &mut queue.swapped else { continue };
             swapped.set_outside(one.first_version(), one.last_version());
             swapped.forget(1, one.bytes() as u64);
-            if let Some(stream) = stream {
+            if queue.buries_expired() {
+                queue.bury(key, one, (DeathReason::Expired, now.wall_ms), effects);
+            } else if let Some(stream) = stream {
                 effects.push(Effect::Settled { stream, segment: one, is_outside: true });
             }
             self.expired += 1;

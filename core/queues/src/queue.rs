@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use tiderace_base::limits::PATH_BYTES_MAX;
-use tiderace_base::{Span, Time};
+use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Prefetch};
 
-use crate::Segment;
-use crate::effect::Effect;
+use crate::delayed::Delayed;
+use crate::effect::{DeathReason, Effect};
+use crate::groups::Groups;
 use crate::lines::Lines;
 use crate::private::is_private;
 use crate::ready::{Ready, has_expired};
 use crate::swapped::Swapped;
+use crate::{Policy, Segment};
 
 /// What can be chosen for a queue.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct QueueOptions {
     pub dead_letter: String,
     /// How long a queue without messages and consumers is kept.
     pub idle: Span,
+    /// How it treats its messages.
+    pub policy: Policy,
 }
 
 /// How a queue stands.
@@ -43,7 +47,11 @@ pub struct QueueState<'a> {
     pub messages: usize,
     /// Messages that consumers have and did not settle.
     pub in_flight: usize,
-    /// Bytes of messages in memory, ready and in flight.
+    /// Messages that wait for their time.
+    pub delayed: usize,
+    /// Message groups of which some message is in flight, or waits after a failure.
+    pub groups: usize,
+    /// Bytes of messages in memory: ready, in flight and delayed.
     pub bytes: usize,
     /// Ready messages that are in the store alone.
     pub swapped: u64,
@@ -51,7 +59,7 @@ pub struct QueueState<'a> {
     pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: usize,
-    /// Whether publishers are asked to wait.
+    /// Whether it has as much as it may.
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.
     pub paused: bool,
@@ -68,14 +76,19 @@ pub(crate) struct Queue {
     pub(crate) dead_letter: Option<Path>,
     pub(crate) idle: Span,
     pub(crate) window: Prefetch,
+    pub(crate) policy: Policy,
     pub(crate) ready: Ready,
     /// Ready messages that are in the store alone, if there are some.
     pub(crate) swapped: Option<Box<Swapped>>,
+    /// Present while some wait for their time.
+    pub(crate) delayed: Option<Box<Delayed>>,
     /// Messages that are with consumers, or were taken out of the ready ones for an operation.
     pub(crate) in_flight: usize,
-    /// Ready in memory and in flight.
+    /// In memory: ready, in flight and delayed.
     pub(crate) bytes: usize,
     pub(crate) lines: Lines,
+    /// Present as soon as some message had a group.
+    pub(crate) groups: Option<Box<Groups>>,
     pub(crate) full: bool,
     /// It is full because of what is in the store alone.
     pub(crate) is_disk_full: bool,
@@ -111,6 +124,7 @@ impl Queue {
             Some((prefix, _)) => !prefix.is_empty() && path.as_str().starts_with(prefix),
             None => options.dead_letter == path.as_str(),
         };
+        let dead_letter_expired = options.policy.dead_letter_expired && !is_dead_letter;
         Queue {
             redeliveries_max: if is_dead_letter { 0 } else { options.redeliveries_max },
             path,
@@ -119,11 +133,14 @@ impl Queue {
             dead_letter,
             idle: options.idle,
             window: options.window,
+            policy: Policy { dead_letter_expired, ..options.policy },
             ready: Ready::default(),
             swapped: None,
+            delayed: None,
             in_flight: 0,
             bytes: 0,
-            lines: Lines::default(),
+            lines: Lines::new(options.policy.dispatch),
+            groups: None,
             full: false,
             is_disk_full: false,
             paused: false,
@@ -140,8 +157,8 @@ impl Queue {
         }
     }
 
-    /// Ready messages have expired that were counted; the caller hears of it if they are stored.
-    fn note_expired(&mut self, segment: Segment, effects: &mut Vec<Effect>) {
+    /// Messages are gone that were counted; the caller hears of it if they are stored.
+    pub(crate) fn note_gone(&mut self, segment: Segment, effects: &mut Vec<Effect>) {
         self.bytes = self.bytes.saturating_sub(segment.bytes());
         if let Some(stream) = self.stream_with(&segment) {
             let is_outside = self.has_outside(&segment);
@@ -161,10 +178,57 @@ impl Queue {
         }
     }
 
+    /// Messages that were counted are dead: they go to where dead letters go.
+    pub(crate) fn note_dead(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        (reason, wall_ms): (DeathReason, u64),
+        effects: &mut Vec<Effect>,
+    ) {
+        self.bytes = self.bytes.saturating_sub(segment.bytes());
+        self.bury(key, segment, (reason, wall_ms), effects);
+    }
+
+    /// The same of messages that were not counted in memory.
+    pub(crate) fn bury(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        (reason, wall_ms): (DeathReason, u64),
+        effects: &mut Vec<Effect>,
+    ) {
+        let stream = self.stream_with(&segment);
+        if stream.is_some() {
+            self.begin_move(&segment);
+        }
+        let (from, to) = (self.path.clone(), self.dead_letter.clone());
+        effects.push(Effect::DeadLetter { queue: key, stream, from, to, segment, reason, wall_ms });
+    }
+
+    /// Whether messages that expire are dead letters.
+    pub(crate) fn buries_expired(&self) -> bool {
+        self.policy.dead_letter_expired && self.dead_letter.is_some()
+    }
+
+    /// Messages that were counted have expired: they are gone, or dead letters.
+    pub(crate) fn note_expired(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        wall_ms: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.buries_expired() {
+            true => self.note_dead(key, segment, (DeathReason::Expired, wall_ms), effects),
+            false => self.note_gone(segment, effects),
+        }
+    }
+
     /// Puts messages at their place in the order; their bytes count already if they come back. How many
     /// selections of consumers have to look at them.
-    pub(crate) fn put(&mut self, segment: Segment) -> usize {
-        let expires = segment.run.any(Flags::EXPIRES);
+    pub(crate) fn put(&mut self, segment: Segment, marks: Flags) -> usize {
+        let expires = marks.contains(Flags::EXPIRES);
         self.has_expiring |= expires;
         // The search for expired messages may have passed its place.
         self.expiring_seen |= expires;
@@ -177,7 +241,7 @@ impl Queue {
     /// there were, and where to go on if there are more.
     pub(crate) fn expire(
         &mut self,
-        wall_ms: u64,
+        (key, wall_ms): (Key, u64),
         from: u64,
         looks: &mut usize,
         effects: &mut Vec<Effect>,
@@ -196,6 +260,9 @@ impl Queue {
             let messages = if expires { segment.len() as usize } else { 1 };
             *looks = looks.saturating_sub(messages);
             if has_expired(segment, wall_ms) {
+                if self.policy.dead_letter_expired {
+                    *looks = looks.saturating_sub(segment.len() as usize * DEAD_LETTER_LOOKS);
+                }
                 found.push(segment.first_version());
             }
         }
@@ -207,16 +274,20 @@ impl Queue {
             self.ready.take_expired(start, wall_ms, &mut gone);
         }
         let count = gone.iter().map(|segment: &Segment| segment.len() as usize).sum();
-        gone.into_iter().for_each(|segment| self.note_expired(segment, effects));
+        gone.into_iter().for_each(|segment| self.note_expired(key, segment, wall_ms, effects));
         (count, next)
     }
 
     /// Removes expired messages from the front; how many there were.
-    pub(crate) fn expire_front(&mut self, wall_ms: u64, effects: &mut Vec<Effect>) -> usize {
+    pub(crate) fn expire_front(
+        &mut self,
+        (key, wall_ms): (Key, u64),
+        effects: &mut Vec<Effect>,
+    ) -> usize {
         let mut removed = 0;
         while let Some(expired) = self.ready.take_first_expired(wall_ms) {
             removed += expired.len() as usize;
-            self.note_expired(expired, effects);
+            self.note_expired(key, expired, wall_ms, effects);
         }
         removed
     }
@@ -232,6 +303,9 @@ impl Queue {
             && now.since(self.used) >= self.idle
     }
 }
+
+/// What a dead letter costs beside a message that is looked at.
+const DEAD_LETTER_LOOKS: usize = 15;
 
 /// The path that `{queue}` gives in a template. A name that would be too long or too deep loses levels, and
 /// bytes, at its end: the messages say themselves where they come from.

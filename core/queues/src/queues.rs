@@ -7,15 +7,16 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Prefetch, Run, SubscriptionKey, Target, is_temporary};
+use tiderace_wire::{Flags, Prefetch, Run, SubscriptionKey, Target, is_temporary};
 
-use crate::consumer::{Consumer, Flight, Place};
+use crate::consumer::{Consumer, Place};
+use crate::delayed::Due;
 use crate::dispatch::Dispatch;
 use crate::effect::Effect;
 use crate::private::{is_private, spells_owner};
 use crate::queue::{Queue, QueueState};
 use crate::walk::{TURN_STEPS, Walk};
-use crate::{Consume, Consumed, Ending, QueueOptions, Segment, Settlement};
+use crate::{Consume, Dropped, Ending, QueueOptions, Segment};
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -47,7 +48,9 @@ pub struct Queues {
     /// Consumers that have room for more of what waits for them than one turn can look at.
     pub(crate) resuming: VecDeque<Key>,
     /// Of consumers that have left: queues that have yet to hear of it.
-    pub(crate) leaving: VecDeque<Vec<(Key, Place)>>,
+    pub(crate) leaving: VecDeque<(Key, Vec<(Key, Place)>)>,
+    /// Messages that wait for their time.
+    pub(crate) due: Due,
     /// Queues that are full.
     pub(crate) full: BTreeSet<Key>,
     /// The one that was looked at last.
@@ -61,6 +64,7 @@ pub struct Queues {
     /// Where the search for idle queues goes on.
     pub(crate) sweep_at: u32,
     pub(crate) expired: u64,
+    pub(crate) dropped: Dropped,
     /// How often a consumer was asked whether it has room.
     pub(crate) asked: u64,
     /// How often a consumer came to a queue.
@@ -105,6 +109,7 @@ impl Queues {
             unseen: VecDeque::new(),
             resuming: VecDeque::new(),
             leaving: VecDeque::new(),
+            due: Due::default(),
             full: BTreeSet::new(),
             full_at: Key::default(),
             expiring: BTreeSet::new(),
@@ -112,6 +117,7 @@ impl Queues {
             looked: 0,
             sweep_at: 0,
             expired: 0,
+            dropped: Dropped::default(),
             asked: 0,
             attached: 0,
             ready: 0,
@@ -199,8 +205,10 @@ impl Queues {
     /// Takes the messages of a run that [`Queues::admit`] has given this queue.
     pub fn publish(&mut self, now: Now, key: Key, run: Arc<Run>, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
+        let versions = (run.queue_version(), run.queue_version() + run.len() as u64 - 1);
         self.add(now, key, Segment::whole(run));
         self.dispatch(key, effects);
+        self.drop_excess(key, versions, effects);
     }
 
     /// Adds a consumer, or another target to one.
@@ -254,103 +262,6 @@ impl Queues {
         self.unpark(at, effects);
     }
 
-    /// Settles messages in flight; those that are not in flight are passed over.
-    pub fn settle(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        ranges: &[(u64, u64)],
-        settlement: Settlement,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some((consumer, landed)) = self.land(now, (session, key), ranges, settlement) else {
-            return;
-        };
-        let queues = queues_of(&landed);
-        for flight in landed {
-            match settlement {
-                Settlement::Accept => self.accepted(flight.queue, flight.segment, effects),
-                Settlement::Reject => self.taken(flight, true, effects),
-                Settlement::Return => self.put_back(flight.queue, flight.segment),
-            }
-        }
-        self.end_settling(now, consumer, queues, settlement, effects);
-    }
-
-    /// Accepts messages in flight as part of something that may have to be undone: these are gone, and given to the
-    /// caller, who tells the store of them, or has them come back by [`Queues::give_back`].
-    pub fn accept_together(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        ranges: &[(u64, u64)],
-        effects: &mut Vec<Effect>,
-    ) -> Vec<Consumed> {
-        let settlement = Settlement::Accept;
-        let Some((consumer, landed)) = self.land(now, (session, key), ranges, settlement) else {
-            return Vec::new();
-        };
-        let queues = queues_of(&landed);
-        let consumed = landed.into_iter().map(|Flight { queue, segment, .. }| Consumed {
-            stream: self.uncount(queue, &segment),
-            is_outside: self.queues.get(queue).is_some_and(|queue| queue.has_outside(&segment)),
-            segment,
-        });
-        let consumed = consumed.collect();
-        self.end_settling(now, consumer, queues, settlement, effects);
-        consumed
-    }
-
-    /// Takes messages off a consumer.
-    fn land(
-        &mut self,
-        now: Now,
-        name: (SessionId, SubscriptionKey),
-        ranges: &[(u64, u64)],
-        settlement: Settlement,
-    ) -> Option<(Key, Vec<Flight>)> {
-        let key = *self.subscriptions.get(&name)?;
-        let consumer = self.consumers.get_mut(key)?;
-        let landed: Vec<Flight> =
-            ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
-        if settlement != Settlement::Return {
-            landed.iter().for_each(|flight| consumer.note_settled(flight));
-        }
-        self.begin_turn(now);
-        Some((key, landed))
-    }
-
-    /// Messages of queues have been settled: these queues and the consumer go on.
-    fn end_settling(
-        &mut self,
-        now: Now,
-        consumer: Key,
-        queues: Vec<Key>,
-        settlement: Settlement,
-        effects: &mut Vec<Effect>,
-    ) {
-        for key in queues {
-            if let Some(queue) = self.queues.get_mut(key) {
-                queue.used = now.time;
-            }
-            match settlement {
-                Settlement::Accept => self.review(key, effects),
-                // Others come first: the consumer that rejected gets it again only if nobody else has room.
-                Settlement::Reject => {
-                    self.dispatch_except(key, Some(consumer), effects);
-                    self.dispatch(key, effects);
-                }
-                // What is returned would only come back to the consumer that leaves.
-                Settlement::Return => {}
-            }
-        }
-        if settlement != Settlement::Return {
-            self.unpark(consumer, effects);
-        }
-    }
-
     /// A consumer ends; what is in flight to it goes back. Of the messages that it was given, the
     /// first `handed` have reached its session; those that the session did not put on the connection
     /// have been returned by it.
@@ -378,13 +289,17 @@ impl Queues {
         let queues = std::mem::take(&mut consumer.queues);
         let left = consumer.end(handed, ending);
         self.begin_turn(now);
+        for flight in left.taken.iter().chain(&left.unread) {
+            self.note_landed(flight.queue, &flight.segment);
+        }
         for flight in left.taken {
             self.taken(flight, ending == Ending::Lost, effects);
         }
         for flight in left.unread {
             self.put_back(flight.queue, flight.segment);
         }
-        self.leave_queues(now, queues.into_iter().rev().collect(), effects);
+        let queues = queues.into_iter().rev().collect();
+        self.leave_queues(now, (consumer_key, queues), effects);
     }
 
     /// Bytes of the messages of a queue, ready and in flight, if it is there.
@@ -399,7 +314,7 @@ impl Queues {
         }
     }
 
-    fn queue(&self, path: &Path) -> Option<&Queue> {
+    pub(crate) fn queue(&self, path: &Path) -> Option<&Queue> {
         self.queues.get(*self.names.get(path)?)
     }
 
@@ -446,78 +361,46 @@ impl Queues {
         }
         let place = queue.lines.attach(consumer_key, consumer);
         consumer.queues.insert(queue_key, place);
+        let is_plain = place.selection.is_none();
+        self.join_groups(queue_key, consumer_key, place.order, is_plain);
         self.attached += 1;
         self.memory.charge(MemoryUse::Names, PLACE_BYTES);
     }
 
-    /// Puts messages at their place in a queue.
+    /// Puts messages at their place in a queue, when their time has come if they are delayed.
     pub(crate) fn put(&mut self, key: Key, segment: Segment) {
-        let Some(queue) = self.queues.get_mut(key) else { return };
+        let marks = segment.run.marks();
+        if marks.contains(Flags::DELAYED) {
+            return self.put_scheduled(key, segment);
+        }
+        self.put_ready(key, segment, marks);
+    }
+
+    /// Puts messages at their place in a queue, whatever is said of their time.
+    pub(crate) fn put_ready(&mut self, key: Key, segment: Segment, marks: Flags) {
+        let Some(mut queue) = self.queues.get_mut(key) else { return };
+        if queue.groups.is_some() || marks.contains(Flags::GROUPED) {
+            self.note_grouped(key, &segment);
+            let Some(again) = self.queues.get_mut(key) else { return };
+            queue = again;
+        }
         self.ready += segment.len() as usize;
-        self.asked += queue.put(segment) as u64;
+        self.asked += queue.put(segment, marks) as u64;
         if queue.has_expiring {
             self.expiring.insert(key);
         }
-    }
-
-    /// Messages that were in flight, or taken out, are gone for good.
-    pub(crate) fn accepted(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
-        if let Some(stream) = self.uncount(key, &segment) {
-            let is_outside = self.queues.get(key).is_some_and(|queue| queue.has_outside(&segment));
-            effects.push(Effect::Settled { stream, segment, is_outside });
-        }
-    }
-
-    /// The same, to be told to the store by the caller: in which stream they are, if they are stored.
-    pub(crate) fn uncount(&mut self, key: Key, segment: &Segment) -> Option<u64> {
-        let queue = self.queues.get_mut(key)?;
-        let bytes = segment.bytes();
-        queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
-        queue.bytes = queue.bytes.saturating_sub(bytes);
-        let stream = queue.stream_with(segment);
-        self.forget_bytes(bytes);
-        stream
-    }
-
-    /// Messages that were in flight, or taken out, come back to their place, as new as they were.
-    pub(crate) fn put_back(&mut self, key: Key, segment: Segment) {
-        if let Some(queue) = self.queues.get_mut(key) {
-            queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
-        }
-        self.put(key, segment);
-    }
-
-    /// Messages that a client has taken come back to their place, or go to the dead-letter queue if
-    /// they have failed too often.
-    fn taken(&mut self, mut flight: Flight, failed: bool, effects: &mut Vec<Effect>) {
-        flight.segment.redeliveries += 1;
-        flight.segment.failures += u32::from(failed);
-        let Some(queue) = self.queues.get_mut(flight.queue) else { return };
-        if !failed
-            || queue.redeliveries_max == 0
-            || flight.segment.failures <= queue.redeliveries_max
-        {
-            return self.put_back(flight.queue, flight.segment);
-        }
-        let Flight { queue: key, segment, .. } = flight;
-        let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
-        let bytes = segment.bytes();
-        queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
-        queue.bytes = queue.bytes.saturating_sub(bytes);
-        let stream = queue.stream_with(&segment);
-        if stream.is_some() {
-            queue.begin_move(&segment);
-        }
-        self.forget_bytes(bytes);
-        let wall_ms = self.wall_ms;
-        effects.push(Effect::DeadLetter { queue: key, stream, from, to, segment, wall_ms });
     }
 
     pub(crate) fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
         self.dispatch_except(key, None, effects);
     }
 
-    fn dispatch_except(&mut self, key: Key, except: Option<Key>, effects: &mut Vec<Effect>) {
+    pub(crate) fn dispatch_except(
+        &mut self,
+        key: Key,
+        except: Option<Key>,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
@@ -558,9 +441,11 @@ impl Queues {
         };
         self.names.remove(&queue.path);
         self.forget_bytes(queue.bytes);
-        self.memory.refund(MemoryUse::Names, price_of(&queue.path));
+        let members = queue.groups.as_ref().map_or(0, |groups| groups.bytes());
+        self.memory.refund(MemoryUse::Names, price_of(&queue.path) + members);
         self.ready = self.ready.saturating_sub(queue.ready.len());
         self.expiring.remove(&key);
+        self.forget_delayed(key, &queue);
         self.end_swapped(key, &mut queue, effects);
         for stream in queue.stream.into_iter().chain(queue.volatile) {
             effects.push(Effect::Ended { stream });
@@ -573,13 +458,6 @@ impl Queues {
     }
 }
 
-/// The queues of messages, each once if those of one are together.
-fn queues_of(flights: &[Flight]) -> Vec<Key> {
-    let mut queues: Vec<Key> = flights.iter().map(|flight| flight.queue).collect();
-    queues.dedup();
-    queues
-}
-
 /// Bytes that a queue takes, whatever is in it: its record, its name and its places in maps.
 fn price_of(path: &Path) -> usize {
     // Its name, and that of its queue of dead letters.
@@ -587,6 +465,7 @@ fn price_of(path: &Path) -> usize {
 }
 
 /// What a consumer takes at one queue: its place in both, in tables that are half empty after they have grown.
-pub(crate) const PLACE_BYTES: usize = 2 * (size_of::<(Key, Place)>() + size_of::<Key>());
+pub(crate) const PLACE_BYTES: usize =
+    2 * (size_of::<(Key, Place)>() + size_of::<Key>() + size_of::<(u64, Key)>());
 /// The record with its share of the tables.
 const QUEUE_BYTES: usize = 2 * size_of::<Queue>() + 128;

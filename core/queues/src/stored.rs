@@ -68,15 +68,21 @@ impl Queues {
         (first, last): (u64, u64),
         effects: &mut Vec<Effect>,
     ) -> usize {
+        let delayed = self.take_delayed(key, (first, last));
         let Some(queue) = self.queues.get_mut(key) else { return 0 };
         let taken = queue.ready.take_range(first, last);
-        let count = taken.iter().map(|segment| segment.len() as usize).sum();
-        let bytes: usize = taken.iter().map(Segment::bytes).sum();
+        let count = |segments: &[Segment]| segments.iter().map(|it| it.len() as usize).sum();
+        let (ready, waited): (usize, usize) = (count(&taken), count(&delayed));
+        let bytes: usize = taken.iter().chain(&delayed).map(Segment::bytes).sum();
         queue.bytes = queue.bytes.saturating_sub(bytes);
-        self.ready = self.ready.saturating_sub(count);
+        self.ready = self.ready.saturating_sub(ready);
         self.forget_bytes(bytes);
-        self.review(key, effects);
-        count
+        match waited {
+            0 => self.review(key, effects),
+            // Others of a group may have waited for one of them.
+            _ => self.dispatch(key, effects),
+        }
+        ready + waited
     }
 
     /// The store has not taken that messages were consumed: they come back to their place, as redelivered.
@@ -171,6 +177,7 @@ impl Queues {
     pub(crate) fn add(&mut self, now: Now, key: Key, segment: Segment) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let bytes = segment.bytes();
+        self.wall_ms = now.wall_ms;
         queue.used = now.time;
         queue.bytes += bytes;
         self.note_bytes(bytes);

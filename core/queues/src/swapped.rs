@@ -225,6 +225,17 @@ impl Swapped {
         ranges
     }
 
+    /// Takes the first message out of the range, unread: its version.
+    pub(crate) fn take_first(&mut self) -> Option<u64> {
+        let version = self.outside.first_gap(self.first);
+        if self.messages == 0 || version > self.last {
+            return None;
+        }
+        self.forget(1, self.bytes_each());
+        self.pass(version);
+        Some(version)
+    }
+
     /// The store has said that these are gone.
     pub(crate) fn settled(&mut self, first: u64, last: u64) {
         match self.loading {

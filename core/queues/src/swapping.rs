@@ -53,14 +53,22 @@ impl Queue {
         most.min(self.bytes_max / 4).max(1)
     }
 
+    /// Whether somebody without a selector may take messages.
+    fn has_takers(&self) -> bool {
+        self.lines.has_plain() || self.groups.as_ref().is_some_and(|groups| groups.has_idle())
+    }
+
     /// Whether who takes the next messages will soon find none in memory.
     fn is_front_low(&self) -> bool {
         let low = self.part_bytes(FRONT_BYTES) as u64;
         let Some(swapped) = &self.swapped else { return false };
-        self.ready.first().is_none_or(|first| {
-            let left = self.ready.barrier().saturating_sub(first.first_version());
-            left.saturating_mul(swapped.bytes_each()) < low
-        })
+        // What is in memory belongs to groups of consumers that have no room.
+        let is_held_up = self.groups.as_ref().is_some_and(|groups| groups.has_idle());
+        is_held_up && self.bytes <= self.bytes_max
+            || self.ready.first().is_none_or(|first| {
+                let left = self.ready.barrier().saturating_sub(first.first_version());
+                left.saturating_mul(swapped.bytes_each()) < low
+            })
     }
 }
 
@@ -92,7 +100,7 @@ impl Queues {
             return false;
         }
         // Somebody may take them at once.
-        let is_taken = queue.ready.is_empty() && !queue.lines.plain.is_empty();
+        let is_taken = queue.ready.is_empty() && queue.has_takers();
         queue.swapped.is_some() || !is_taken && self.has_too_much(queue)
     }
 
@@ -193,7 +201,7 @@ impl Queues {
     #[cold]
     pub(crate) fn prefetch(&mut self, key: Key, unseen: Vec<u32>, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let is_front_wanted = !queue.lines.plain.is_empty() && queue.is_front_low();
+        let is_front_wanted = queue.has_takers() && queue.is_front_low();
         let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else { return };
         if is_front_wanted {
             swapped.want(Want::Front);
@@ -291,12 +299,17 @@ impl Queues {
         self.swapped.0 = (self.swapped.0 + queue.swapped_messages()).saturating_sub(messages);
         self.swapped.1 = (self.swapped.1 + queue.swapped_bytes()).saturating_sub(bytes);
         let Some(swapped) = &queue.swapped else { return };
-        queue.ready.set_barrier(swapped.barrier());
+        let barrier = swapped.barrier();
+        let moves = queue.groups.is_some() && barrier > queue.ready.barrier();
+        queue.ready.set_barrier(barrier);
         if swapped.is_over() {
             if let Some(expires) = swapped.expires_ms {
                 self.expiring_swapped.remove(&(expires, key));
             }
             queue.swapped = None;
+        }
+        if moves {
+            self.wake_idle(key);
         }
     }
 

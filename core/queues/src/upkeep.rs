@@ -81,7 +81,7 @@ impl Queues {
             return None;
         };
         let (bytes, ready) = (queue.bytes, queue.ready.len());
-        let (expired, rest) = queue.expire(now.wall_ms, from, looks, effects);
+        let (expired, rest) = queue.expire((key, now.wall_ms), from, looks, effects);
         self.expired += expired as u64;
         let less = bytes - queue.bytes;
         self.ready = self.ready.saturating_sub(ready - queue.ready.len());
@@ -107,8 +107,8 @@ impl Queues {
         self.begin_turn(now);
         self.left = TURN_STEPS;
         for _ in 0..self.leaving.len() {
-            let Some(queues) = self.leaving.pop_front() else { break };
-            self.leave_queues(now, queues, effects);
+            let Some(leaving) = self.leaving.pop_front() else { break };
+            self.leave_queues(now, leaving, effects);
         }
         for _ in 0..self.resuming.len() {
             let Some(key) = self.resuming.pop_front() else { break };
@@ -135,7 +135,7 @@ impl Queues {
     pub(crate) fn leave_queues(
         &mut self,
         now: Now,
-        mut queues: Vec<(Key, Place)>,
+        (consumer, mut queues): (Key, Vec<(Key, Place)>),
         effects: &mut Vec<Effect>,
     ) {
         for count in 0.. {
@@ -148,6 +148,8 @@ impl Queues {
             let Some(queue) = self.queues.get_mut(key) else { continue };
             queue.lines.detach(place, &self.consumers);
             queue.used = now.time;
+            self.leave_groups(key, consumer);
+            let Some(queue) = self.queues.get(key) else { continue };
             if queue.lines.is_empty() && is_temporary(&queue.path) {
                 self.remove(key, effects);
             } else {
@@ -155,7 +157,7 @@ impl Queues {
             }
         }
         if !queues.is_empty() {
-            self.leaving.push_back(queues);
+            self.leaving.push_back((consumer, queues));
         }
     }
 

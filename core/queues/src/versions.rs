@@ -74,6 +74,12 @@ impl Versions {
         gaps
     }
 
+    /// The first from a version on that is not in the set.
+    pub(crate) fn first_gap(&self, from: u64) -> u64 {
+        let stretch = self.stretch_up_to(from).filter(|(_, end)| *end >= from);
+        stretch.map_or(from, |(_, end)| end.saturating_add(1))
+    }
+
     /// The last stretch that begins at a version or before it.
     fn stretch_up_to(&self, version: u64) -> Option<(u64, u64)> {
         self.stretches.range(..=version).next_back().map(|(start, end)| (*start, *end))
@@ -115,6 +121,8 @@ mod tests {
             let expected: Vec<u64> = (from..=to).filter(|version| !model.contains(version)).collect();
             prop_assert_eq!(versions.has_any(from, to), expected.len() as u64 != more + 1);
             prop_assert_eq!(gaps, expected);
+            let gap = (from..).find(|version| !model.contains(version));
+            prop_assert_eq!(Some(versions.first_gap(from)), gap);
         }
     }
 }

@@ -2,8 +2,11 @@
 
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used)]
 
+mod delays;
+mod groups;
 mod model;
 mod operations;
+mod policies;
 mod redeliveries;
 mod support;
 mod swapping;

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{
-    REDELIVERIES_MAX, consume, consumer, destination, new_queues, options, publish, receivers, run,
-    session,
+    REDELIVERIES_MAX, at_ms, consume, consumer, delaying, destination, new_queues, options,
+    publish, receivers, run, session,
 };
 use proptest::prelude::*;
 use tiderace_base::{Now, ShardId, Span, Time};
@@ -37,6 +37,8 @@ enum Step {
         count: u8,
         settlement: u8,
     },
+    /// So many milliseconds pass.
+    Wait(u64),
     /// So many of the messages it was given last have not reached its session, or were not written.
     Leave {
         consumer: u8,
@@ -54,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..5, 0u64..5).prop_map(|(consumer, messages)| Step::Credit { consumer, messages }),
         5 => (0u8..5, any::<u8>(), 1u8..9, 0u8..3)
             .prop_map(|(consumer, at, count, settlement)| Step::Settle { consumer, at, count, settlement }),
+        2 => (1u64..200).prop_map(Step::Wait),
         2 => (0u8..5, any::<bool>(), 0u8..6, 0u8..4)
             .prop_map(|(consumer, lost, crossing, unwritten)| Step::Leave { consumer, lost, crossing, unwritten }),
     ]
@@ -76,6 +79,11 @@ struct Model {
     accepted: BTreeSet<u64>,
     dead: BTreeSet<u64>,
     full: bool,
+    /// The time, and how long a message waits after each of its failures.
+    wall_ms: u64,
+    delays: [u64; 3],
+    /// What waits, and until when.
+    due: BTreeMap<u64, u64>,
 }
 
 impl Model {
@@ -90,6 +98,8 @@ impl Model {
                             "{sequence} was accepted already"
                         );
                         assert!(!self.dead.contains(&sequence));
+                        let due = self.due.remove(&sequence).unwrap_or(0);
+                        assert!(due <= self.wall_ms, "{sequence} waits until {due}");
                         assert!(self.in_flight.values().all(|held| !held.contains(&sequence)));
                         if self.selective.contains(&consumer) {
                             assert!(sequence.is_multiple_of(3), "the selector wants red ones");
@@ -129,7 +139,11 @@ impl Model {
 
     fn taken(&mut self, sequence: u64, failed: bool) {
         *self.redeliveries.entry(sequence).or_default() += 1;
-        *self.failures.entry(sequence).or_default() += u32::from(failed);
+        let failures = self.failures.entry(sequence).or_default();
+        *failures += u32::from(failed);
+        if failed && let Some(delay) = self.delays.get(*failures as usize - 1) {
+            self.due.insert(sequence, self.wall_ms + delay);
+        }
     }
 
     fn settled(&mut self, consumer: u8, sequence: u64) {
@@ -160,6 +174,11 @@ impl Model {
         }
     }
 
+    /// How many wait for their time, of which the queues have been told.
+    fn delayed(&self) -> usize {
+        self.due.values().filter(|due| **due > self.wall_ms).count()
+    }
+
     fn waiting(&self) -> usize {
         let flying: usize = self.in_flight.values().map(BTreeSet::len).sum();
         self.published as usize - flying - self.accepted.len() - self.dead.len()
@@ -169,17 +188,22 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80)) {
+    fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80), delays in any::<bool>()) {
         let mut queues = new_queues();
-        let mut model = Model::default();
+        let options = if delays { delaying } else { options };
+        let mut model = Model { delays: if delays { [100, 200, 300] } else { [0; 3] }, ..Model::default() };
         let key = SubscriptionKey(0);
-        let now = Now::default();
         for step in steps {
+            let now = at_ms(model.wall_ms);
             let mut effects = Vec::new();
             match step {
                 Step::Publish(count) => {
                     publish(&mut queues, now, run(model.published, count), options, &mut effects);
                     model.published += u64::from(count);
+                }
+                Step::Wait(span) => {
+                    model.wall_ms += span;
+                    queues.wake(at_ms(model.wall_ms), &mut effects);
                 }
                 Step::Credit { consumer, messages } => {
                     if let Some(credit) = model.credit.get_mut(&consumer) {
@@ -249,9 +273,15 @@ proptest! {
                 }
             }
             model.apply(effects);
-            prop_assert_eq!(queues.depth().0, model.waiting());
+            prop_assert_eq!(queues.delayed(), model.delayed());
+            prop_assert_eq!(queues.depth().0 + queues.delayed(), model.waiting());
         }
         // A consumer without limits then gets all the rest, in order.
+        model.wall_ms += 1_000_000;
+        let now = at_ms(model.wall_ms);
+        let mut effects = Vec::new();
+        queues.wake(now, &mut effects);
+        model.apply(effects);
         for consumer in model.in_flight.keys().copied().collect::<Vec<_>>() {
             let mut effects = Vec::new();
             let explicit = model.explicit.contains(&consumer);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
-use tiderace_queues::{Consume, Effect, QueueOptions, Queues};
+use tiderace_queues::{Consume, Effect, Policy, QueueOptions, Queues};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
 
@@ -19,7 +19,24 @@ pub fn options(_: &Path) -> QueueOptions {
         redeliveries_max: REDELIVERIES_MAX,
         dead_letter: "dlq/{queue}".into(),
         idle: Span::from_secs(30),
+        policy: Policy::default(),
     }
+}
+
+/// The same with a delay between redeliveries of 100 ms, 200 ms and 300 ms.
+pub fn delaying(path: &Path) -> QueueOptions {
+    let policy = Policy {
+        redelivery_delay: Span::from_millis(100),
+        redelivery_delay_factor: 2,
+        redelivery_delay_max: Span::from_millis(300),
+        ..Policy::default()
+    };
+    QueueOptions { policy, ..options(path) }
+}
+
+/// The first time, so many milliseconds after 1970 by the clock of the wall.
+pub fn at_ms(wall_ms: u64) -> Now {
+    Now { time: Time::ZERO + Span::from_millis(wall_ms), wall_ms }
 }
 
 /// Queues within a memory budget of so many bytes.

@@ -274,9 +274,9 @@ struct Open {
 impl Open {
     fn new(destination: Destination, now: Time) -> Open {
         let uniform = match destination.kind {
-            Kind::Queue => Flags::PERSISTENT,
+            Kind::Queue => Flags::PERSISTENT | Flags::DELAYED,
             // Whether the store has it is up to the topic, and a call is never stored.
-            Kind::Topic | Kind::Service => Flags::NONE,
+            Kind::Topic | Kind::Service => Flags::DELAYED,
         };
         let builder = RunBuilder::new(destination, now);
         Open { builder, confirm: None, confirm_first: false, uniform, flags: Flags::NONE }
@@ -323,10 +323,11 @@ impl Commands {
         self.open.get_or_insert_with(|| Open::new(destination.clone(), now)).builder.properties()
     }
 
-    /// Ends the message begun last.
+    /// Ends the message begun last. One that is delayed is a run of its own: it waits, and is refused, alone.
     pub fn publish(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
         let Some(open) = &mut self.open else { return };
-        if open.flags.differs(meta.flags, open.uniform) {
+        let is_alone = meta.flags.contains(Flags::DELAYED) && !open.builder.is_empty();
+        if is_alone || open.flags.differs(meta.flags, open.uniform) {
             return self.publish_apart(body, meta, confirm);
         }
         if let Some(token) = confirm {
@@ -335,6 +336,9 @@ impl Commands {
             open.confirm = Some(Confirm { from, to: token });
         }
         open.builder.finish(body, meta);
+        if is_alone {
+            self.close_run();
+        }
     }
 
     /// Whether there is nothing to do.
@@ -455,5 +459,40 @@ mod tests {
                 ("a".to_string(), 1, None, false),
             ]
         );
+    }
+
+    #[test]
+    fn a_delayed_message_is_a_run_of_its_own_with_its_own_receipt() {
+        let mut commands = Commands::new();
+        let delayed = Meta { flags: Flags::DELAYED, ..Meta::default() };
+        let rows = [
+            (Meta::default(), Some(1)),
+            (delayed, Some(2)),
+            (delayed, None),
+            (Meta::default(), Some(3)),
+            (Meta::default(), None),
+        ];
+        for ((meta, token), number) in rows.into_iter().zip(0..) {
+            commands.message(&topic("a")).extend_from_slice(format!("n:{number}\n").as_bytes());
+            commands.publish(b"x", meta, token);
+        }
+        let runs: Vec<_> = commands
+            .drain()
+            .map(|command| match command {
+                Command::Publish { run, confirm, .. } => {
+                    let blocks: Vec<u8> =
+                        run.messages().flat_map(|it| it.properties.to_vec()).collect();
+                    (String::from_utf8(blocks).unwrap(), confirm)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [
+            ("n:0\n", Some(Confirm::one(1))),
+            ("n:1\n", Some(Confirm::one(2))),
+            ("n:2\n", None),
+            ("n:3\nn:4\n", Some(Confirm::one(3))),
+        ];
+        assert_eq!(runs, expected.map(|(block, confirm)| (block.to_owned(), confirm)));
     }
 }

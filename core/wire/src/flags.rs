@@ -24,6 +24,10 @@ impl Flags {
     /// The properties hold no NUL and no name by which protocols of text say how a frame is to be
     /// read: set by a protocol that has made sure of it.
     pub const CHECKED: Flags = Flags(64);
+    /// The properties say when its queue is to deliver it: see [`crate::QueueFields`].
+    pub const DELAYED: Flags = Flags(128);
+    /// The properties say to which group it belongs: see [`crate::QueueFields`].
+    pub const GROUPED: Flags = Flags(256);
 
     /// As bits, for what is kept beyond this life of the server: they never change their meaning.
     pub fn bits(self) -> u16 {
@@ -44,6 +48,11 @@ impl Flags {
     #[inline]
     pub(crate) fn differs(self, other: Flags, marks: Flags) -> bool {
         (self.0 ^ other.0) & marks.0 != 0
+    }
+
+    /// These marks without those of `other`.
+    pub fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
     }
 
     /// Whether all marks of `other` are set.

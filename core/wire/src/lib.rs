@@ -27,6 +27,7 @@ mod operation;
 mod output;
 mod position;
 pub mod properties;
+mod queue_fields;
 mod reply;
 mod run;
 mod session;
@@ -59,6 +60,7 @@ pub use operation::{
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;
+pub use queue_fields::QueueFields;
 pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Message, Run, RunBuilder};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};

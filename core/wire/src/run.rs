@@ -265,6 +265,17 @@ impl Run {
         }
     }
 
+    /// The marks that any of its messages carries.
+    #[inline]
+    pub fn marks(&self) -> Flags {
+        match &self.entries {
+            Entries::One { flags, .. } => *flags,
+            Entries::Many(entries) => {
+                entries.iter().fold(Flags::NONE, |marks, entry| marks | entry.flags)
+            }
+        }
+    }
+
     /// Numbers the run; done once, by its home shard, before it is shared.
     pub fn number(&mut self, home: ShardId, first: u64) {
         self.origin = self.origin.with_home(home);

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiderace_base::CloseCode;
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Flags, Kind, properties};
+use tiderace_wire::{Flags, Kind, QueueFields, properties};
 
 use crate::answer::Fault;
 use crate::content::{CONTENT_TYPE, is_field_value};
@@ -81,7 +81,7 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
     }
     let (mut place, mut body, mut kind) = (None, None, None);
     let (mut retain, mut persistent, mut ttl_ms) = (false, false, None);
-    let mut headers = Vec::new();
+    let (mut headers, mut queue) = (Vec::new(), QueueFields::default());
     for (name, value) in json.fields() {
         let name = name.as_text().unwrap_or_default();
         match &*name {
@@ -116,6 +116,18 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
                 let text = "`ttl` is a number of milliseconds";
                 ttl_ms = Some(number.ok_or_else(|| Fault::bad_request(text))?);
             }
+            "group" => queue.group = Some(text(value, &name)?.into()),
+            "delay" | "deliverAt" => {
+                let Some(number) = value.as_unsigned() else {
+                    let text = format!("`{name}` is a number of milliseconds");
+                    return Err(Fault::new(CloseCode::BadSchedule, text));
+                };
+                let field = match &*name {
+                    "delay" => &mut queue.delay_ms,
+                    _ => &mut queue.deliver_at_ms,
+                };
+                *field = Some(number);
+            }
             "headers" => read_headers(value, &mut headers)?,
             _ => return Err(Fault::bad_request("an item has a member that is not known")),
         }
@@ -142,7 +154,7 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
     let mark = |on, mark| if on { mark } else { Flags::NONE };
     let flags = mark(retain && destination == Kind::Topic, Flags::RETAIN)
         | mark(persistent, Flags::PERSISTENT);
-    Ok(Publication { kind: destination, name, properties: block, body, flags, ttl_ms })
+    Ok(Publication { kind: destination, name, properties: block, body, flags, ttl_ms, queue })
 }
 
 fn read_headers(json: Json<'_>, block: &mut Vec<u8>) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! A message that a request or an item of a batch asks to publish.
 
-use tiderace_base::Now;
-use tiderace_wire::{Flags, Kind, Meta, properties};
+use tiderace_base::{Close, Now};
+use tiderace_wire::{Flags, Kind, Meta, QueueFields, properties};
 
 /// A message to be published.
 #[derive(Debug)]
@@ -12,16 +12,24 @@ pub(crate) struct Publication {
     pub(crate) body: Vec<u8>,
     pub(crate) flags: Flags,
     pub(crate) ttl_ms: Option<u64>,
+    /// What it says to its queue.
+    pub(crate) queue: QueueFields<'static>,
 }
 
 impl Publication {
     /// The properties and marks to publish with.
-    pub(crate) fn seal(&mut self, now: Now) -> Meta {
+    ///
+    /// # Errors
+    /// When it says something that its destination cannot do.
+    pub(crate) fn seal(&mut self, now: Now) -> Result<Meta, Close> {
+        let mut block = Vec::new();
+        let marks = self.queue.append(now, self.kind, &mut block)?;
+        self.properties.splice(..0, block);
         let expires_ms = self.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
         if let Some(date) = expires_ms {
             properties::append(&mut self.properties, "expires", &date.to_string());
         }
         let escaped = if self.properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        Meta { flags: self.flags | escaped, expires_ms }
+        Ok(Meta { flags: self.flags | marks | escaped, expires_ms })
     }
 }

@@ -3,11 +3,14 @@
 //! Relies on the route for path and method. Invariant: nothing here depends on the identity; names
 //! are decoded, but resolved only once the client has logged in.
 
+use std::borrow::Cow;
+
 use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Credentials, Flags, Kind, Position, Replay, Request, parse_path, parse_selector, properties,
+    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, parse_path, parse_selector,
+    properties,
 };
 
 use crate::accept::form;
@@ -179,6 +182,7 @@ fn task(
                         body: Vec::new(),
                         flags: Flags::RETAIN_REMOVE,
                         ttl_ms: None,
+                        queue: QueueFields::default(),
                     };
                     Ok(Task::Publish { message, removes: true })
                 }
@@ -225,6 +229,20 @@ fn publication(
         body: request.body.to_vec(),
         flags: mark(retain, Flags::RETAIN) | mark(persistent, Flags::PERSISTENT),
         ttl_ms: ttl.map(|text| span(&text, "ttl")).transpose()?.map(milliseconds),
+        queue: queue_fields(request)?,
+    })
+}
+
+/// What a message says to its queue.
+fn queue_fields(request: &Request<'_>) -> Result<QueueFields<'static>, Fault> {
+    let delay = parameter(request, "delay", "tiderace-delay")?;
+    let deliver_at = parameter(request, "deliverAt", "tiderace-deliver-at")?;
+    let group = parameter(request, "group", "tiderace-group")?;
+    let moment = deliver_at.map(|text| QueueFields::parse_milliseconds("deliverAt", &text));
+    Ok(QueueFields {
+        delay_ms: delay.map(|text| span(&text, "delay")).transpose()?.map(milliseconds),
+        deliver_at_ms: moment.transpose()?,
+        group: group.map(Cow::Owned),
     })
 }
 

@@ -5,6 +5,7 @@
 #[path = "../fuzz/check.rs"]
 mod check;
 mod corpus;
+mod delays;
 mod late;
 mod rest;
 mod stream;

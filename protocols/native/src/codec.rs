@@ -74,6 +74,7 @@ pub mod flag {
     pub const REMOVE: u8 = 0x10;
     pub const EXPIRES: u8 = 0x20;
     pub const PERSISTENT: u8 = 0x40;
+    pub const QUEUE_FIELDS: u8 = 0x80;
 
     // UPDATES, QUEUED, EXCHANGE
     pub const ANNOUNCED: u8 = 0x08;

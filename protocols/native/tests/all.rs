@@ -12,6 +12,7 @@ mod intake;
 mod laws;
 mod memory;
 mod operations;
+mod queue_fields;
 mod spec;
 mod support;
 mod vectors;

@@ -424,3 +424,21 @@ fn own_topics_take_a_login() {
     assert_eq!(rig.received(), ["1 ERROR APPLICATION_ERROR login-required"]);
     assert!(rig.commands.is_empty(), "{:?}", rig.commands);
 }
+
+#[test]
+fn a_request_says_when_a_queue_is_to_deliver() {
+    let mut rig = Rig::new();
+    for (option, delay) in [("delay:5s\n", Some(5_000)), ("deliver-at:1\n", None)] {
+        let metadata = route_with("queue:jobs", option, "a:b\n");
+        rig.request(Interaction::FireAndForget, 1, 0, Some(&metadata), b"x");
+        let [Command::Publish { run, .. }] = &rig.asked()[..] else { panic!("{option}") };
+        let message = run.message(0).unwrap();
+        assert_eq!(message.deliver_at_ms(), delay.map(|delay: u64| rig.now.wall_ms + delay));
+        assert_eq!(message.flags.contains(tiderace_wire::Flags::DELAYED), delay.is_some());
+    }
+    for (to, option) in [("queue:jobs", "deliver-at:soon\n"), ("jobs", "delay:5s\n")] {
+        rig.request(Interaction::Response, 3, 0, Some(&route_with(to, option, "")), b"x");
+        assert!(rig.asked().is_empty(), "{option}");
+        assert!(rig.received()[0].contains("bad-schedule"), "{option}");
+    }
+}

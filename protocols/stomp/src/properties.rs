@@ -12,17 +12,18 @@ use crate::destination::publish_reply_to;
 use crate::header::{Headers, Unreadable, split};
 use crate::version::Version;
 
-/// Appends the properties of a SEND; says whether any of them holds an escape.
+/// Appends the properties of a SEND but for names that are left out; says whether any of them holds an escape.
 pub(crate) fn append(
     headers: Headers<'_>,
     session: &TemporaryName,
+    is_left_out: &dyn Fn(&[u8]) -> bool,
     out: &mut Vec<u8>,
 ) -> Result<bool, Unreadable> {
     let mut escaped = false;
     let mut reply_to_seen = false;
     for line in headers.lines() {
         let Some((name, value)) = split(line, headers.version) else { continue };
-        if is_reserved(name) {
+        if is_reserved(name) || is_left_out(name) {
             continue;
         }
         if name == b"reply-to" {
@@ -94,7 +95,7 @@ mod tests {
     fn neutral(block: &str, version: Version) -> Result<(String, bool), Unreadable> {
         let mut out = Vec::new();
         let headers = Headers { block: block.as_bytes(), version, escaped: true };
-        let escaped = append(headers, &TemporaryName::default(), &mut out)?;
+        let escaped = append(headers, &TemporaryName::default(), &|_| false, &mut out)?;
         Ok((String::from_utf8(out).unwrap(), escaped))
     }
 

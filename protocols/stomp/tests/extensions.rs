@@ -344,3 +344,77 @@ fn an_update_without_a_receipt_ends_the_session_all_the_same() {
     let said = rig.say("SEND\ndestination:/topic/a\nif-absent:true\n\nx\0");
     assert!(said.contains("code:condition-failed\n") && !said.contains("receipt-id"), "{said}");
 }
+
+#[test]
+fn a_message_is_delivered_when_its_publisher_says() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0");
+    for said in ["delay:500\nk:v", "delay:9\ndeliver-at:1000500\nk:v"] {
+        let at_once = rig.say(&format!("SEND\ndestination:/queue/a\n{said}\n\nlate\0"));
+        assert_eq!(at_once, "", "{said}");
+    }
+    rig.wait(tiderace_base::Span::from_millis(499));
+    assert_eq!(rig.received(), "");
+    rig.wait(tiderace_base::Span::from_millis(1));
+    let said = rig.received();
+    assert_eq!(said.matches("\ndeliver-at:1000500\nk:v\n").count(), 2, "{said}");
+    assert!(!said.contains("delay:"), "{said}");
+}
+
+#[test]
+fn a_time_that_makes_no_sense_is_refused() {
+    for headers in [
+        "delay:",
+        "delay:-1",
+        "delay:soon",
+        "delay:1.5",
+        "delay:99999999999999999999999",
+        "delay:18446744073709551615",
+        "deliver-at:tomorrow",
+        "deliver-at:18446744073709551615",
+        "delay:1\ndeliver-at:x",
+        // Longer than any message may wait if nothing is said.
+        "delay:2592000001",
+    ] {
+        let mut rig = Rig::connected("1.2");
+        rig.say(&format!("SEND\ndestination:/queue/a\n{headers}\n\nx\0"));
+        assert_eq!(code(&rig), Some(CloseCode::BadSchedule), "{headers}");
+    }
+}
+
+#[test]
+fn to_a_topic_a_delay_is_a_header_like_any_other() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\n\n\0");
+    let said = rig.say("SEND\ndestination:/topic/a\ndelay:of the train\n\nx\0");
+    assert!(said.contains("\ndelay:of the train\n"), "{said}");
+}
+
+#[test]
+fn what_a_transaction_delays_waits_as_well() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0BEGIN\ntransaction:t\n\n\0");
+    rig.say("SEND\ndestination:/queue/a\ntransaction:t\ndelay:500\n\nx\0");
+    assert_eq!(rig.say("COMMIT\ntransaction:t\n\n\0"), "");
+    rig.wait(tiderace_base::Span::from_millis(500));
+    assert!(rig.received().ends_with("x\0"));
+}
+
+#[test]
+fn a_message_names_its_group() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0");
+    let said = rig.say("SEND\ndestination:/queue/a\nk:v\nmessage_group:a\\cb\n\nx\0");
+    assert!(said.contains("\nmessage_group:a\\cb\nk:v\n"), "{said}");
+    assert_eq!(said.matches("message_group").count(), 1);
+    for group in [String::new(), "g".repeat(257)] {
+        let mut rig = Rig::connected("1.2");
+        rig.say(&format!("SEND\ndestination:/queue/a\nmessage_group:{group}\n\nx\0"));
+        assert_eq!(code(&rig), Some(CloseCode::BadGroup), "{}", group.len());
+    }
+    // To a topic it is a header like any other.
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\n\n\0");
+    let said = rig.say("SEND\ndestination:/topic/a\nmessage_group:\n\nx\0");
+    assert!(said.contains("\nmessage_group:\n"), "{said}");
+}

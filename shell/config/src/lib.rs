@@ -42,8 +42,8 @@ pub use sections::auth::{
 };
 pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{
-    ConflationWord, MemoryConfig, PriorityWord, QueueConfig, QueuesConfig, SlowConsumer,
-    TopicConfig, TopicsConfig, ValueType,
+    ConflationWord, DispatchWord, FullPolicyWord, MemoryConfig, PriorityWord, QueueConfig,
+    QueuesConfig, SlowConsumer, TopicConfig, TopicsConfig, ValueType,
 };
 pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;

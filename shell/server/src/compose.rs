@@ -10,14 +10,14 @@ use tiderace_auth::{
 };
 use tiderace_broker::{Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who};
 use tiderace_config::{
-    Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, ListenerTls,
-    PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig,
-    StoreSync, TokenSecret, UserPassword, ViewConfig,
+    Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
+    ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind,
+    ServicesConfig, StoreConfig, StoreSync, TokenSecret, UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
-use tiderace_queues::QueueOptions;
+use tiderace_queues::{DispatchPolicy, FullPolicy, Policy, QueueOptions};
 use tiderace_reactor::{
     Deadlines, Hosts, Http2Options, ListenerOptions, Options, Security, SocketOptions,
 };
@@ -442,6 +442,49 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
             std::time::Duration::MAX
         } else {
             queues.idle_removal
+        },
+        policy: queue_policy(queues, rule),
+    }
+}
+
+fn queue_policy(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> Policy {
+    fn pick<T: Copy>(
+        rule: Option<&QueueConfig>,
+        own: impl FnOnce(&QueueConfig) -> Option<T>,
+        common: T,
+    ) -> T {
+        rule.and_then(own).unwrap_or(common)
+    }
+    let full = pick(rule, |rule| rule.full_policy, queues.full_policy);
+    let dispatch = pick(rule, |rule| rule.dispatch, queues.dispatch);
+    Policy {
+        redelivery_delay: pick(rule, |rule| rule.redelivery_delay, queues.redelivery_delay),
+        redelivery_delay_factor: pick(
+            rule,
+            |rule| rule.redelivery_delay_factor,
+            queues.redelivery_delay_factor,
+        ),
+        redelivery_delay_max: pick(
+            rule,
+            |rule| rule.redelivery_delay_max,
+            queues.redelivery_delay_max,
+        ),
+        delay_max: pick(rule, |rule| rule.delay_max, queues.delay_max),
+        dead_letter_expired: pick(
+            rule,
+            |rule| rule.dead_letter_expired,
+            queues.dead_letter_expired,
+        ),
+        messages_max: pick(rule, |rule| rule.messages_max, queues.messages_max),
+        full: match full {
+            FullPolicyWord::Block => FullPolicy::Block,
+            FullPolicyWord::Reject => FullPolicy::Reject,
+            FullPolicyWord::DropHead => FullPolicy::DropHead,
+            FullPolicyWord::DropTail => FullPolicy::DropTail,
+        },
+        dispatch: match dispatch {
+            DispatchWord::RoundRobin => DispatchPolicy::RoundRobin,
+            DispatchWord::First => DispatchPolicy::First,
         },
     }
 }

@@ -105,6 +105,20 @@ test("queues", "an outcome that comes after a loss is not said to the next conne
   await sent;
 });
 
+test("queues", "a message says when it is delivered and to which group it belongs", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const at = new Date(1_767_225_600_000);
+  const sent = client.queue("work").send(1, { delay: 500, deliverAt: at, group: "a:b", persistent: true, properties: { k: "v", delay: "9" } });
+  await peer.welcomes();
+  const { input } = await peer.hears("PUBLISH");
+  const flags = 1 | m.PROPERTIES | m.PERSISTENT | m.QUEUE_FIELDS;
+  equal([input.varint(), input.u8(), input.varint(), input.u8(), input.string()], [1, flags, 0, 1, "work"]);
+  equal(new TextDecoder().decode(input.bytes()), "k:v\ndelay:500\ndeliver-at:1767225600000\nmessage_group:a\\cb\n");
+  await peer.ok(1);
+  await sent;
+});
+
 const exchange = (flags: number, number: number, body: string) =>
   new Writer().u8(flags | 1).varint(number).raw(new TextEncoder().encode(body));
 

@@ -90,7 +90,7 @@ test("queues", "each operation on queues asks for what it means", async (place, 
     return found;
   };
   const moved = { messages: 3, kept: 1, up_to: 70, refused: { code: "queue-full", reason: "…" } };
-  const state = { path: "a", messages: 1, in_flight: 0, bytes: 9, consumers: 0, full: false, paused: false };
+  const state = { path: "a", messages: 1, in_flight: 0, delayed: 0, groups: 0, bytes: 9, consumers: 0, full: false, paused: false };
   // What is asked for, by which requests, and what they are answered.
   const rows: [() => Promise<unknown>, [object, object][], unknown][] = [
     [() => queues.purge("a"), [[{ do: "purge", path: "a" }, { messages: 2 }]], 2],

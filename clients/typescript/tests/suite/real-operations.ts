@@ -129,6 +129,19 @@ both("queues are listed, shown, looked into, moved, paused and purged", async (b
   await rejects(queues.purge(fresh("none")), "queue-unknown");
 });
 
+both("messages are delayed and have groups", async (begin) => {
+  const client = begin();
+  const path = fresh("delayed");
+  await client.queue(path).send("late", { delay: 300, group: "g" });
+  await client.queue(path).send("now");
+  equal((await queuesOf(client).show(path)).delayed, 1);
+  const values: unknown[] = [];
+  for await (const value of client.queue(path).receive()) if (values.push(value) === 2) break;
+  equal(values, ["now", "late"]);
+  await rejects(client.queue(path).send(1, { delay: 1e15 }), "bad-schedule");
+  await rejects(client.queue(path).send(1, { group: "" }), "bad-group");
+});
+
 both("locks and claims are held by one client and end with it", async (begin) => {
   const [ann, bob] = [begin(), begin()];
   const name = fresh("lock");

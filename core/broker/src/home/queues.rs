@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
-    Consume, Consumed, ConsumerState, Effect, Ending, LoadedPart, Look, QueueChoices, QueueState,
-    Queues, Segment, Settlement, Slice, Taken,
+    Consume, Consumed, ConsumerState, Dropped, Effect, Ending, LoadedPart, Look, QueueChoices,
+    QueueState, Queues, Refusal, Segment, Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -231,9 +231,24 @@ impl QueueHome {
         told.insert(from)
     }
 
-    /// Whether a queue asks its publishers to wait.
-    pub(crate) fn is_full(&self, path: &Path) -> bool {
-        self.queues.is_full(path)
+    /// Whether a queue has all that it may, whatever becomes of more.
+    pub(crate) fn is_at_limit(&self, path: &Path) -> bool {
+        self.queues.is_at_limit(path)
+    }
+
+    /// Why a queue refuses so many more messages with so many bytes, if it does.
+    pub(crate) fn refusal(
+        &self,
+        path: &Path,
+        more: (usize, usize),
+        are_alone: bool,
+    ) -> Option<Refusal> {
+        self.queues.refusal(path, more, are_alone)
+    }
+
+    /// Messages that were dropped because their queue was full.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.queues.dropped()
     }
 
     /// A queue is full.
@@ -304,6 +319,23 @@ impl QueueHome {
         let mut effects = Vec::new();
         self.queues.tick(now, &mut effects);
         effects
+    }
+
+    /// Whether the time of some messages has come that wait for it.
+    pub(crate) fn is_due(&self, wall_ms: u64) -> bool {
+        self.queues.is_due(wall_ms)
+    }
+
+    /// Makes them ready.
+    pub(crate) fn wake(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.wake(now, &mut effects);
+        effects
+    }
+
+    /// How many messages wait for their time.
+    pub(crate) fn delayed(&self) -> usize {
+        self.queues.delayed()
     }
 
     /// A queue is gone, with all that is in it.

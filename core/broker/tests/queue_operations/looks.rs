@@ -110,6 +110,8 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
         let entry = QueueEntry {
             path: path("jobs"),
             messages: 1,
+            delayed: 0,
+            groups: 0,
             in_flight: 1,
             bytes: all.entry.bytes,
             swapped: 0,

@@ -40,6 +40,10 @@ pub fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.queue_swapped += right.queue_swapped;
     left.queue_swapped_bytes += right.queue_swapped_bytes;
     left.queue_unreadable += right.queue_unreadable;
+    left.queue_delayed += right.queue_delayed;
+    left.queue_refused += right.queue_refused;
+    left.dropped_head += right.dropped_head;
+    left.dropped_tail += right.dropped_tail;
     left.backlog_bytes += right.backlog_bytes;
     left.windows += right.windows;
     left.history_bytes += right.history_bytes;

@@ -133,7 +133,11 @@ pub struct QueueEntry {
     pub messages: u64,
     /// Messages that consumers have and did not settle.
     pub in_flight: u64,
-    /// Bytes of messages, ready and in flight.
+    /// Messages that wait for their time.
+    pub delayed: u64,
+    /// Message groups of which some message is in flight, or waits after a failure.
+    pub groups: u64,
+    /// Bytes of messages: ready, in flight and delayed.
     pub bytes: u64,
     /// Of the ready messages, those that are in the store alone.
     pub swapped: u64,
@@ -141,7 +145,7 @@ pub struct QueueEntry {
     pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: u64,
-    /// Whether publishers are asked to wait.
+    /// Whether it has as much as it may.
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.
     pub paused: bool,
@@ -227,6 +231,8 @@ mod tests {
             path,
             messages: 1,
             in_flight: 0,
+            delayed: 7,
+            groups: 8,
             bytes: 2,
             swapped: 0,
             swapped_bytes: 0,
@@ -249,7 +255,7 @@ mod tests {
                 Browsable::Queues,
                 entry(ListingEntry::Queue(queue)),
                 next,
-                r#"{"queues":[{"path":"jobs/a","messages":1,"in_flight":0,"bytes":2,"consumers":3,"full":true,"paused":false}],"more":true,"next":"1-9"}"#,
+                r#"{"queues":[{"path":"jobs/a","messages":1,"in_flight":0,"delayed":7,"groups":8,"bytes":2,"consumers":3,"full":true,"paused":false}],"more":true,"next":"1-9"}"#,
             ),
             (
                 Browsable::Services,

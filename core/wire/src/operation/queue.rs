@@ -121,6 +121,22 @@ pub struct QueueSettings {
     pub dead_letter: Option<Path>,
     /// How long it is kept without messages and consumers, in milliseconds.
     pub idle_ms: u64,
+    /// How long a message waits that has failed once, in milliseconds.
+    pub redelivery_delay_ms: u64,
+    /// By how much it waits longer after each further failure.
+    pub redelivery_delay_factor: u32,
+    /// The longest that it waits, in milliseconds.
+    pub redelivery_delay_max_ms: u64,
+    /// For how long publishers may have messages wait, in milliseconds.
+    pub delay_max_ms: u64,
+    /// Messages with which it is full; zero: any number.
+    pub messages_max: u64,
+    /// What becomes of messages for it when it is full.
+    pub full_policy: &'static str,
+    /// Which consumer gets the next message.
+    pub dispatch: &'static str,
+    /// Whether messages that expire are dead letters.
+    pub dead_letter_expired: bool,
 }
 
 /// One consumer of a queue.
@@ -142,6 +158,8 @@ pub struct ConsumerEntry {
     pub selector: Option<Arc<str>>,
     /// Whether it wants the queue for itself.
     pub exclusive: bool,
+    /// Whether it gets messages: nobody else has the queue for itself.
+    pub active: bool,
     /// Whether its client settles.
     pub explicit: bool,
 }
@@ -327,6 +345,8 @@ mod tests {
             path: Path::parse("jobs/a").unwrap(),
             messages: 1,
             in_flight: 2,
+            delayed: 6,
+            groups: 9,
             bytes: 3,
             swapped: 1,
             swapped_bytes: 2,
@@ -344,7 +364,7 @@ mod tests {
             entries: vec![ListingEntry::Queue(entry())],
             next: None,
         };
-        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"full":true,"paused":false,"oldest_ms":5"#;
+        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"delayed":6,"groups":9,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"full":true,"paused":false,"oldest_ms":5"#;
         assert_eq!(
             json(&OperationResult::Listing(Box::new(listing))),
             format!(r#"{{"queues":[{{{of_queue}}}],"more":false}}"#)
@@ -358,6 +378,7 @@ mod tests {
             credit: Some(7),
             selector: Some("a = 'b\"'".into()),
             exclusive: false,
+            active: true,
             explicit: true,
         };
         let settings = QueueSettings {
@@ -367,6 +388,14 @@ mod tests {
             redeliveries_max: 12,
             dead_letter: Some(Path::parse("dlq/jobs/a").unwrap()),
             idle_ms: 13,
+            redelivery_delay_ms: 14,
+            redelivery_delay_factor: 15,
+            redelivery_delay_max_ms: 16,
+            delay_max_ms: 17,
+            messages_max: 18,
+            full_policy: "drop-head",
+            dispatch: "first",
+            dead_letter_expired: true,
         };
         let details =
             QueueDetails { entry: entry(), settings, consumers: vec![consumer], next: Some(9) };
@@ -375,8 +404,8 @@ mod tests {
             [
                 "{",
                 of_queue,
-                r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13}"#,
-                r#","listed":[{"session":"0-1-2","subscription":3,"in_flight":4,"in_flight_bytes":5,"prefetch_count":6,"prefetch_bytes":0,"credit":7,"selector":"a = 'b\"'","exclusive":false,"settles":true}]"#,
+                r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13,"redelivery_delay_ms":14,"redelivery_delay_factor":15,"redelivery_delay_max_ms":16,"delay_max_ms":17,"messages_max":18,"full_policy":"drop-head","dispatch":"first","dead_letter_expired":true}"#,
+                r#","listed":[{"session":"0-1-2","subscription":3,"in_flight":4,"in_flight_bytes":5,"prefetch_count":6,"prefetch_bytes":0,"credit":7,"selector":"a = 'b\"'","exclusive":false,"active":true,"settles":true}]"#,
                 r#","more":true,"next":9}"#
             ]
             .concat()

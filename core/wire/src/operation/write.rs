@@ -204,12 +204,16 @@ fn write_queue(out: &mut Vec<u8>, queue: &QueueEntry) {
 }
 
 fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
-    let QueueEntry { path, messages, in_flight, bytes, consumers, full, paused, oldest_ms, .. } =
-        queue;
+    let QueueEntry { path, messages, in_flight, delayed, groups, bytes, consumers, .. } = queue;
     out.extend_from_slice(b"\"path\":");
     append_text(out, path.as_str());
-    print(out, format_args!(r#","messages":{messages},"in_flight":{in_flight},"bytes":{bytes}"#));
-    let QueueEntry { swapped, swapped_bytes, .. } = queue;
+    print(
+        out,
+        format_args!(
+            r#","messages":{messages},"in_flight":{in_flight},"delayed":{delayed},"groups":{groups},"bytes":{bytes}"#
+        ),
+    );
+    let QueueEntry { swapped, swapped_bytes, full, paused, oldest_ms, .. } = queue;
     if *swapped > 0 {
         let text = format_args!(r#","swapped":{swapped},"swapped_bytes":{swapped_bytes}"#);
         print(out, text);
@@ -223,9 +227,23 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
 fn write_details(out: &mut Vec<u8>, queue: &QueueDetails) {
     out.push(b'{');
     write_queue_fields(out, &queue.entry);
+    write_settings(out, &queue.settings);
+    out.extend_from_slice(b",\"listed\":[");
+    let mut list = List { out, empty: true };
+    for consumer in &queue.consumers {
+        write_consumer(list.next(), consumer);
+    }
+    print(out, format_args!("],\"more\":{}", queue.next.is_some()));
+    if let Some(next) = queue.next {
+        print(out, format_args!(",\"next\":{next}"));
+    }
+    out.push(b'}');
+}
+
+fn write_settings(out: &mut Vec<u8>, settings: &QueueSettings) {
     let QueueSettings { memory_bytes_max, disk_bytes_max, prefetch, redeliveries_max, .. } =
-        &queue.settings;
-    let QueueSettings { dead_letter, idle_ms, .. } = &queue.settings;
+        settings;
+    let QueueSettings { dead_letter, .. } = settings;
     print(
         out,
         format_args!(
@@ -237,15 +255,23 @@ fn write_details(out: &mut Vec<u8>, queue: &QueueDetails) {
         out.extend_from_slice(b",\"dead_letter\":");
         append_text(out, dead_letter.as_str());
     }
-    print(out, format_args!(",\"idle_ms\":{idle_ms}}},\"listed\":["));
-    let mut list = List { out, empty: true };
-    for consumer in &queue.consumers {
-        write_consumer(list.next(), consumer);
-    }
-    print(out, format_args!("],\"more\":{}", queue.next.is_some()));
-    if let Some(next) = queue.next {
-        print(out, format_args!(",\"next\":{next}"));
-    }
+    print(out, format_args!(",\"idle_ms\":{}", settings.idle_ms));
+    let QueueSettings { redelivery_delay_ms: delay, redelivery_delay_max_ms: delay_max, .. } =
+        settings;
+    print(
+        out,
+        format_args!(
+            r#","redelivery_delay_ms":{delay},"redelivery_delay_factor":{},"redelivery_delay_max_ms":{delay_max},"delay_max_ms":{}"#,
+            settings.redelivery_delay_factor, settings.delay_max_ms
+        ),
+    );
+    let QueueSettings { messages_max, full_policy, dispatch, dead_letter_expired, .. } = settings;
+    print(
+        out,
+        format_args!(
+            r#","messages_max":{messages_max},"full_policy":"{full_policy}","dispatch":"{dispatch}","dead_letter_expired":{dead_letter_expired}"#
+        ),
+    );
     out.push(b'}');
 }
 
@@ -269,8 +295,11 @@ fn write_consumer(out: &mut Vec<u8>, consumer: &ConsumerEntry) {
         out.extend_from_slice(b",\"selector\":");
         append_text(out, selector);
     }
-    let ConsumerEntry { exclusive, explicit, .. } = consumer;
-    print(out, format_args!(r#","exclusive":{exclusive},"settles":{explicit}}}"#));
+    let ConsumerEntry { exclusive, active, explicit, .. } = consumer;
+    print(
+        out,
+        format_args!(r#","exclusive":{exclusive},"active":{active},"settles":{explicit}}}"#),
+    );
 }
 
 fn write_messages(out: &mut Vec<u8>, page: &PeekedMessages, values: bool) {

@@ -155,7 +155,7 @@ fn publish(
     context: &mut Context<'_>,
 ) -> Result<(), Fault> {
     let destination = Destination { kind: message.kind, path: who.path(&message.name)? };
-    let meta = message.seal(now);
+    let meta = message.seal(now)?;
     // A run of its own, so that a refusal says which message it is about.
     let run = Run::single(destination, now.time, &message.properties, &message.body, meta);
     context.commands.push(Command::Publish {

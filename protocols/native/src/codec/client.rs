@@ -80,7 +80,7 @@ pub enum Destination<'a> {
 pub struct Publish<'a> {
     /// The request; 0 for none.
     pub request: u32,
-    /// Content, RETAIN, REMOVE, PERSISTENT.
+    /// Content, RETAIN, REMOVE, PERSISTENT, QUEUE_FIELDS.
     pub flags: u8,
     /// Where it goes.
     pub destination: Destination<'a>,
@@ -402,7 +402,7 @@ impl<'a> Publish<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>) -> Result<Publish<'a>, CodecError> {
         let request = from.number()?;
-        let marks = flag::RETAIN | flag::REMOVE | flag::PERSISTENT;
+        let marks = flag::RETAIN | flag::REMOVE | flag::PERSISTENT | flag::QUEUE_FIELDS;
         let known = flag::CONTENT | flag::PROPERTIES | flag::EXPIRES | marks;
         let flags = from.flags(known)?;
         Ok(Publish {

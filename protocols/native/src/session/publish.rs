@@ -1,7 +1,7 @@
 //! DECLARE and PUBLISH.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Context, Destination, Flags, Kind, Meta};
+use tiderace_wire::{Context, Destination, Flags, Kind, Meta, QueueFields, properties};
 
 use super::{NativeSession, refuse};
 use crate::codec::{self, Content, Publish, flag};
@@ -67,6 +67,13 @@ impl NativeSession {
                 flags = flags | mark;
             }
         }
+        let fields = match has(flag::QUEUE_FIELDS) {
+            true => match queue_fields(now, destination.kind, message.properties) {
+                Ok(fields) => Some(fields),
+                Err(close) => return refuse(message.request, close, context),
+            },
+            false => None,
+        };
         if message.properties.contains(&b'\\') {
             flags = flags | Flags::ESCAPED;
         }
@@ -79,7 +86,13 @@ impl NativeSession {
             _ => block.reserve(room),
         }
         block.extend_from_slice(content);
-        block.extend_from_slice(message.properties);
+        match fields {
+            None => block.extend_from_slice(message.properties),
+            Some((properties, marks)) => {
+                flags = flags | marks;
+                block.extend_from_slice(&properties);
+            }
+        }
         let expires_ms = message.expires_ms.map(|span| now.wall_ms.saturating_add(span));
         context.commands.publish(message.body, Meta { flags, expires_ms }, token);
         Ok(())
@@ -121,4 +134,19 @@ impl NativeSession {
             codec::Destination::Declared(_) => Err(CloseCode::BadDestination.into()),
         }
     }
+}
+
+/// The properties of a message that says something to its queue, what it says in the form in which that is kept; the
+/// marks that go with it.
+#[cold]
+fn queue_fields(now: Now, kind: Kind, given: &[u8]) -> Result<(Vec<u8>, Flags), Close> {
+    let mut block = Vec::with_capacity(given.len() + 32);
+    let marks = QueueFields::read(given)?.append(now, kind, &mut block)?;
+    for line in given.split_inclusive(|byte| *byte == b'\n') {
+        let name = properties::raw(line).next().map(|(name, _)| name);
+        if !name.is_some_and(QueueFields::has) {
+            block.extend_from_slice(line);
+        }
+    }
+    Ok((block, marks))
 }

@@ -2,8 +2,9 @@
 //!
 //! Invariant: items that may come and answers that are owed are together never more than the client wants.
 
-use tiderace_wire::{Destination, Flags};
+use tiderace_wire::Destination;
 
+use super::describe::Wishes;
 use crate::frame::Request;
 
 /// What is done with the items of a channel.
@@ -12,7 +13,7 @@ pub(super) enum Work {
     /// They come back.
     Echo,
     /// They are published there, so.
-    Publish(Box<(Destination, Flags, Option<u64>)>),
+    Publish(Box<(Destination, Wishes<'static>)>),
 }
 
 /// A channel.

@@ -10,7 +10,7 @@ use tiderace_wire::{Context, Kind, Output};
 use super::begin::Begin;
 use super::channel::{Channel, Work};
 use super::cold::Waiting;
-use super::describe::{Asked, Wishes};
+use super::describe::Asked;
 use super::state::RSocketSession;
 use super::streams::Stream;
 use crate::frame::{Item, Payload};
@@ -47,18 +47,17 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let destination = self.known_destination(kind, path)?;
-        let flags = asked.wishes.flags;
-        let ttl_ms = asked.wishes.ttl_ms;
+        let fields = asked.wishes.queue_fields(begin.now, kind)?;
         let token = self.ask(Waiting::Item(begin.stream));
         self.publish(
             begin.now,
-            &destination,
+            (&destination, &fields),
             asked,
             begin.request.payload.data,
             Some(token),
             context,
         );
-        let work = Work::Publish(Box::new((destination, flags, ttl_ms)));
+        let work = Work::Publish(Box::new((destination, asked.wishes.lasting())));
         let channel = Channel::new(work, begin.request);
         self.begin_channel(begin, channel, Payload::default(), context);
         Ok(())
@@ -113,15 +112,16 @@ impl RSocketSession {
             self.writer.item(stream, *payload, false, &mut context.output);
             return Ok(());
         };
-        let (destination, flags, ttl_ms) = (work.0.clone(), work.1, work.2);
+        let (destination, lasting) = (work.0.clone(), work.1.lasting());
         channel.pending += 1;
         let mut asked: Asked<'_> = self.describe(payload.metadata)?;
         // What the first item said holds for those that say nothing.
         if payload.metadata.is_none() {
-            asked.wishes = Wishes { flags, ttl_ms, ..Wishes::default() };
+            asked.wishes = lasting;
         }
+        let fields = asked.wishes.queue_fields(now, destination.kind)?;
         let token = self.ask(Waiting::Item(stream));
-        self.publish(now, &destination, &asked, payload.data, Some(token), context);
+        self.publish(now, (&destination, &fields), &asked, payload.data, Some(token), context);
         Ok(())
     }
 

@@ -11,9 +11,9 @@
 use std::borrow::Cow;
 
 use tiderace_base::limits::INTERVAL_MAX;
-use tiderace_base::{Close, CloseCode, Span, parse_span};
+use tiderace_base::{Close, CloseCode, Now, Span, parse_span};
 use tiderace_delta::NAMES;
-use tiderace_wire::{Flags, Replay, properties, shown};
+use tiderace_wire::{Flags, Kind, QueueFields, Replay, properties, shown};
 
 use crate::metadata::{Described, Entries, MetadataError, Mime, Tracing};
 
@@ -50,6 +50,8 @@ pub(super) struct Wishes<'a> {
     /// It is to survive a restart.
     pub(super) persistent: bool,
     pub(super) ttl_ms: Option<u64>,
+    /// What it says to its queue.
+    pub(super) queue: QueueFields<'a>,
     /// Publish even if there is no data.
     pub(super) publish: bool,
     pub(super) details: bool,
@@ -69,6 +71,7 @@ impl Default for Wishes<'_> {
             flags: Flags::NONE,
             persistent: false,
             ttl_ms: None,
+            queue: QueueFields::default(),
             publish: false,
             details: false,
             properties: false,
@@ -188,6 +191,14 @@ impl<'a> Wishes<'a> {
                 b"retain" => wishes.flags = if truth()? { Flags::RETAIN } else { Flags::NONE },
                 b"persistent" => wishes.persistent = truth()?,
                 b"ttl" => wishes.ttl_ms = Some(span(name, &value)?.as_millis() as u64),
+                b"delay" => {
+                    wishes.queue.delay_ms = Some(span(name, &value)?.as_millis() as u64);
+                }
+                b"deliver-at" => {
+                    let number = QueueFields::parse_milliseconds("deliver-at", &value)?;
+                    wishes.queue.deliver_at_ms = Some(number);
+                }
+                b"group" => wishes.queue.group = Some(value),
                 b"publish" => wishes.publish = truth()?,
                 b"details" => wishes.details = truth()?,
                 b"properties" => wishes.properties = truth()?,
@@ -199,8 +210,8 @@ impl<'a> Wishes<'a> {
                 b"deltas" => wishes.codec = codecs(value)?,
                 _ => {
                     let reason = format!(
-                        "the option `{}` is not known; known are retain, persistent, ttl, publish, details, \
-                         properties, snapshot, selector, replay, interval, deltas and timeout",
+                        "the option `{}` is not known; known are retain, persistent, ttl, delay, deliver-at, group, \
+                         publish, details, properties, snapshot, selector, replay, interval, deltas and timeout",
                         shown(&String::from_utf8_lossy(name))
                     );
                     return Err(Close::new(CloseCode::BadHeader, reason));
@@ -210,9 +221,29 @@ impl<'a> Wishes<'a> {
         Ok(wishes)
     }
 
+    /// What holds for the later items of a channel that say nothing themselves.
+    pub(super) fn lasting(&self) -> Wishes<'static> {
+        let Wishes { flags, persistent, ttl_ms, .. } = *self;
+        let QueueFields { delay_ms, deliver_at_ms, ref group } = self.queue;
+        let group = group.as_ref().map(|group| Cow::Owned(group.to_string()));
+        let queue = QueueFields { delay_ms, deliver_at_ms, group };
+        Wishes { flags, persistent, ttl_ms, queue, ..Wishes::default() }
+    }
+
+    /// What a message to a destination of that kind says to its queue, as properties, with the marks that go with them.
+    pub(super) fn queue_fields(&self, now: Now, kind: Kind) -> Result<(Vec<u8>, Flags), Close> {
+        let mut block = Vec::new();
+        let marks = self.queue.append(now, kind, &mut block)?;
+        Ok((block, marks))
+    }
+
     /// Whether a request without data publishes all the same.
     pub(super) fn publishes(&self) -> bool {
-        self.publish || self.persistent || self.flags != Flags::NONE || self.ttl_ms.is_some()
+        self.publish
+            || self.persistent
+            || self.flags != Flags::NONE
+            || self.ttl_ms.is_some()
+            || self.queue != QueueFields::default()
     }
 }
 

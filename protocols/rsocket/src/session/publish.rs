@@ -33,8 +33,9 @@ impl RSocketSession {
             return self.fetch(begin, path, context);
         }
         let destination = self.known_destination(kind, path)?;
+        let fields = asked.wishes.queue_fields(now, kind)?;
         let token = answers.then(|| self.ask(Waiting::Publish(stream)));
-        self.publish(now, &destination, asked, request.payload.data, token, context);
+        self.publish(now, (&destination, &fields), asked, request.payload.data, token, context);
         if let Some(token) = token {
             self.streams.insert(stream, Stream::Waiting { token });
         }
@@ -45,14 +46,14 @@ impl RSocketSession {
     pub(super) fn publish(
         &mut self,
         now: Now,
-        destination: &Destination,
+        (destination, (fields, marks)): (&Destination, &(Vec<u8>, Flags)),
         asked: &Asked<'_>,
         data: &[u8],
         token: Option<Token>,
         context: &mut Context<'_>,
     ) {
         let content = self.content_type(asked.data_mime, asked.properties);
-        let properties_len = asked.properties.len() + asked.tracing.len() + 4;
+        let properties_len = fields.len() + asked.properties.len() + asked.tracing.len() + 4;
         let block = context.commands.message(destination);
         let room = content.map_or(0, |name| name.len() + 16) + properties_len + data.len();
         match block.capacity() {
@@ -64,8 +65,9 @@ impl RSocketSession {
             properties::append(block, "content-type", name);
         }
         asked.append_tracing(block);
+        block.extend_from_slice(fields);
         block.extend_from_slice(asked.properties);
-        let mut flags = asked.wishes.flags;
+        let mut flags = asked.wishes.flags | *marks;
         if asked.wishes.persistent {
             flags = flags | Flags::PERSISTENT;
         }

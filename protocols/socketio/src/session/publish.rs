@@ -3,9 +3,11 @@
 //! Relies on `body` for values, and on the broker to answer for each message of a run that asked.
 //! Invariant: nothing is handed over of an event that is refused here.
 
+use std::borrow::Cow;
+
 use tiderace_base::{Close, Now};
 use tiderace_value::Json;
-use tiderace_wire::{Context, Destination, Flags, Kind, Meta, properties};
+use tiderace_wire::{Context, Destination, Flags, Kind, Meta, QueueFields, properties};
 
 use super::event::Event;
 use super::questions::What;
@@ -13,7 +15,8 @@ use super::state::SocketSession;
 use crate::body::body_of;
 
 impl SocketSession {
-    /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, {persistent, headers, ttl}?, ack?)`.
+    /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, {persistent,
+    /// delay, deliverAt, group, headers, ttl}?, ack?)`.
     pub(super) fn publish(
         &mut self,
         now: Now,
@@ -33,6 +36,12 @@ impl SocketSession {
         let (body, content_type) = body_of(value, event.attachments);
         let mut block = Vec::with_capacity(64);
         properties::append(&mut block, "content-type", content_type);
+        let fields = QueueFields {
+            delay_ms: event.number(options, "delay")?,
+            deliver_at_ms: event.number(options, "deliverAt")?,
+            group: group(event, options)?,
+        };
+        meta.flags = meta.flags | fields.append(now, kind, &mut block)?;
         event.append_headers(options, &mut block)?;
         let destination = Destination { kind, path };
         self.put(event, name, &destination, &block, &body, meta, context)
@@ -60,6 +69,17 @@ impl SocketSession {
         context.commands.message(destination).extend_from_slice(block);
         context.commands.publish(body, meta, token);
         Ok(())
+    }
+}
+
+/// The option `group`: a text.
+fn group<'a>(event: &Event<'_>, options: Json<'a>) -> Result<Option<Cow<'a, str>>, Close> {
+    match options.field("group").filter(|value| !value.is_null()) {
+        None => Ok(None),
+        Some(value) => match value.as_text() {
+            Some(text) => Ok(Some(text)),
+            None => Err(event.wrong("its option `group` is a text")),
+        },
     }
 }
 

@@ -3,10 +3,10 @@
 //! Relies on `header` for names and escapes. Invariant: reading allocates nothing.
 
 use tiderace_base::{Close, Now};
-use tiderace_wire::{Flags, Meta, TemporaryName};
+use tiderace_wire::{Flags, Kind, Meta, QueueFields, TemporaryName};
 
 use super::request::number;
-use crate::error::{bad_header, shown, unreadable};
+use crate::error::{bad_header, fault, shown, unreadable};
 use crate::header::{Headers, split, split_fast};
 use crate::properties;
 use crate::version::Version;
@@ -32,6 +32,9 @@ pub(super) struct ColdHeaders<'a> {
     pub(super) ttl: Option<&'a [u8]>,
     pub(super) retain: Option<&'a [u8]>,
     pub(super) wishes: Wishes<'a>,
+    delay: Option<&'a [u8]>,
+    deliver_at: Option<&'a [u8]>,
+    group: Option<&'a [u8]>,
     persistent: Option<&'a [u8]>,
     /// The first lines that become properties as they are.
     lines: [&'a [u8]; LINES_KEPT],
@@ -67,6 +70,7 @@ pub(super) struct Publication<'a> {
     pub(super) meta: Meta,
     /// The expiry date that a `ttl` comes to; receivers are told the date.
     expires_by_ttl: Option<u64>,
+    now: Now,
     pub(super) body: &'a [u8],
 }
 
@@ -118,6 +122,9 @@ impl<'a> ColdHeaders<'a> {
             b"ttl" => Some(&mut self.ttl),
             b"retain" => Some(&mut self.retain),
             b"expires" => Some(&mut self.expires),
+            b"delay" => Some(&mut self.delay),
+            b"deliver-at" => Some(&mut self.deliver_at),
+            b"message_group" => Some(&mut self.group),
             b"persistent" => Some(&mut self.persistent),
             b"transaction" => Some(&mut self.transaction),
             b"if-version" => Some(&mut self.wishes.if_version),
@@ -163,8 +170,64 @@ impl<'a> Publication<'a> {
             receipt: send.receipt,
             meta: Meta { flags: Flags::CHECKED, expires_ms: None },
             expires_by_ttl: None,
+            now: Now::default(),
             body,
         }
+    }
+
+    /// Whether it says something that only queues heed.
+    #[inline]
+    pub(super) fn has_queue_fields(&self) -> bool {
+        let cold = self.cold;
+        cold.delay.is_some() || cold.deliver_at.is_some() || cold.group.is_some()
+    }
+
+    /// What it says to queues.
+    #[cold]
+    fn queue_fields(&self) -> Result<QueueFields<'a>, Close> {
+        let read = |name: &str, value: Option<&[u8]>| {
+            let Some(value) = value else { return Ok(None) };
+            let text = self.headers.decode(value).map_err(|why| unreadable("SEND", why))?;
+            let number = QueueFields::parse_milliseconds(name, &text);
+            number
+                .map(Some)
+                .map_err(|close| fault(close.code, "SEND", format_args!("{}", close.reason)))
+        };
+        let group = self.cold.group.map(|group| self.headers.decode(group));
+        Ok(QueueFields {
+            delay_ms: read("delay", self.cold.delay)?,
+            deliver_at_ms: read("deliver-at", self.cold.deliver_at)?,
+            group: group.transpose().map_err(|why| unreadable("SEND", why))?,
+        })
+    }
+
+    /// Appends the properties of a message that goes to a queue and says something to it; the marks that go with them.
+    #[cold]
+    pub(super) fn append_for_queue(
+        &self,
+        session: &TemporaryName,
+        out: &mut Vec<u8>,
+    ) -> Result<Flags, Close> {
+        let marks = self
+            .queue_fields()?
+            .append(self.now, Kind::Queue, out)
+            .map_err(|close| fault(close.code, "SEND", format_args!("{}", close.reason)))?;
+        let escaped = self.append_lines(session, &QueueFields::has, out)?;
+        Ok(marks | if escaped { Flags::ESCAPED } else { Flags::NONE })
+    }
+
+    /// Appends the properties, header by header, but for some names; says whether any holds an escape.
+    fn append_lines(
+        &self,
+        session: &TemporaryName,
+        is_left_out: &dyn Fn(&[u8]) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Close> {
+        if let Some(date) = self.expires_by_ttl {
+            tiderace_wire::properties::append(out, "expires", &date.to_string());
+        }
+        properties::append(self.headers, session, is_left_out, out)
+            .map_err(|why| unreadable("SEND", why))
     }
 
     /// Appends the properties; says whether any holds an escape.
@@ -174,25 +237,26 @@ impl<'a> Publication<'a> {
         session: &TemporaryName,
         out: &mut Vec<u8>,
     ) -> Result<bool, Close> {
-        if let Some(date) = self.expires_by_ttl {
-            tiderace_wire::properties::append(out, "expires", &date.to_string());
-        }
         if let Some(lines) = self.cold.kept()
             && properties::is_neutral(self.headers, self.count)
         {
+            if let Some(date) = self.expires_by_ttl {
+                tiderace_wire::properties::append(out, "expires", &date.to_string());
+            }
             for line in lines {
                 out.extend_from_slice(line);
                 out.push(b'\n');
             }
             return Ok(false);
         }
-        properties::append(self.headers, session, out).map_err(|why| unreadable("SEND", why))
+        self.append_lines(session, &|_| false, out)
     }
 
     /// Reads what the rarer headers ask for.
     #[inline]
     pub(super) fn read(&mut self, now: Now) -> Result<(), Close> {
         let cold = self.cold;
+        self.now = now;
         if cold.persistent == Some(b"true") {
             self.meta.flags = self.meta.flags | Flags::PERSISTENT;
         }

@@ -4,7 +4,7 @@
 //! parsing and no allocation per frame. Invariant: a frame that is refused publishes nothing.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Commands, Context, Destination, Flags, Token};
+use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Token};
 
 use super::publication::{Publication, SendHeaders};
 use super::request::{NO_COLON, content_length};
@@ -87,10 +87,8 @@ impl StompSession {
     ) -> Result<(), Close> {
         let mut meta = publication.meta;
         let properties = commands.message(destination);
-        if publication.has_properties
-            && publication.append_properties(&self.temporary, properties)?
-        {
-            meta.flags = meta.flags | Flags::ESCAPED;
+        if publication.has_properties {
+            meta.flags = meta.flags | self.append(destination.kind, publication, properties)?;
         }
         let token = match publication.receipt {
             Some(text) => Some(self.owe_text("SEND", publication.headers, text, 1)?),
@@ -98,6 +96,21 @@ impl StompSession {
         };
         commands.publish(publication.body, meta, token);
         Ok(())
+    }
+
+    /// Appends the properties of a message that goes to a destination of that kind; the marks that go with them.
+    #[inline]
+    fn append(
+        &self,
+        kind: Kind,
+        publication: &Publication<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Flags, Close> {
+        if kind == Kind::Queue && publication.has_queue_fields() {
+            return publication.append_for_queue(&self.temporary, out);
+        }
+        let escaped = publication.append_properties(&self.temporary, out)?;
+        Ok(if escaped { Flags::ESCAPED } else { Flags::NONE })
     }
 
     /// The destination is another one than last time, or several, or there is a transaction.
@@ -125,9 +138,9 @@ impl StompSession {
         }
         let mut data = Vec::new();
         let mut meta = publication.meta;
-        if publication.append_properties(&self.temporary, &mut data)? {
-            meta.flags = meta.flags | Flags::ESCAPED;
-        }
+        let to_queue = destinations.iter().any(|it| it.kind == Kind::Queue);
+        let kind = if to_queue { Kind::Queue } else { Kind::Topic };
+        meta.flags = meta.flags | self.append(kind, publication, &mut data)?;
         if let Some(name) = cold.transaction {
             let name = headers.decode(name).map_err(|why| unreadable("SEND", why))?;
             let bytes_max = self.options.transaction_bytes_max;

@@ -19,6 +19,12 @@ const QUEUE_DISK: Kind = Kind::Bytes { min: MIB, max: 1024 * TIB };
 const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
 const PREFETCH_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 const REDELIVERIES: Kind = Kind::Integer { min: 1, max: 1_000_000 };
+const REDELIVERY_DELAY: Kind =
+    Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(31_536_000) };
+const DELAY: Kind =
+    Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3_650 * 86_400) };
+const QUEUE_MESSAGES: Kind = Kind::Integer { min: 1, max: 1_000_000_000_000 };
+const REDELIVERY_FACTOR: Kind = Kind::Integer { min: 1, max: 100 };
 const HISTORY_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000_000 };
 const HISTORY_AGE: Kind =
     Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(31_536_000) };
@@ -98,8 +104,8 @@ section! {
 section! {
     /// What holds for every queue that no `[[queue]]` describes.
     "queues" TABLE QueuesConfig {
-        /// Messages of one queue in memory. With a store, what is more is left to the disk, for a moment up to twice as much is
-        /// in memory. Without one, a full queue slows its producers.
+        /// Bytes of the messages of one queue in memory. With a store, what is more is left to the disk, for a moment up to twice as
+        /// much is in memory. Without one, `full_policy` says what becomes of more.
         "memory_bytes_max" memory_bytes_max: u64 = Is("64 MiB"), QUEUE_MEMORY;
         /// Messages of one queue that are on the disk alone; a queue that has more slows its producers.
         "disk_bytes_max" disk_bytes_max: u64 = Is("64 GiB"), QUEUE_DISK;
@@ -110,6 +116,23 @@ section! {
         /// A message that was rejected, or lost with the consumer that most likely had it, more often than this moves to
         /// the dead-letter queue. Messages that lay unread in a consumer's window do not count.
         "redeliveries_max" redeliveries_max: u32 = Is("20"), REDELIVERIES, zero(WITHOUT_LIMIT);
+        /// How long a message that has failed once waits before it is delivered again. Others go on meanwhile; when it
+        /// comes back it is at its place in the order.
+        "redelivery_delay" redelivery_delay: Duration = Is("0s"), REDELIVERY_DELAY, zero("it does not wait");
+        /// How many times as long it waits after each further failure.
+        "redelivery_delay_factor" redelivery_delay_factor: u32 = Is("2"), REDELIVERY_FACTOR;
+        /// The longest that it waits.
+        "redelivery_delay_max" redelivery_delay_max: Duration = Is("10m"), REDELIVERY_DELAY;
+        /// For how long publishers may have a message wait before it is delivered (`delay`, `deliver-at`); more is refused.
+        "delay_max" delay_max: Duration = Is("30d"), DELAY, zero("messages are not delayed");
+        /// Messages that expire are dead letters, too.
+        "dead_letter_expired" dead_letter_expired: bool = Is("false"), Kind::Boolean;
+        /// Messages of one queue: ready, delayed, and with consumers.
+        "messages_max" messages_max: usize = Is("0"), QUEUE_MESSAGES, zero(WITHOUT_LIMIT);
+        /// What becomes of messages for a queue that has `memory_bytes_max` or `messages_max`.
+        "full_policy" full_policy: FullPolicyWord = Is("block"), Kind::Choice(FullPolicyWord::WORDS);
+        /// Which consumer gets the next message, of those that have room. Message groups decide where there are any.
+        "dispatch" dispatch: DispatchWord = Is("round-robin"), Kind::Choice(DispatchWord::WORDS);
         /// The dead-letter queue; `{queue}` stands for the path of the queue, or for as much of its beginning as fits.
         "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
         /// How long a queue without messages and consumers stays.
@@ -132,6 +155,22 @@ section! {
         "prefetch_count" prefetch_count: Option<u64> = Absent, PREFETCH_COUNT, zero(WITHOUT_LIMIT);
         /// Instead of `queues.redeliveries_max`.
         "redeliveries_max" redeliveries_max: Option<u32> = Absent, REDELIVERIES, zero(WITHOUT_LIMIT);
+        /// Instead of `queues.redelivery_delay`.
+        "redelivery_delay" redelivery_delay: Option<Duration> = Absent, REDELIVERY_DELAY, zero("it does not wait");
+        /// Instead of `queues.redelivery_delay_factor`.
+        "redelivery_delay_factor" redelivery_delay_factor: Option<u32> = Absent, REDELIVERY_FACTOR;
+        /// Instead of `queues.redelivery_delay_max`.
+        "redelivery_delay_max" redelivery_delay_max: Option<Duration> = Absent, REDELIVERY_DELAY;
+        /// Instead of `queues.delay_max`.
+        "delay_max" delay_max: Option<Duration> = Absent, DELAY, zero("messages are not delayed");
+        /// Instead of `queues.dead_letter_expired`.
+        "dead_letter_expired" dead_letter_expired: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `queues.messages_max`.
+        "messages_max" messages_max: Option<usize> = Absent, QUEUE_MESSAGES, zero(WITHOUT_LIMIT);
+        /// Instead of `queues.full_policy`.
+        "full_policy" full_policy: Option<FullPolicyWord> = Absent, Kind::Choice(FullPolicyWord::WORDS);
+        /// Instead of `queues.dispatch`.
+        "dispatch" dispatch: Option<DispatchWord> = Absent, Kind::Choice(DispatchWord::WORDS);
         /// Instead of `queues.dead_letter`.
         "dead_letter" dead_letter: Option<String> = Absent, Kind::Text;
     }
@@ -172,6 +211,30 @@ choice! {
         Latest = "latest",
         /// The fields of JSON objects are merged.
         Merge = "merge",
+    }
+}
+
+choice! {
+    /// What becomes of messages for a full queue.
+    FullPolicyWord {
+        /// Their publishers wait.
+        Block = "block",
+        /// They are refused (`queue-full`).
+        Reject = "reject",
+        /// The messages that have waited longest are dropped for them.
+        DropHead = "drop-head",
+        /// They are dropped, and their publishers are not told.
+        DropTail = "drop-tail",
+    }
+}
+
+choice! {
+    /// Which consumer of a queue gets the next message.
+    DispatchWord {
+        /// Each in its turn.
+        RoundRobin = "round-robin",
+        /// The one that came first, until it has no room.
+        First = "first",
     }
 }
 

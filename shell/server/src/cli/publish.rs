@@ -47,6 +47,12 @@ pub(crate) struct PublishArgs {
     /// The messages survive a restart of the server; for queues.
     #[arg(long, requires = "queue")]
     persistent: bool,
+    /// The messages are delivered after so long, such as 5m; for queues.
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "queue")]
+    delay: Option<Duration>,
+    /// The messages belong to this group, which goes to one consumer; for queues.
+    #[arg(long, value_name = "GROUP", requires = "queue")]
+    group: Option<String>,
     /// Publish the message that many times.
     #[arg(long, default_value_t = 1, value_name = "TIMES", conflicts_with = "lines")]
     repeat: u64,
@@ -98,13 +104,22 @@ struct Publisher<'a> {
 
 impl Publisher<'_> {
     fn publish(&self, client: &mut Client, body: &[u8]) -> Result<(), ClientError> {
-        let PublishArgs { properties, content_type, retain, persistent, expires, .. } = self.args;
-        let (content, block) = described(properties, content_type.as_deref(), body);
-        let flags = content.bits()
+        let PublishArgs { properties, content_type, retain, persistent, expires, delay, .. } =
+            self.args;
+        let (content, mut block) = described(properties, content_type.as_deref(), body);
+        let mut flags = content.bits()
             | if *retain { flag::RETAIN } else { 0 }
             | if *persistent { flag::PERSISTENT } else { 0 };
-        let expires_ms =
-            expires.map(|expires| u64::try_from(expires.as_millis()).unwrap_or(u64::MAX));
+        let milliseconds = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let expires_ms = expires.map(milliseconds);
+        if let Some(delay) = delay {
+            flags |= flag::QUEUE_FIELDS;
+            properties::append(&mut block, "delay", &milliseconds(*delay).to_string());
+        }
+        if let Some(group) = &self.args.group {
+            flags |= flag::QUEUE_FIELDS;
+            properties::append(&mut block, "message_group", group);
+        }
         for path in &self.paths {
             let message = draft(self.kind, path, flags, &block, body);
             client.publish(Publish { expires_ms, ..message })?;
@@ -201,6 +216,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("retain", "use -r"),
     ("ttl", "use --expires"),
     ("expires", "use --expires"),
+    ("delay", "use --delay for a queue"),
+    ("deliver-at", "use --delay for a queue"),
     (
         "persistent",
         "use --persistent for a queue; of a topic say it in its specification, as with `tiderace topics create`",
@@ -233,7 +250,7 @@ mod tests {
     #[test]
     fn what_is_no_property_is_said_otherwise() {
         assert_eq!(property("type:quote:1"), Ok(("type".to_owned(), "quote:1".to_owned())));
-        for wrong in ["type", ":quote", "ttl:500", "retain:set"] {
+        for wrong in ["type", ":quote", "ttl:500", "retain:set", "delay:5"] {
             assert!(property(wrong).is_err(), "{wrong}");
         }
     }

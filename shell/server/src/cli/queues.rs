@@ -191,8 +191,16 @@ pub(crate) fn run(args: &QueuesArgs) -> anyhow::Result<()> {
 fn list(args: &LsArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
     let mut left = args.limit.unwrap_or(usize::MAX);
-    let mut table =
-        Table::new(&["QUEUE", ">READY", ">IN FLIGHT", ">BYTES", ">CONSUMERS", ">OLDEST", "STATE"]);
+    let mut table = Table::new(&[
+        "QUEUE",
+        ">READY",
+        ">IN FLIGHT",
+        ">DELAYED",
+        ">BYTES",
+        ">CONSUMERS",
+        ">OLDEST",
+        "STATE",
+    ]);
     let mut operation = json!({"do": "queues", "pattern": args.pattern});
     while left > 0 {
         let result = client.operate(&operation, None)?.result;
@@ -242,6 +250,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<()> {
         ">BYTES",
         ">PREFETCH",
         ">CREDIT",
+        "EXCLUSIVE",
         "SELECTOR",
     ]);
     consumers.iter().for_each(|consumer| table.row(consumer_row(consumer)));
@@ -368,6 +377,7 @@ fn row(queue: &Json) -> Vec<String> {
         queue["path"].as_str().unwrap_or_default().to_owned(),
         number("messages").to_string(),
         number("in_flight").to_string(),
+        number("delayed").to_string(),
         bytes(number("bytes")),
         number("consumers").to_string(),
         queue["oldest_ms"].as_u64().map(age).unwrap_or_default(),
@@ -384,7 +394,7 @@ fn described(queue: &Json) -> Vec<String> {
         number => number.to_string(),
     };
     let mut lines: Vec<String> =
-        ["queue", "ready", "in flight", "bytes", "consumers", "oldest message", "state"]
+        ["queue", "ready", "in flight", "delayed", "bytes", "consumers", "oldest message", "state"]
             .into_iter()
             .zip(row(queue))
             .filter(|(_, value)| !value.is_empty())
@@ -398,10 +408,34 @@ fn described(queue: &Json) -> Vec<String> {
     lines.push(format!("prefetch_count: {}", limit("prefetch_count")));
     lines.push(format!("prefetch_bytes: {prefetch_bytes}"));
     lines.push(format!("redeliveries_max: {}", limit("redeliveries_max")));
+    let delay = match number(options, "redelivery_delay_ms") {
+        0 => "none".to_owned(),
+        delay => span(delay),
+    };
+    lines.push(format!("redelivery_delay: {delay}"));
+    lines.push(format!("redelivery_delay_factor: {}", number(options, "redelivery_delay_factor")));
+    lines.push(format!(
+        "redelivery_delay_max: {}",
+        span(number(options, "redelivery_delay_max_ms"))
+    ));
+    lines.push(format!("messages_max: {}", limit("messages_max")));
+    for name in ["full_policy", "dispatch"] {
+        lines.push(format!("{name}: {}", options[name].as_str().unwrap_or_default()));
+    }
+    lines.push(format!("dead_letter_expired: {}", options["dead_letter_expired"]));
+    lines.push(format!("delay_max: {}", span(number(options, "delay_max_ms"))));
     let dead_letter = options["dead_letter"].as_str().unwrap_or("none: dead letters are dropped");
     lines.push(format!("dead_letter: {dead_letter}"));
     lines.push(format!("idle_removal: {}", age(number(options, "idle_ms"))));
     lines
+}
+
+/// A span of milliseconds: as an age from seconds on.
+fn span(milliseconds: u64) -> String {
+    match milliseconds.is_multiple_of(1_000) {
+        true => age(milliseconds),
+        false => format!("{milliseconds}ms"),
+    }
 }
 
 /// A consumer, for people.
@@ -413,6 +447,11 @@ fn consumer_row(consumer: &Json) -> Vec<String> {
         (0, size) => bytes(size),
         (count, size) => format!("{count}, {}", bytes(size)),
     };
+    let exclusive = match (&consumer["exclusive"], &consumer["active"]) {
+        (Json::Bool(true), Json::Bool(true)) => "has the queue",
+        (Json::Bool(true), _) => "waits",
+        _ => "",
+    };
     vec![
         consumer["session"].as_str().unwrap_or_default().to_owned(),
         number("subscription").to_string(),
@@ -420,6 +459,7 @@ fn consumer_row(consumer: &Json) -> Vec<String> {
         bytes(number("in_flight_bytes")),
         prefetch,
         consumer["credit"].as_u64().map(|credit| credit.to_string()).unwrap_or_default(),
+        exclusive.to_owned(),
         consumer["selector"].as_str().unwrap_or_default().to_owned(),
     ]
 }
@@ -465,17 +505,23 @@ mod tests {
     #[test]
     fn queues_are_told_to_people() {
         let queue = json!({
-            "path": "jobs", "messages": 3, "in_flight": 1, "bytes": 2048, "consumers": 2, "full": true,
+            "path": "jobs", "messages": 3, "in_flight": 1, "delayed": 4, "bytes": 2048, "consumers": 2, "full": true,
             "paused": true, "oldest_ms": 61_000, "options": {"memory_bytes_max": 1_048_576, "prefetch_count": 0,
-            "prefetch_bytes": 655_360, "redeliveries_max": 20, "idle_ms": 30_000}
+            "prefetch_bytes": 655_360, "redeliveries_max": 20, "idle_ms": 30_000, "messages_max": 9, "full_policy": "reject",
+            "redelivery_delay_ms": 250, "redelivery_delay_max_ms": 60_000}
         });
-        assert_eq!(row(&queue), ["jobs", "3", "1", "2.0 KiB", "2", "1m 1s", "paused, full"]);
+        assert_eq!(row(&queue), ["jobs", "3", "1", "4", "2.0 KiB", "2", "1m 1s", "paused, full"]);
         let lines = described(&queue).join("; ");
         for part in [
             "queue: jobs",
             "oldest message: 1m 1s",
             "memory_bytes_max: 1.0 MiB",
             "prefetch_count: no limit",
+            "delayed: 4",
+            "messages_max: 9",
+            "full_policy: reject",
+            "redelivery_delay: 250ms",
+            "redelivery_delay_max: 1m",
             "idle_removal: 30s",
             "dropped",
         ] {
@@ -483,9 +529,12 @@ mod tests {
         }
         let consumer = json!({
             "session": "0-1-0", "subscription": 4, "in_flight": 2, "in_flight_bytes": 10, "prefetch_count": 5,
-            "prefetch_bytes": 0, "credit": 7, "selector": "a = 'b'"
+            "prefetch_bytes": 0, "credit": 7, "exclusive": true, "active": true, "selector": "a = 'b'"
         });
-        assert_eq!(consumer_row(&consumer), ["0-1-0", "4", "2", "10", "5", "7", "a = 'b'"]);
+        assert_eq!(
+            consumer_row(&consumer),
+            ["0-1-0", "4", "2", "10", "5", "7", "has the queue", "a = 'b'"]
+        );
     }
 
     #[test]

@@ -1,0 +1,38 @@
+//! What a request or an item of a batch says to a queue.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::support::{ANN, World};
+
+#[test]
+fn a_message_for_a_queue_may_be_delayed() {
+    let mut world = World::new();
+    for (line, field, status) in [
+        ("POST /queues/b?group=g", "X: y", 200),
+        ("POST /queues/b", "Tiderace-Group: g", 200),
+        ("POST /queues/b?group=", "X: y", 400),
+        ("POST /queues/a?delay=5s", "X: y", 200),
+        ("POST /queues/a", "Tiderace-Delay: 1m", 200),
+        ("POST /queues/a", "Tiderace-Deliver-At: 1", 200),
+        ("POST /queues/a?delay=0s", "X: y", 400),
+        ("POST /queues/a?delay=never", "X: y", 400),
+        ("POST /queues/a?delay=-5s", "X: y", 400),
+        ("POST /queues/a?deliverAt=soon", "X: y", 400),
+        ("POST /queues/a?deliverAt=18446744073709551615", "X: y", 400),
+        ("POST /queues/a?delay=4000d", "X: y", 400),
+        ("POST /topics/a?delay=5s", "X: y", 400),
+    ] {
+        let answer = world.ask(line, &[ANN, field], b"x");
+        assert_eq!(answer.status, status, "{line}: {:?}", String::from_utf8_lossy(&answer.body));
+    }
+    let batch = br#"[{"queue":"a","value":1,"delay":5000},{"queue":"a","value":1,"delay":-1},
+        {"topic":"a","value":1,"deliverAt":99999999999999},{"queue":"a","value":1,"deliverAt":1}]"#;
+    let answer = world.ask("POST /batch", &[ANN], batch);
+    assert_eq!(answer.text().matches("bad-schedule").count(), 2, "{}", answer.text());
+    let state = world.ask("GET /queues/a", &[ANN], b"");
+    assert!(
+        state.text().contains(r#""messages":2,"in_flight":0,"delayed":3,"groups":0,"#),
+        "{}",
+        state.text()
+    );
+}
