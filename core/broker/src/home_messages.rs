@@ -74,7 +74,7 @@ impl HomeSide<'_> {
             ToHome::Transferred { transfer, result } => {
                 self.transferred(now, transfer, result, effects);
             }
-            ToHome::EndJobs { session } => self.end_jobs_of(session),
+            ToHome::EndJobs { session } => self.end_jobs_of(session, effects),
             ToHome::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             ToHome::Notify { pattern, request, after } => {
                 self.notify(from, pattern, request, after);

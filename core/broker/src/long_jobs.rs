@@ -42,8 +42,9 @@ impl SessionSide<'_> {
 
 impl HomeSide<'_> {
     /// A session has ended: what it has asked for is not begun, and what has begun ends with what is done of it.
-    pub(crate) fn end_jobs_of(&mut self, session: SessionId) {
-        self.home.end_jobs(|of| of == session);
+    pub(crate) fn end_jobs_of(&mut self, session: SessionId, effects: &mut Effects) {
+        let out = self.home.end_jobs(|of| of == session);
+        self.apply(out, effects);
         let Some(queue) = self.work.queues.get_mut(&session) else { return };
         let is_job = |what: &Deferred| match what {
             Deferred::Operation(asked) => matches!(

@@ -164,7 +164,8 @@ impl HomeSide<'_> {
     /// A slice of a job is over: it goes on in its turn, or is answered.
     fn end_slice_of(&mut self, mut job: QueueJob, effects: &mut Effects) {
         if job.end_look() {
-            self.home.queues_mut().end_look(job.queue());
+            let out = self.home.queues_mut().end_look(job.queue());
+            self.apply(out, effects);
         }
         let number = self.home.queue_jobs_mut().number();
         let (messages, bytes) = slice_of(job.kind());

@@ -36,7 +36,11 @@ impl HomeSide<'_> {
     /// Messages of a queue that the store would still give are gone: waits until it has said so.
     pub(crate) fn hold_gone(&mut self, segment: &Segment, record: u64) {
         let Some(queue) = self.home.queues().find(&segment.run.destination().path) else { return };
-        let versions = (segment.first_version(), segment.last_version());
+        self.hold_gone_of(queue, (segment.first_version(), segment.last_version()), record);
+    }
+
+    /// The same of versions, both included.
+    pub(crate) fn hold_gone_of(&mut self, queue: Key, versions: (u64, u64), record: u64) {
         let answer = Answer::Gone(queue, versions);
         if let Some(Answer::Gone(queue, versions)) =
             self.journal.hold(record, AnswerKind::Messages, answer)

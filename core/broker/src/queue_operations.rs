@@ -106,12 +106,12 @@ impl HomeSide<'_> {
     ) {
         let queue = self.home.queues().find(&peek.path);
         let queue = queue.ok_or_else(|| queue_unknown(&peek.path));
-        let result = queue.map(|queue| {
-            let page = self.page_of(now, queue, peek, through);
-            self.home.queues_mut().end_look(queue);
-            page
-        });
-        self.answer_peek(requester, result, effects);
+        let result = queue.map(|queue| (queue, self.page_of(now, queue, peek, through)));
+        if let Ok((queue, _)) = &result {
+            let out = self.home.queues_mut().end_look(*queue);
+            self.apply(out, effects);
+        }
+        self.answer_peek(requester, result.map(|(_, page)| page), effects);
     }
 
     fn answer_peek(

@@ -201,6 +201,8 @@ impl HomeSide<'_> {
                 // It was settled in the batch that has put it.
                 Some((place, source)) if place == self.here() => {
                     self.home.queues_mut().end_move(&source, true);
+                    let versions = (source.version, source.version);
+                    self.home.queues_mut().settled(source.queue, versions);
                 }
                 Some(source) => self.tell_moved(source, true, effects),
                 None => {}
@@ -275,8 +277,12 @@ impl HomeSide<'_> {
 
     /// A dead letter of this home is where it goes, and stored there or not.
     pub(crate) fn end_move(&mut self, source: MovedFrom, is_stored: bool) {
+        let MovedFrom { queue, stream, version } = source;
         if self.home.queues_mut().end_move(&source, is_stored) {
-            self.journal.settle_version(source.stream, source.version);
+            self.journal.settle_version(stream, version);
+            if self.home.queues().has_outside(queue, version) {
+                self.hold_gone_of(queue, (version, version), self.journal.last_record());
+            }
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Lines {
     /// Present while some have selectors.
     pub(crate) selective: Option<Box<Selective>>,
     orders: u64,
+    /// The number of the next selection. It does not begin anew, for the store may still be asked for an earlier one.
+    next_selection: u32,
 }
 
 /// Consumers with selectors.
@@ -49,8 +51,9 @@ pub(crate) struct Selective {
     /// No selection has looked further than this.
     highest: u64,
     returned: Returned,
+    /// Messages that are in the store alone again, as far as selections have looked at them there.
+    left_again: Returned,
     by_selector: HashMap<Selector, u32, foldhash::fast::RandomState>,
-    next: u32,
 }
 
 /// What consumers with the same selector have looked at.
@@ -64,6 +67,8 @@ pub(crate) struct Selection {
     looked: u64,
     /// How many messages had come back when it looked last.
     returns: u64,
+    /// How often messages had been left to the store again when it looked there last.
+    leaves: u64,
     members: usize,
     /// Members for which nothing is left to look at.
     idle: Vec<Key>,
@@ -135,6 +140,19 @@ impl Lines {
         }
     }
 
+    /// The first of those without a selector that may have room.
+    pub(crate) fn first_plain(&self) -> Option<Key> {
+        self.in_order(0).map(|(_, key)| key).or_else(|| self.plain.front().copied())
+    }
+
+    /// It has none.
+    pub(crate) fn leave_first_plain(&mut self) {
+        match &mut self.ordered {
+            Some(ordered) => _ = ordered.pop_first(),
+            None => _ = self.plain.pop_front(),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -154,14 +172,18 @@ impl Lines {
         }
         let selection = consumer.selector.as_ref().map(|selector| {
             let selective = self.selective.get_or_insert_default();
-            let next = selective.next;
+            let next = self.next_selection;
             let id = *selective.by_selector.entry(selector.clone()).or_insert(next);
-            selective.next += u32::from(id == next);
+            if id == next {
+                self.next_selection = next.wrapping_add(1);
+            }
+            let leaves = selective.left_again.count;
             let empty = || Selection {
                 selector: selector.clone(),
                 cursor: 0,
                 looked: 0,
                 returns: 0,
+                leaves,
                 members: 0,
                 idle: Vec::new(),
             };
@@ -231,22 +253,26 @@ impl Lines {
 
     /// Up to which version a selection has looked at messages that are in the store alone, if it has members.
     pub(crate) fn looked(&self, id: u32) -> Option<u64> {
-        Some(self.selective.as_ref()?.selections.get(&id)?.looked)
+        let selective = self.selective.as_ref()?;
+        let selection = selective.selections.get(&id)?;
+        let again = selective.left_again.lowest_after(selection.leaves).unwrap_or(u64::MAX);
+        Some(selection.looked.min(again))
     }
 
     /// A selection has looked at those before that version.
     pub(crate) fn note_looked(&mut self, id: u32, version: u64) {
-        let selection = self.selective.as_mut().and_then(|it| it.selections.get_mut(&id));
-        if let Some(selection) = selection {
-            selection.looked = version;
+        let Some(selective) = &mut self.selective else { return };
+        if let Some(selection) = selective.selections.get_mut(&id) {
+            (selection.looked, selection.leaves) = (version, selective.left_again.count);
         }
         self.wake(id);
     }
 
     /// Messages from that version on are in the store alone again.
     pub(crate) fn look_again(&mut self, version: u64) {
-        let selections = self.selective.iter_mut().flat_map(|it| it.selections.values_mut());
-        selections.for_each(|selection| selection.looked = selection.looked.min(version));
+        if let Some(selective) = &mut self.selective {
+            selective.left_again.note(version);
+        }
     }
 
     /// Members of a selection may have something to look at.

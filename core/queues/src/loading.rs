@@ -69,6 +69,8 @@ impl Queues {
         self.begin_turn(now);
         let Some(queue) = self.queues.get(key) else { return 0 };
         let before = (queue.swapped_messages(), queue.swapped_bytes());
+        let asked = queue.swapped.as_ref().map_or(0, |swapped| swapped.asked_bytes());
+        self.end_asked(asked);
         let Some(swapped) = self.swapped_of(key) else { return 0 };
         if swapped.stall(part.through) {
             swapped.catch_up();
@@ -79,6 +81,8 @@ impl Queues {
         let mut segments = part.of(swapped);
         self.drop_unkept(key, &mut segments, effects);
         let unreadable = match want {
+            // The consumer that wanted it has been given something else meanwhile; it is asked for again when there is room.
+            Want::Front if self.is_short() && !self.has_taker(key) => 0,
             Want::Front => self.take_front(now, key, part, segments),
             Want::Selection(id) => self.take_selected(now, key, id, part, segments),
             Want::Expired => self.take_expired(now, key, part, (segments, effects)),
@@ -93,6 +97,7 @@ impl Queues {
         self.note_swapped(key, before);
         self.dispatch(key, effects);
         self.load_next(key, effects);
+        self.resume_short(effects);
         unreadable
     }
 
@@ -124,8 +129,8 @@ impl Queues {
                 let range = (part.first_version(), part.last_version());
                 swapped.set_outside(range.0, range.1);
                 swapped.forget(u64::from(part.len()), part.bytes() as u64);
-                let streams = stream.into_iter().collect();
-                effects.push(Effect::Purged { streams, ranges: vec![range] });
+                let Some(stream) = stream else { continue };
+                effects.push(Effect::Settled { stream, segment: part, is_outside: true });
             }
         }
         *segments = kept;

@@ -234,6 +234,9 @@ impl Queue {
         self.expiring_seen |= expires;
         let first = segment.first_version();
         self.ready.put(segment);
+        if let Some(swapped) = &mut self.swapped {
+            swapped.note_ready(first);
+        }
         self.lines.note_ready(first)
     }
 

@@ -77,6 +77,13 @@ pub struct Queues {
     pub(crate) swapped: (u64, u64),
     /// Queues that ask the store again in the next tick.
     pub(crate) stalled: Vec<Key>,
+    /// Bytes for which the store is asked.
+    pub(crate) loading_bytes: usize,
+    /// How many of these requests are for one record.
+    pub(crate) single_loads: usize,
+    /// Queues that wait for such a request, and the one that was last asked for.
+    pub(crate) waiting_short: BTreeSet<Key>,
+    pub(crate) resumed_short: Key,
     /// How often messages were asked of the store.
     pub(crate) loads: u64,
     /// Messages that the store should have had and could not give.
@@ -124,6 +131,10 @@ impl Queues {
             bytes: 0,
             swapped: (0, 0),
             stalled: Vec::new(),
+            loading_bytes: 0,
+            single_loads: 0,
+            waiting_short: BTreeSet::new(),
+            resumed_short: Key::default(),
             loads: 0,
             unreadable: 0,
             has_store: false,

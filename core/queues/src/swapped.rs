@@ -8,7 +8,7 @@
 //! it is gone and has said so: until then it is `outside`. So the range never falls apart, however much is taken out of
 //! it, and a queue costs the same however deep it is. Invariant: a message is given for the range once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tiderace_base::Time;
 use tiderace_filter::Selector;
@@ -47,14 +47,32 @@ pub struct Look {
     pub bytes: usize,
 }
 
-impl Want {
-    /// Whether a request for both would be one too many.
-    fn is_same(&self, other: &Want) -> bool {
-        match (self, other) {
-            (Want::Front, Want::Front) | (Want::Expired, Want::Expired) => true,
-            (Want::Selection(one), Want::Selection(other)) => one == other,
-            (Want::Look(one), Want::Look(other)) => one.number == other.number,
-            _ => false,
+/// Who is among those that want something, or is being answered: nobody is twice.
+#[derive(Debug, Default)]
+struct Wanting {
+    front: bool,
+    expired: bool,
+    selections: BTreeSet<u32>,
+}
+
+impl Wanting {
+    /// Whether it was not among them.
+    fn add(&mut self, want: &Want) -> bool {
+        match want {
+            Want::Front => !std::mem::replace(&mut self.front, true),
+            Want::Expired => !std::mem::replace(&mut self.expired, true),
+            Want::Selection(id) => self.selections.insert(*id),
+            // Each search has a number of its own.
+            Want::Look(_) => true,
+        }
+    }
+
+    fn remove(&mut self, want: &Want) {
+        match want {
+            Want::Front => self.front = false,
+            Want::Expired => self.expired = false,
+            Want::Selection(id) => _ = self.selections.remove(id),
+            Want::Look(_) => {}
         }
     }
 }
@@ -80,9 +98,14 @@ pub(crate) struct Swapped {
     loading: Option<Want>,
     /// The version from which on the part under way was asked for.
     asked_from: u64,
+    /// Bytes for which it was asked.
+    asked_bytes: usize,
     /// The store cannot read just now: nothing is asked for before the next tick.
     is_stalled: bool,
     wants: VecDeque<Want>,
+    wanting: Wanting,
+    /// Whether messages in memory came to lie in the range since it was last looked whether any may be put back.
+    may_put_back: bool,
     /// Operations that have not done yet with what they looked for.
     looks: u32,
 }
@@ -101,8 +124,11 @@ impl Swapped {
             gone_meanwhile: Vec::new(),
             loading: None,
             asked_from: 0,
+            asked_bytes: 0,
             is_stalled: false,
             wants: VecDeque::new(),
+            wanting: Wanting::default(),
+            may_put_back: false,
             looks: 0,
         }
     }
@@ -254,27 +280,49 @@ impl Swapped {
         self.looks = self.looks.saturating_sub(1);
     }
 
-    /// Whether what left the range from its midst may be put back: nobody reads the store, or has looked for some of it.
+    /// Messages from that version on came into memory.
+    #[inline]
+    pub(crate) fn note_ready(&mut self, version: u64) {
+        self.may_put_back |= version <= self.last;
+    }
+
+    /// Whether some that left the range from its midst may be put back: nobody reads the store, or has looked for some of
+    /// them.
     pub(crate) fn may_put_back(&self) -> bool {
-        self.loading.is_none() && self.looks == 0
+        self.may_put_back && self.loading.is_none() && self.looks == 0
+    }
+
+    /// All that can be put back are about to be.
+    pub(crate) fn begin_put_back(&mut self) {
+        self.may_put_back = false;
     }
 
     /// Somebody wants messages of the range.
     pub(crate) fn want(&mut self, want: Want) {
-        let mut known = self.loading.iter().chain(&self.wants);
-        if !known.any(|known| known.is_same(&want)) {
+        if self.wanting.add(&want) {
             self.wants.push_back(want);
         }
     }
 
     /// Whose turn it is, if nothing is under way.
     pub(crate) fn next_want(&mut self) -> Option<Want> {
-        if self.loading.is_some() || self.is_stalled { None } else { self.wants.pop_front() }
+        if self.loading.is_some() || self.is_stalled {
+            return None;
+        }
+        let want = self.wants.pop_front()?;
+        self.wanting.remove(&want);
+        Some(want)
     }
 
-    /// The store is asked for somebody.
-    pub(crate) fn begin_load(&mut self, want: Want, from: u64) {
-        (self.loading, self.asked_from) = (Some(want), from);
+    /// The store is asked for somebody, for messages from a version on and that many bytes.
+    pub(crate) fn begin_load(&mut self, want: Want, from: u64, bytes: usize) {
+        self.wanting.add(&want);
+        (self.loading, self.asked_from, self.asked_bytes) = (Some(want), from, bytes);
+    }
+
+    /// Bytes for which the store is asked.
+    pub(crate) fn asked_bytes(&self) -> usize {
+        if self.loading.is_some() { self.asked_bytes } else { 0 }
     }
 
     /// The store has answered up to a version: whether it could read nothing just now. Then it is asked again after
@@ -296,7 +344,9 @@ impl Swapped {
 
     /// The store has answered; who had asked.
     pub(crate) fn end_load(&mut self) -> Option<Want> {
-        self.loading.take()
+        let want = self.loading.take()?;
+        self.wanting.remove(&want);
+        Some(want)
     }
 
     /// What the store has said meanwhile is true of its next answer.

@@ -8,6 +8,8 @@
 //! who want one. Invariants: what the store has not confirmed is in memory; who takes the next message gets it in the
 //! order of versions; what cannot be read is counted and passed over, and stays in the store.
 
+use std::ops::Bound;
+
 use tiderace_base::{Key, MemoryUse, Now};
 use tiderace_wire::is_temporary;
 
@@ -21,6 +23,8 @@ use crate::swapped::{Look, Swapped, Want};
 const FRONT_BYTES: usize = 1 << 20;
 /// The same for who looks for some.
 const LOOK_BYTES: usize = 256 << 10;
+/// Queues for which the store is asked at once while memory is short.
+const SINGLE_LOADS_MAX: usize = 2;
 /// Queues in which a search for expired messages goes on in one tick.
 const EXPIRED_MAX: usize = 16;
 
@@ -37,7 +41,10 @@ impl Queue {
     #[inline]
     pub(crate) fn has_outside(&self, segment: &Segment) -> bool {
         let (first, last) = (segment.first_version(), segment.last_version());
-        self.swapped.as_ref().is_some_and(|swapped| swapped.has_outside(first, last))
+        // Those that the store has not confirmed yet are outside as soon as it has.
+        let is_outside =
+            |swapped: &Swapped| last > swapped.last() || swapped.has_outside(first, last);
+        self.swapped.as_ref().is_some_and(|swapped| is_outside(swapped))
     }
 
     /// The first version of a search, up to another one, that nobody has looked at and that may be in the store alone;
@@ -55,16 +62,19 @@ impl Queue {
 
     /// Whether somebody without a selector may take messages.
     fn has_takers(&self) -> bool {
-        self.lines.has_plain() || self.groups.as_ref().is_some_and(|groups| groups.has_idle())
+        self.lines.has_plain() || self.is_held_up()
+    }
+
+    /// Whether what is in memory belongs to groups of consumers that have no room, and others wait.
+    fn is_held_up(&self) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.has_idle())
     }
 
     /// Whether who takes the next messages will soon find none in memory.
     fn is_front_low(&self) -> bool {
         let low = self.part_bytes(FRONT_BYTES) as u64;
         let Some(swapped) = &self.swapped else { return false };
-        // What is in memory belongs to groups of consumers that have no room.
-        let is_held_up = self.groups.as_ref().is_some_and(|groups| groups.has_idle());
-        is_held_up && self.bytes <= self.bytes_max
+        self.is_held_up() && self.bytes <= self.bytes_max
             || self.ready.first().is_none_or(|first| {
                 let left = self.ready.barrier().saturating_sub(first.first_version());
                 left.saturating_mul(swapped.bytes_each()) < low
@@ -109,6 +119,12 @@ impl Queues {
     pub fn stream_with(&self, key: Key, segment: &Segment) -> Option<(u64, bool)> {
         let queue = self.queues.get(key)?;
         Some((queue.stream_with(segment)?, queue.has_outside(segment)))
+    }
+
+    /// Whether the store still gives a message that left the range of those in the store alone.
+    pub fn has_outside(&self, key: Key, version: u64) -> bool {
+        let swapped = self.queues.get(key).and_then(|queue| queue.swapped.as_ref());
+        swapped.is_some_and(|it| version > it.last() || it.has_outside(version, version))
     }
 
     /// The stream of messages that are not persistent, if the queue has one.
@@ -168,11 +184,10 @@ impl Queues {
     }
 
     /// An operation has done with what [`Queues::look`] has brought into memory for it.
-    pub fn end_look(&mut self, key: Key) {
+    pub fn end_look(&mut self, key: Key, effects: &mut Vec<Effect>) {
         let Some(swapped) = self.swapped_of(key) else { return };
         swapped.end_look();
-        let now = (swapped.messages(), swapped.bytes());
-        self.note_swapped(key, now);
+        self.load_next(key, effects);
     }
 
     /// From which version on a search has to ask for messages that are in the store alone, if it has looked at those
@@ -194,14 +209,17 @@ impl Queues {
         self.note_swapped(key, before);
         self.begin_turn(now);
         self.dispatch(key, effects);
+        // Selections that waited for it look at what is behind it.
+        self.load_next(key, effects);
         before.0
     }
 
     /// Somebody who takes whatever comes next may find nothing in memory soon, and selections have not looked at some.
     #[cold]
     pub(crate) fn prefetch(&mut self, key: Key, unseen: Vec<u32>, effects: &mut Vec<Effect>) {
+        let is_front_low = self.queues.get(key).is_some_and(Queue::is_front_low);
+        let is_front_wanted = is_front_low && self.has_taker(key);
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let is_front_wanted = queue.has_takers() && queue.is_front_low();
         let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else { return };
         if is_front_wanted {
             swapped.want(Want::Front);
@@ -232,6 +250,8 @@ impl Queues {
     /// A queue has gone: nobody waits for its messages any more.
     pub(crate) fn end_swapped(&mut self, key: Key, queue: &mut Queue, effects: &mut Vec<Effect>) {
         let Some(swapped) = queue.swapped.take() else { return };
+        self.end_asked(swapped.asked_bytes());
+        self.waiting_short.remove(&key);
         self.swapped.0 -= swapped.messages().min(self.swapped.0);
         self.swapped.1 -= swapped.bytes().min(self.swapped.1);
         if let Some(expires) = swapped.expires_ms {
@@ -246,6 +266,7 @@ impl Queues {
 
     /// Asks the store again for what it could not read.
     pub(crate) fn resume_loads(&mut self, effects: &mut Vec<Effect>) {
+        self.resume_short(effects);
         for key in std::mem::take(&mut self.stalled) {
             if let Some(swapped) = self.swapped_of(key) {
                 swapped.resume();
@@ -259,6 +280,58 @@ impl Queues {
         queue.bytes > queue.bytes_max
             || self.memory.is_full()
             || self.memory.used_for(MemoryUse::Queues) > self.memory.max() / 2
+    }
+
+    /// The store has answered, or nobody waits for it.
+    pub(crate) fn end_asked(&mut self, bytes: usize) {
+        self.loading_bytes = self.loading_bytes.saturating_sub(bytes);
+        self.single_loads = self.single_loads.saturating_sub(usize::from(bytes == 1));
+    }
+
+    /// Goes on with queues whose consumers have room, and that have waited because memory was short.
+    pub(crate) fn resume_short(&mut self, effects: &mut Vec<Effect>) {
+        for _ in 0..self.waiting_short.len() {
+            if self.is_short() && self.single_loads >= SINGLE_LOADS_MAX {
+                return;
+            }
+            let behind = (Bound::Excluded(self.resumed_short), Bound::Unbounded);
+            let next = self.waiting_short.range(behind).next().or(self.waiting_short.first());
+            let Some(key) = next.copied() else { return };
+            self.resumed_short = key;
+            self.waiting_short.remove(&key);
+            self.prefetch(key, Vec::new(), effects);
+        }
+    }
+
+    /// Whether so much is in memory, or will be when the store has answered, that no more is read ahead.
+    pub(crate) fn is_short(&self) -> bool {
+        let used = self.memory.used_for(MemoryUse::Queues).saturating_add(self.loading_bytes);
+        self.memory.is_full() || used > self.memory.max() / 2
+    }
+
+    /// Whether a consumer that takes whatever comes next has room. Who has none waits until it has.
+    pub(crate) fn has_taker(&mut self, key: Key) -> bool {
+        let Some(queue) = self.queues.get_mut(key) else { return false };
+        if queue.groups.as_ref().is_some_and(|groups| groups.has_idle()) {
+            return true;
+        }
+        if let Some(holder) = queue.lines.exclusive() {
+            let holder = self.consumers.get(holder);
+            return holder.is_some_and(|it| it.selector.is_none() && it.room_messages() > 0);
+        }
+        while let Some(first) = queue.lines.first_plain() {
+            if let Some(consumer) = self.consumers.get_mut(first) {
+                if consumer.room_messages() > 0 {
+                    return true;
+                }
+                consumer.park(key);
+                if let Some(place) = consumer.queues.get_mut(&key) {
+                    place.listed = false;
+                }
+            }
+            queue.lines.leave_first_plain();
+        }
+        false
     }
 
     #[cold]
@@ -332,12 +405,24 @@ impl Queues {
     /// Asks the store for the next part, if somebody wants one and none is under way.
     pub(crate) fn load_next(&mut self, key: Key, effects: &mut Vec<Effect>) {
         self.leave_again(key);
+        let is_short = self.is_short();
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let (front, look) = (queue.part_bytes(FRONT_BYTES), queue.part_bytes(LOOK_BYTES));
+        let (mut front, look) = (queue.part_bytes(FRONT_BYTES), queue.part_bytes(LOOK_BYTES));
+        // Nothing is read ahead then, and only as much as cannot be divided.
+        let reads_front = !is_short || queue.ready.first().is_none() || queue.is_held_up();
+        if is_short {
+            front = 1;
+        }
         let Some(swapped) = &mut queue.swapped else { return };
+        let mut wakes = false;
         while let Some(want) = swapped.next_want() {
             let (mut last, mut bytes_max) = (swapped.last(), look);
             let first = match &want {
+                Want::Front if !reads_front => u64::MAX,
+                Want::Front if is_short && self.single_loads >= SINGLE_LOADS_MAX => {
+                    self.waiting_short.insert(key);
+                    u64::MAX
+                }
                 Want::Front => {
                     bytes_max = front;
                     swapped.first()
@@ -355,19 +440,30 @@ impl Queues {
             if swapped.messages() == 0 || first > last {
                 match want {
                     Want::Look(look) => {
+                        swapped.begin_look();
                         effects.push(Effect::Looked { number: look.number, through: look.to });
                     }
-                    Want::Selection(id) => queue.lines.wake(id),
+                    Want::Selection(id) => {
+                        queue.lines.wake(id);
+                        wakes = true;
+                    }
                     Want::Front | Want::Expired => {}
                 }
                 continue;
             }
-            swapped.begin_load(want, first);
+            swapped.begin_load(want, first, bytes_max);
+            self.loading_bytes = self.loading_bytes.saturating_add(bytes_max);
+            self.single_loads += usize::from(bytes_max == 1);
             self.loads += 1;
             let streams = queue.stream.into_iter().chain(queue.volatile).collect();
             effects.push(Effect::Load { queue: key, streams, first, last, bytes_max });
-            return;
+            break;
         }
+        if wakes && !std::mem::replace(&mut queue.has_unseen, true) {
+            self.unseen.push_back(key);
+        }
+        let known = (swapped.messages(), swapped.bytes());
+        self.note_swapped(key, known);
     }
 
     /// If there is too much in memory, what somebody has looked for and nobody has taken is left to the store again.
@@ -377,15 +473,19 @@ impl Queues {
         if !self.has_too_much(queue) {
             return;
         }
-        let before = (swapped.messages(), swapped.bytes());
+        let (before, last) = ((swapped.messages(), swapped.bytes()), swapped.last());
+        let expired_before = swapped.expires_ms;
         let is_new = |segment: &&Segment| segment.redeliveries == 0 && segment.failures == 0;
-        let stands = queue.ready.from(swapped.first()).filter(is_new);
+        let stands = queue.ready.from(swapped.first());
+        let stands = stands.take_while(|it| it.first_version() <= last).filter(is_new);
         let stands =
             stands.filter(|segment| segment.run.is_stored() && swapped.is_outside(segment));
         let ranges: Vec<(u64, u64)> =
             stands.map(|segment| (segment.first_version(), segment.last_version())).collect();
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let (Some(swapped), Some(lowest)) = (&mut queue.swapped, ranges.first()) else { return };
+        let Some(swapped) = &mut queue.swapped else { return };
+        swapped.begin_put_back();
+        let Some(lowest) = ranges.first() else { return };
         queue.lines.look_again(lowest.0);
         let (mut bytes, mut messages) = (0, 0);
         for (first, last) in &ranges {
@@ -395,9 +495,11 @@ impl Queues {
                 swapped.put_back(&segment);
             }
         }
+        let expires = (expired_before, swapped.expires_ms);
         queue.bytes = queue.bytes.saturating_sub(bytes);
         self.ready = self.ready.saturating_sub(messages);
         self.forget_bytes(bytes);
+        self.note_expiring_swapped(key, expires);
         self.note_swapped(key, before);
     }
 

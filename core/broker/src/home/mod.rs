@@ -371,9 +371,12 @@ impl Home {
     }
 
     /// Sessions have ended: their purges, moves and removals end with what is done of them.
-    pub(crate) fn end_jobs(&mut self, is_meant: impl Fn(SessionId) -> bool) {
+    pub(crate) fn end_jobs(
+        &mut self,
+        is_meant: impl Fn(SessionId) -> bool,
+    ) -> Vec<tiderace_queues::Effect> {
         let (mut ended, looked) = self.queue_jobs.cancel(&is_meant);
-        looked.into_iter().for_each(|queue| self.queues.end_look(queue));
+        let effects = looked.into_iter().flat_map(|queue| self.queues.end_look(queue)).collect();
         self.removals.retain(|removal| {
             let session = removal.requester().session;
             let ends = is_meant(session);
@@ -381,6 +384,7 @@ impl Home {
             !ends
         });
         ended.into_iter().for_each(|session| self.long_jobs.end(session));
+        effects
     }
 
     /// A removal goes on in another turn.

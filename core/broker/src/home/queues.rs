@@ -105,6 +105,11 @@ impl QueueHome {
         self.queues.end_move(source.queue, source.stream, source.version, is_stored)
     }
 
+    /// Whether the store still gives a message that it was told to be gone.
+    pub(crate) fn has_outside(&self, key: Key, version: u64) -> bool {
+        self.queues.has_outside(key, version)
+    }
+
     /// A dead letter has come back.
     pub(crate) fn undo_move(&mut self, now: Now, source: &MovedFrom) -> (bool, Vec<Effect>) {
         let mut effects = Vec::new();
@@ -194,8 +199,10 @@ impl QueueHome {
     }
 
     /// An operation has done with what it has looked for.
-    pub(crate) fn end_look(&mut self, key: Key) {
-        self.queues.end_look(key);
+    pub(crate) fn end_look(&mut self, key: Key) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.end_look(key, &mut effects);
+        effects
     }
 
     /// From which version on a search has to look for messages in the store.

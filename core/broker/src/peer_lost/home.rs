@@ -33,7 +33,8 @@ impl HomeSide<'_> {
             }
         }
         self.journal.lose(place);
-        self.home.end_jobs(|session| Place::of(session) == place);
+        let out = self.home.end_jobs(|session| Place::of(session) == place);
+        self.apply(out, effects);
         self.lose_transfers(now, place, effects);
         self.lose_locks(now, place, effects);
         for (session, key) in self.home.queues().consumers_of(place) {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod fair;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +22,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Flags, Meta, Prefetch, RunBuilder, SubscriptionKey};
 
 const RED: &str = "colour = 'red'";
+const BLUE: &str = "colour = 'blue'";
 const KEY: SubscriptionKey = SubscriptionKey(0);
 const STREAM: u64 = 1;
 const VOLATILE: u64 = 1 << 63;
@@ -31,14 +33,39 @@ fn small(path: &Path) -> QueueOptions {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Publish { count: u8, persistent: bool, expires: bool },
-    Consume { number: u8, messages: u32, selective: bool },
-    Settle { number: u8, place: u8, count: u8, settlement: u8 },
-    Leave { number: u8, lost: bool },
-    Commit { count: u8, refuse: bool },
+    Publish {
+        count: u8,
+        persistent: bool,
+        expires: bool,
+    },
+    /// All messages, the red ones, or the others.
+    Consume {
+        number: u8,
+        messages: u32,
+        red: Option<bool>,
+    },
+    Settle {
+        number: u8,
+        place: u8,
+        count: u8,
+        settlement: u8,
+    },
+    Leave {
+        number: u8,
+        lost: bool,
+    },
+    Commit {
+        count: u8,
+        refuse: bool,
+    },
     Read,
     Give,
-    TakeOut { from: u64, more: u64, selective: bool, messages: u64 },
+    TakeOut {
+        from: u64,
+        more: u64,
+        selective: bool,
+        messages: u64,
+    },
     Drop(u8),
     GiveBack(u8),
     Purge,
@@ -50,8 +77,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(count, persistent, expires)| Step::Publish { count, persistent, expires }),
-        2 => (0u8..4, 1u32..6, any::<bool>())
-            .prop_map(|(number, messages, selective)| Step::Consume { number, messages, selective }),
+        2 => (0u8..4, 1u32..6, any::<Option<bool>>())
+            .prop_map(|(number, messages, red)| Step::Consume { number, messages, red }),
         6 => (0u8..4, any::<u8>(), 1u8..6, 0u8..4)
             .prop_map(|(number, place, count, settlement)| Step::Settle { number, place, count, settlement }),
         1 => (0u8..4, any::<bool>()).prop_map(|(number, lost)| Step::Leave { number, lost }),
@@ -92,7 +119,8 @@ struct World {
     ready: BTreeSet<u64>,
     /// By consumer and number: the version.
     in_flight: BTreeMap<u8, BTreeMap<u64, u64>>,
-    selective: BTreeSet<u8>,
+    /// By consumer with a selector: whether it takes the red ones.
+    selective: BTreeMap<u8, bool>,
     taken: Vec<Vec<Segment>>,
     taking: BTreeMap<u64, Taking>,
     looked: VecDeque<(u64, u64)>,
@@ -115,7 +143,7 @@ fn new_world(options: fn(&Path) -> QueueOptions) -> World {
         streams: BTreeMap::new(),
         ready: BTreeSet::new(),
         in_flight: BTreeMap::new(),
-        selective: BTreeSet::new(),
+        selective: BTreeMap::new(),
         taken: Vec::new(),
         taking: BTreeMap::new(),
         looked: VecDeque::new(),
@@ -174,14 +202,15 @@ impl World {
     fn deliver(&mut self, consumer: u8, segment: &Segment) {
         let numbers = segment.first()..=segment.last();
         for (number, version) in numbers.zip(segment.first_version()..) {
-            let is_selective = self.selective.contains(&consumer);
+            let wanted = self.selective.get(&consumer).copied();
+            let is_selected = |red: bool| wanted.is_none_or(|wanted| wanted == red);
             let mut before = self.ready.range(..version).filter(|version| {
-                !self.is_expired(**version) && (!is_selective || self.known[*version].0)
+                !self.is_expired(**version) && is_selected(self.known[*version].0)
             });
             // A message that damage has taken is known to be gone when it is passed.
             assert!(self.is_damaged || before.next().is_none(), "{version} too early");
             assert!(self.ready.remove(&version), "{version} was not ready");
-            assert!(!is_selective || self.known[&version].0);
+            assert!(is_selected(self.known[&version].0));
             let held = self.in_flight.entry(consumer).or_default();
             assert_eq!(held.insert(number, version), None, "a number for two messages");
         }
@@ -245,7 +274,9 @@ impl World {
         }
         self.taken.push(out.segments);
         if std::mem::take(&mut taking.has_looked) {
-            self.queues.end_look(self.key);
+            let mut effects = Vec::new();
+            self.queues.end_look(self.key, &mut effects);
+            self.apply(effects);
         }
         let left = messages - out.messages;
         let Some(next) = out.next.filter(|_| left > 0) else { return };
@@ -316,9 +347,9 @@ impl World {
             return;
         }
         self.in_flight.insert(number, BTreeMap::new());
-        match consume.selector.is_some() {
-            true => self.selective.insert(number),
-            false => self.selective.remove(&number),
+        match consume.selector.as_ref().map(|it| *it == Selector::parse(RED).unwrap()) {
+            Some(is_red) => self.selective.insert(number, is_red),
+            None => self.selective.remove(&number),
         };
         let mut effects = Vec::new();
         self.queues.consume(self.now, consume, small, &mut effects);
@@ -357,9 +388,10 @@ impl World {
             Step::Publish { count, persistent, expires } => {
                 self.publish(count, persistent, expires)
             }
-            Step::Consume { number, messages, selective: true } => {
+            Step::Consume { number, messages, red: Some(is_red) } => {
                 let window = Prefetch { messages, bytes: 0 };
-                self.consume(number, &Consume { window, ..selective(number, RED) });
+                let selector = if is_red { RED } else { BLUE };
+                self.consume(number, &Consume { window, ..selective(number, selector) });
             }
             Step::Consume { number, messages, .. } => {
                 self.consume(number, &consumer(number, messages))
@@ -513,6 +545,7 @@ impl World {
         assert_eq!(self.queues.swapped(), (0, 0));
         if !self.is_damaged {
             assert_eq!(self.store.left(), [], "the store keeps what is gone");
+            assert!(!self.queues.leaves_new(self.key), "nothing is in the store alone any more");
         }
         assert_eq!(self.queues.unreadable_total(), self.unreadable);
     }
