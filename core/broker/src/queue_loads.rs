@@ -15,7 +15,7 @@ use tiderace_wire::Run;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, read_queued};
-use crate::queued::{LoadedStreams, Put};
+use crate::queued::{Put, ReadPart};
 
 /// Messages of a queue that were asked of the store and are lost to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,22 +66,15 @@ impl HomeSide<'_> {
         (messages > 0).then_some(Unreadable { path, messages })
     }
 
-    /// What streams have of a part, in the order of versions.
-    fn read_part(&mut self, now: Now, path: &Path, part: LoadedStreams) -> LoadedPart {
-        let mut read = LoadedPart { through: part.last, ..LoadedPart::default() };
-        let (mut records, mut damaged) = (Vec::new(), Vec::new());
-        for answer in part.answers {
-            if let Some(next) = answer.next {
-                read.through = read.through.min(next.saturating_sub(1));
-            }
-            records.extend(answer.records);
-            damaged.extend(answer.damaged);
-        }
+    /// What the store has of a part, in the order of versions.
+    fn read_part(&mut self, now: Now, path: &Path, part: ReadPart) -> LoadedPart {
+        let StoreLoaded { records, damaged, next, .. } = part.answer;
+        let through = next.map_or(part.last, |next| part.last.min(next.saturating_sub(1)));
+        let mut read = LoadedPart { through, ..LoadedPart::default() };
         for DamagedRecord { first, count, gone } in &damaged {
             read.unreadable.extend(versions_left(*first, gone, *count));
         }
-        records.sort_by_key(|record| record.first);
-        for record in records.iter().filter(|record| record.first <= read.through) {
+        for record in &records {
             match self.read_record(now, path, record) {
                 Some(run) => {
                     let there = left(record.first, &record.gone, run.len() as u32);

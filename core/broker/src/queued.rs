@@ -49,7 +49,8 @@ pub struct MovedFrom {
 #[derive(Debug)]
 pub(crate) struct WantedPart {
     pub(crate) queue: Key,
-    pub(crate) streams: Vec<u64>,
+    /// The one or two in which it may lie.
+    pub(crate) streams: (u64, Option<u64>),
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) bytes_max: usize,
@@ -57,10 +58,10 @@ pub(crate) struct WantedPart {
 
 /// A part that is here.
 #[derive(Debug)]
-pub(crate) struct LoadedStreams {
+pub(crate) struct ReadPart {
     pub(crate) queue: Key,
     /// The version of the last message that was asked for.
     pub(crate) last: u64,
-    /// One of each stream.
-    pub(crate) answers: Vec<StoreLoaded>,
+    /// What the store has of it.
+    pub(crate) answer: StoreLoaded,
 }

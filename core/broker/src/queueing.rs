@@ -196,8 +196,12 @@ impl HomeSide<'_> {
                     }
                 }
                 Effect::Load { queue, streams, first, last, bytes_max } => {
-                    let wanted = WantedPart { queue, streams, first, last, bytes_max };
-                    self.home.queue_loads_mut().want(wanted);
+                    let mut streams = streams.into_iter();
+                    if let Some(stream) = streams.next() {
+                        let streams = (stream, streams.next());
+                        let wanted = WantedPart { queue, streams, first, last, bytes_max };
+                        self.home.queue_loads_mut().want(wanted);
+                    }
                 }
                 Effect::Looked { number, through } => {
                     self.home.queue_jobs_mut().looked(number, through);

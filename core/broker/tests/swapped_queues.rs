@@ -92,6 +92,7 @@ fn a_deep_queue_takes_no_more_memory_and_comes_back_in_order() {
         assert_eq!((metrics.queue_swapped, metrics.queue_swapped_bytes), (0, 0));
         assert_eq!(keeping.messages(), 0, "the store has nothing left");
         assert!(keeping.loads < 1_500, "{} loads", keeping.loads);
+        assert!(keeping.records_read <= 300, "{} records are read", keeping.records_read);
         world.end();
         world.advance(Span::from_secs(60));
         world.advance(Span::from_secs(60));

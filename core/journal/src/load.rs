@@ -7,6 +7,8 @@ pub struct StoreLoad {
     pub ticket: u64,
     /// Whose messages.
     pub stream: u64,
+    /// A stream with other versions, if its messages are wanted too, each at its place among those of the first.
+    pub beside: Option<u64>,
     /// The version of the first that is wanted.
     pub first: u64,
     /// The version of the last.

@@ -207,9 +207,9 @@ impl ShardStore for ShardBatches {
     }
 
     fn load(&mut self, load: StoreLoad) {
-        let StoreLoad { ticket, stream, first, last, bytes_max } = load;
-        let stream = StreamId(stream);
-        self.loads.push_back(LoadRequest { ticket, stream, first, last, bytes_max });
+        let StoreLoad { ticket, stream, beside, first, last, bytes_max } = load;
+        let (stream, beside) = (StreamId(stream), beside.map(StreamId));
+        self.loads.push_back(LoadRequest { ticket, stream, beside, first, last, bytes_max });
         self.ask();
     }
 

@@ -40,6 +40,8 @@ pub struct LoadRequest {
     pub ticket: u64,
     /// Whose messages.
     pub stream: StreamId,
+    /// A stream with other numbers, if its messages are wanted too, each at its place among those of the first.
+    pub beside: Option<StreamId>,
     /// The number of the first that is wanted.
     pub first: u64,
     /// The number of the last that is wanted; `u64::MAX` for all there are.
@@ -56,7 +58,7 @@ pub struct Loaded {
     pub shard: u16,
     /// The request's.
     pub ticket: u64,
-    /// Whose messages.
+    /// Whose messages; the first of both, if two were asked for.
     pub stream: StreamId,
     /// What was put and is still needed, in the order of its numbers, as whole as it was put: a record may begin
     /// before the first message that was asked for and end behind the last. None if there is no such stream.
@@ -137,6 +139,7 @@ pub struct PendingLoad<F> {
 
 #[derive(Debug)]
 struct Wanted {
+    stream: StreamId,
     message: Message,
     gone: Vec<(u64, u64)>,
 }
@@ -150,16 +153,28 @@ pub(crate) fn begin<D: Disk>(
 ) -> PendingLoad<D::File> {
     // What is asked for may be written and not yet in the index.
     log.account();
-    let LoadRequest { ticket, stream, first, last, bytes_max } = *request;
+    let LoadRequest { ticket, stream, beside, first, last, bytes_max } = *request;
     let (messages, damaged) = (Vec::new(), Vec::new());
     let mut answer = Loaded { shard, ticket, stream, messages, damaged, next: None, delayed: None };
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut files: Files<D::File> = Vec::new();
     let mut bytes = 0usize;
     open.forget_below(log.oldest);
-    let found = log.index.stream(stream).into_iter();
-    let found = found.flat_map(|found| found.messages.from(first));
-    for message in found.take_while(|message| message.sequence <= last) {
+    let of_stream = |stream: StreamId| {
+        let found = log.index.stream(stream).into_iter();
+        found
+            .flat_map(move |found| found.messages.from(first))
+            .map(move |message| (stream, message))
+    };
+    let mut found = of_stream(stream).peekable();
+    let mut others = beside.into_iter().flat_map(of_stream).peekable();
+    // In the order of their numbers, whosever they are.
+    let found = std::iter::from_fn(|| match (found.peek(), others.peek()) {
+        (Some((_, one)), Some((_, other))) if other.sequence < one.sequence => others.next(),
+        (None, _) => others.next(),
+        _ => found.next(),
+    });
+    for (stream, message) in found.take_while(|(_, message)| message.sequence <= last) {
         let gone = log.index.gone(stream, message.sequence);
         let more = message.place.bytes as usize + RECORD_OVERHEAD + size_of_val(&*gone);
         let is_long = bytes.saturating_add(more) > bytes_max && !wanted.is_empty();
@@ -172,7 +187,7 @@ pub(crate) fn begin<D: Disk>(
             break;
         }
         bytes = bytes.saturating_add(more);
-        wanted.push(Wanted { message: *message, gone });
+        wanted.push(Wanted { stream, message: *message, gone });
     }
     PendingLoad { answer, first, bytes, salt: log.salt, wanted, files }
 }
@@ -306,7 +321,7 @@ impl<F: DiskFile> PendingLoad<F> {
 
     /// Verifies a record. Of one that was read with others its bytes are copied, so that it keeps nothing else.
     fn take(&mut self, wanted: &Wanted, record: Bytes, is_shared: bool) {
-        let put = match self.verify(&wanted.message, &record) {
+        let put = match self.verify(wanted, &record) {
             Ok(put) => put,
             Err(error) => return self.damaged(wanted, DamageKind::Record(error)),
         };
@@ -319,12 +334,13 @@ impl<F: DiskFile> PendingLoad<F> {
         self.answer.messages.push(RecoveredMessages { sequence, count, version, bytes, gone });
     }
 
-    fn verify<'a>(&self, message: &Message, record: &'a [u8]) -> Result<Put<'a>, FrameError> {
+    fn verify<'a>(&self, wanted: &Wanted, record: &'a [u8]) -> Result<Put<'a>, FrameError> {
+        let Wanted { stream, message, .. } = wanted;
         let seed = Seed::new(self.salt, message.place.segment);
         let frame = read(record, message.place.offset, seed)?;
         match Record::decode(frame.payload) {
             Some(Record::Put(put))
-                if put.stream == self.answer.stream
+                if put.stream == *stream
                     && (put.sequence, put.count) == (message.sequence, message.count) =>
             {
                 Ok(put)

@@ -139,7 +139,8 @@ pub fn export(
         while let Some(first) = next {
             let (ticket, stream_id, last) = (0, stream.stream, u64::MAX);
             let bytes_max = PART_BYTES;
-            let request = LoadRequest { ticket, stream: stream_id, first, last, bytes_max };
+            let request =
+                LoadRequest { ticket, stream: stream_id, beside: None, first, last, bytes_max };
             let loaded = store.load(&request);
             if let Some(damaged) = loaded.damaged.first() {
                 return Err(TransferError::Damaged(damaged.damage.clone()));

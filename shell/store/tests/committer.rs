@@ -201,7 +201,14 @@ fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
 }
 
 fn request(ticket: u64, stream: u64, bytes_max: usize) -> LoadRequest {
-    LoadRequest { ticket, stream: StreamId(stream), first: 1, last: u64::MAX, bytes_max }
+    LoadRequest {
+        ticket,
+        stream: StreamId(stream),
+        beside: None,
+        first: 1,
+        last: u64::MAX,
+        bytes_max,
+    }
 }
 
 #[test]

@@ -40,7 +40,14 @@ fn queue(store: &mut Store<SimulatedDisk>, messages: u64) {
 }
 
 fn all(bytes_max: usize) -> LoadRequest {
-    LoadRequest { ticket: 7, stream: StreamId(1), first: 1, last: u64::MAX, bytes_max }
+    LoadRequest {
+        ticket: 7,
+        stream: StreamId(1),
+        beside: None,
+        first: 1,
+        last: u64::MAX,
+        bytes_max,
+    }
 }
 
 #[test]
@@ -97,6 +104,45 @@ fn a_load_goes_on_where_the_one_before_ended() {
     assert!(found.iter().all(|messages| messages.bytes[..] == [messages.sequence as u8; 200]));
     let one = store.load(&LoadRequest { first: 90, last: 90, ..all(0) });
     assert_eq!((one.messages.len(), one.messages[0].sequence, one.next), (1, 90, None));
+}
+
+#[test]
+fn two_streams_are_given_in_one_order_and_no_record_is_read_twice() {
+    let mut store = open(&SimulatedDisk::new(1));
+    let mut batch = Batch::new();
+    for stream in [1, 2] {
+        let (stream, kind, mark, path) =
+            (StreamId(stream), StreamKind::Queue, Mark::default(), "a");
+        batch.declare(&Declaration { stream, kind, mark, path, spec: b"" }).unwrap();
+    }
+    commit(&mut store, batch);
+    // The second has every seventh record, and all of a while.
+    let stream_of =
+        |it: u64| StreamId(1 + u64::from(it.is_multiple_of(7) || (150..170).contains(&it)));
+    for sequence in 1..=300 {
+        let (stream, version, count, keep_from) = (stream_of(sequence), sequence, 1, 0);
+        let bytes = &[sequence as u8; 200];
+        let mut batch = Batch::new();
+        batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+        commit(&mut store, batch);
+    }
+    for bytes_max in [0, 1_000, 5_000, 1 << 20] {
+        let request = LoadRequest { beside: Some(StreamId(2)), ..all(bytes_max) };
+        let (mut first, mut found) = (1, Vec::new());
+        loop {
+            let loaded = store.load(&LoadRequest { first, ..request });
+            assert_eq!(loaded.damaged, []);
+            found.extend(loaded.messages);
+            let Some(next) = loaded.next else { break };
+            assert!(next > first);
+            first = next;
+        }
+        assert!(found.iter().map(|messages| messages.sequence).eq(1..=300), "{bytes_max}");
+        assert!(found.iter().all(|messages| messages.bytes[..] == [messages.sequence as u8; 200]));
+    }
+    let both = LoadRequest { stream: StreamId(3), beside: Some(StreamId(2)), ..all(1 << 20) };
+    let one = LoadRequest { stream: StreamId(2), ..all(1 << 20) };
+    assert_eq!(store.load(&both).messages, store.load(&one).messages, "one need not be there");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_segment_that_was_replaced_is_not_read_and_reading_does_not_hide_it() {
     let folder = Folder::new("replaced");
     let mut store = filled(&folder.0, Sync::Always);
     let (ticket, stream, first, last, bytes_max) = (1, StreamId(1), 1, 8, 1 << 20);
-    let request = LoadRequest { ticket, stream, first, last, bytes_max };
+    let request = LoadRequest { ticket, stream, beside: None, first, last, bytes_max };
     let name = folder.0.join("0000000002.log");
     fs::copy(&name, folder.0.join("copy")).unwrap();
     fs::rename(folder.0.join("copy"), name).unwrap();

@@ -63,7 +63,8 @@ fn contents(store: &mut Store<SimulatedDisk>, recovered: &Recovered) -> Contents
         let mut next = Some(1);
         while let Some(first) = next {
             let (ticket, stream, last, bytes_max) = (0, stream.stream, u64::MAX, 1 << 20);
-            let loaded = store.load(&LoadRequest { ticket, stream, first, last, bytes_max });
+            let loaded =
+                store.load(&LoadRequest { ticket, stream, beside: None, first, last, bytes_max });
             assert_eq!(loaded.damaged, []);
             for found in loaded.messages {
                 messages.insert((stream.0, found.sequence), found.bytes.to_vec());

@@ -213,7 +213,7 @@ fn damage_that_opening_does_not_read_is_found_when_it_is_loaded() {
     let (mut store, recovered) = open(&disk, 64 << 10);
     assert_eq!(recovered.streams[0].stored[0].last, 200);
     let (stream, first, last, bytes_max) = (StreamId(1), 1, 20, 1 << 20);
-    let request = LoadRequest { ticket: 1, stream, first, last, bytes_max };
+    let request = LoadRequest { ticket: 1, stream, beside: None, first, last, bytes_max };
     let loaded = store.load(&request);
     assert_eq!(loaded.messages.len(), 19);
     assert_eq!(loaded.damaged.len(), 1);

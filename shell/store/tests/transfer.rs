@@ -142,7 +142,14 @@ fn a_deep_queue_is_taken_out_and_put_back_in_parts() {
     assert_eq!((&*stream.path, stream.mark.sequence), ("deep", 301));
     for number in 1..=150 {
         let (ticket, stream, first, bytes_max) = (0, StreamId(1), 2 * number + 1, 0);
-        let loaded = store.load(&LoadRequest { ticket, stream, first, last: first, bytes_max });
+        let loaded = store.load(&LoadRequest {
+            ticket,
+            stream,
+            beside: None,
+            first,
+            last: first,
+            bytes_max,
+        });
         let [found] = &loaded.messages[..] else { panic!("{number}: {loaded:?}") };
         assert_eq!((found.sequence, found.count), (2 * number, 2));
         assert_eq!(found.gone, [(2 * number, 2 * number)]);

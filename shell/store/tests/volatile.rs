@@ -32,7 +32,7 @@ fn syncs(store: &Store<SimulatedDisk>) -> u64 {
 }
 
 fn all(stream: StreamId) -> LoadRequest {
-    LoadRequest { ticket: 1, stream, first: 1, last: u64::MAX, bytes_max: 1 << 20 }
+    LoadRequest { ticket: 1, stream, beside: None, first: 1, last: u64::MAX, bytes_max: 1 << 20 }
 }
 
 #[test]

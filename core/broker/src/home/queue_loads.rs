@@ -1,20 +1,17 @@
 //! What queues have asked of the store and it has not answered yet.
 //!
-//! A part of a queue may lie in two streams, each of which is asked for by itself. Bookkeeping only. Invariants: no more
-//! than [`LOADING_BYTES_MAX`] are asked for at once, or one part; a queue is given an answer when all its streams have
-//! answered.
+//! A part of a queue may lie in two streams, which are asked for together. Bookkeeping only. Invariant: no more than
+//! [`LOADING_BYTES_MAX`] are asked for at once, or one part.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::Key;
 use tiderace_journal::{StoreLoad, StoreLoaded};
 
-use crate::queued::{LoadedStreams, WantedPart};
+use crate::queued::{ReadPart, WantedPart};
 
 /// Bytes that are asked for at once.
 const LOADING_BYTES_MAX: usize = 8 << 20;
-/// Streams that one part may lie in.
-const STREAMS_MAX: u64 = 2;
 
 /// A part that is under way.
 #[derive(Debug)]
@@ -22,8 +19,6 @@ struct UnderWay {
     queue: Key,
     last: u64,
     bytes_max: usize,
-    streams: usize,
-    answers: Vec<StoreLoaded>,
 }
 
 /// The parts of one home's queues.
@@ -52,32 +47,20 @@ impl QueueLoads {
         while self.has_requests()
             && let Some(next) = self.waiting.pop_front()
         {
-            let WantedPart { queue, streams, first, last, bytes_max } = next;
+            let WantedPart { queue, streams: (stream, beside), first, last, bytes_max } = next;
             self.next += 1;
-            for (stream, place) in streams.iter().zip(0..STREAMS_MAX) {
-                let (ticket, stream) = (self.next * STREAMS_MAX + place, *stream);
-                let bytes_max = bytes_max / streams.len().max(1);
-                loads.push(StoreLoad { ticket, stream, first, last, bytes_max });
-            }
             self.bytes += bytes_max;
-            let (streams, answers) = (streams.len(), Vec::new());
-            let under_way = UnderWay { queue, last, bytes_max, streams, answers };
-            self.under_way.insert(self.next, under_way);
+            self.under_way.insert(self.next, UnderWay { queue, last, bytes_max });
+            loads.push(StoreLoad { ticket: self.next, stream, beside, first, last, bytes_max });
         }
         loads
     }
 
-    /// The store has answered: the part, if it is complete by that.
-    pub(crate) fn answered(&mut self, loaded: StoreLoaded) -> Option<LoadedStreams> {
-        let number = loaded.ticket / STREAMS_MAX;
-        let under_way = self.under_way.get_mut(&number)?;
-        under_way.answers.push(loaded);
-        if under_way.answers.len() < under_way.streams {
-            return None;
-        }
-        let UnderWay { queue, last, bytes_max, answers, .. } = self.under_way.remove(&number)?;
+    /// The store has answered: which part that is.
+    pub(crate) fn answered(&mut self, answer: StoreLoaded) -> Option<ReadPart> {
+        let UnderWay { queue, last, bytes_max } = self.under_way.remove(&answer.ticket)?;
         self.bytes = self.bytes.saturating_sub(bytes_max);
-        Some(LoadedStreams { queue, last, answers })
+        Some(ReadPart { queue, last, answer })
     }
 
     fn has_room(&self, next: &WantedPart) -> bool {

@@ -34,6 +34,8 @@ pub struct Keeping {
     loaded: Vec<VecDeque<StoreLoaded>>,
     /// How often something was read.
     pub loads: usize,
+    /// Records that were read by that.
+    pub records_read: usize,
     answered: usize,
     /// Records of messages that were put.
     pub puts: usize,
@@ -122,9 +124,13 @@ impl Keeping {
     fn read(&mut self, load: &StoreLoad) -> StoreLoaded {
         self.loads += 1;
         let mut loaded = StoreLoaded { ticket: load.ticket, ..StoreLoaded::default() };
-        let Some(stream) = self.streams.get(&load.stream) else { return loaded };
+        let streams = [Some(load.stream), load.beside].into_iter().flatten();
+        let streams = streams.filter_map(|stream| self.streams.get(&stream));
+        let mut found: Vec<_> =
+            streams.flat_map(|stream| stream.messages.iter().zip(stream.gone())).collect();
+        found.sort_by_key(|((first, _), _)| **first);
         let mut bytes_read = 0;
-        for ((first, (count, _, bytes)), gone) in stream.messages.iter().zip(stream.gone()) {
+        for ((first, (count, _, bytes)), gone) in found {
             let (first, count) = (*first, *count);
             if first + u64::from(count) <= load.first || first > load.last {
                 continue;
@@ -136,6 +142,7 @@ impl Keeping {
                 loaded.next = Some(first.max(load.first));
                 break;
             }
+            self.records_read += 1;
             if self.damaged.contains(&first) {
                 loaded.damaged.push(DamagedRecord { first, count, gone });
             } else {

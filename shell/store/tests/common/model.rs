@@ -94,7 +94,7 @@ impl Model {
         let first = numbers.below(mark + 2);
         let last = if numbers.chance(50) { u64::MAX } else { first + numbers.below(8) };
         let bytes_max = numbers.below(400) as usize;
-        LoadRequest { ticket: numbers.next(), stream, first, last, bytes_max }
+        LoadRequest { ticket: numbers.next(), stream, beside: None, first, last, bytes_max }
     }
 
     /// Whether that is what a store that holds this answers; `seed` is for the message. What is damaged must be in
@@ -303,7 +303,8 @@ fn load_all<D: Disk>(store: &mut Store<D>, stream: StreamId) -> Option<BTreeMap<
     let (mut found, mut next) = (BTreeMap::new(), Some(0));
     while let Some(first) = next {
         let (ticket, last, bytes_max) = (0, u64::MAX, usize::MAX);
-        let loaded = store.load(&LoadRequest { ticket, stream, first, last, bytes_max });
+        let loaded =
+            store.load(&LoadRequest { ticket, stream, beside: None, first, last, bytes_max });
         if !loaded.damaged.is_empty() || loaded.delayed.is_some() {
             return None;
         }
