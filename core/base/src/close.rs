@@ -311,6 +311,9 @@ close_codes! {
     525 BadGroup "bad-group" Operation Invalid 1008 400 false
         "The group of a message has no name, or one that is too long."
         "Use a shorter name, or leave it out.";
+    526 SubscriptionInUse "subscription-in-use" Operation Failed 1008 409 false
+        "The durable subscription has consumers, or stands in the configuration."
+        "End its consumers first, or change the configuration.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
         "The server or the client's address has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";

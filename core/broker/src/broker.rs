@@ -74,11 +74,13 @@ impl Broker {
     /// The broker of a shard.
     pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
+        let mut home = Home::new(shard, &memory);
+        home.begin_durables(shard, &options);
         Broker {
             sessions: Sessions::default(),
             directory: Directory::new(shard, options.clone(), memory.clone()),
             fanout: Fanout::default(),
-            home: Home::new(shard, &memory),
+            home,
             exchanges: Exchanges::new(memory.clone()),
             notices: Box::default(),
             loopback: Loopback::new(shard),

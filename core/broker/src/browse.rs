@@ -20,7 +20,6 @@ use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::places::Place;
 use crate::price::{LISTED, MATCHED, TOPIC};
-use crate::queue_operations::queue_entry;
 use crate::requester::Requester;
 use crate::session_side::SessionSide;
 
@@ -135,7 +134,7 @@ impl HomeSide<'_> {
                 if !is_named(queue.path) || !may(Kind::Queue, queue.path) {
                     return None;
                 }
-                ListingEntry::Queue(queue_entry(now.time, &queue))
+                ListingEntry::Queue(self.entry_of(now.time, &queue))
             }
             Browsable::Services => {
                 let may_show = |session: SessionId, target: &Target| {

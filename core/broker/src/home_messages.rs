@@ -96,6 +96,14 @@ impl HomeSide<'_> {
                 self.take_dead_letter(now, from, *run, source, effects);
             }
             ToHome::Moved { source, is_stored } => self.end_move(source, is_stored),
+            ToHome::FeedInterest { topics, on, number } => {
+                self.feed_interest(from, &topics, (on, number), effects);
+            }
+            ToHome::Feed { run, number } => self.take_feed(now, from, (&run, number), effects),
+            ToHome::Fed { number, result } => {
+                let result = result.map_err(|close| *close);
+                self.fed(now, from, (number, result), effects);
+            }
             ToHome::Together(_) => debug_assert!(false, "taken apart by the wiring"),
         }
     }

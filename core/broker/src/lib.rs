@@ -27,11 +27,13 @@ mod deferred;
 mod deliver;
 mod delivery;
 mod directory;
+mod durables;
 mod effects;
 mod ending;
 mod exchange;
 mod exchange_side;
 mod fanout;
+mod feeding;
 mod fetch;
 mod going_live;
 mod holdings;
@@ -128,7 +130,9 @@ pub use messages::{
     ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
-pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
+pub use options::{
+    BrokerOptions, DurableOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy,
+};
 pub use places::{NodeId, Place};
 pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;

@@ -76,6 +76,7 @@ broker_metrics! {
     history_bytes Gauge "tiderace_history_bytes" [] "Bytes of recent messages kept for clients that come back.";
     queue_messages Gauge "tiderace_queue_messages" [] "Messages ready in queues.";
     queue_refused Counter "tiderace_queue_messages_refused_total" [] "Messages refused because their queue was full.";
+    messages_fed Counter "tiderace_subscription_messages_total" [] "Messages of topics put into durable subscriptions.";
     queue_delayed Gauge "tiderace_queue_messages_delayed" [] "Messages in queues that wait for the time when they are to be delivered.";
     queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages of queues in memory: ready, in flight and delayed.";
     queue_swapped Gauge "tiderace_queue_swapped_messages" [] "Ready messages of queues that are in the store alone.";

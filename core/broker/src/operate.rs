@@ -13,6 +13,7 @@ use crate::effects::Effects;
 use crate::fetch::merge_pages;
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
+use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToHome};
 use crate::places::{Place, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
@@ -85,6 +86,14 @@ impl SessionSide<'_> {
             Operation::Queue(QueueQuery { ref path, .. })
             | Operation::PauseQueue { ref path, .. } => {
                 let home = self.options.home_of(path);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::CreateSubscription(ref about) => {
+                let home = self.options.home_of(&about.queue);
+                self.send_operation(home, requester, operation, effects);
+            }
+            Operation::DeleteSubscription { ref queue } => {
+                let home = self.options.home_of(queue);
                 self.send_operation(home, requester, operation, effects);
             }
             Operation::Purge { ref path, .. } => {
@@ -257,6 +266,9 @@ impl HomeSide<'_> {
             Operation::Amend { path, version, value } => {
                 self.amend(now, &requester, &path, version, &value, effects)
             }
+            Operation::CreateSubscription(about) => {
+                self.create_subscription(&requester, now, *about, effects)
+            }
             Operation::Remove { selector } => {
                 return self.begin_removal(now, requester, selector, effects);
             }
@@ -288,7 +300,11 @@ impl HomeSide<'_> {
         self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
         let appended = self.journal.appended_since(before);
         match result {
-            Ok(Done { result, record }) => {
+            Ok(Done { result, record, fed: Some(fed) }) => {
+                let answer = Answer::Operated(Box::new(requester), Box::new(result));
+                self.answer_fed(now, *fed, (appended.max(record), answer), effects);
+            }
+            Ok(Done { result, record, fed: None }) => {
                 self.answer_stored(appended.max(record), &requester, Ok(result), effects);
             }
             Err(close) => self.answer_stored(appended, &requester, Err(close), effects),
@@ -313,6 +329,9 @@ impl HomeSide<'_> {
             Operation::Queue(query) => self.show_queue(now, requester, &query),
             Operation::PauseQueue { path, on } => {
                 self.pause_queue(now, requester, (&path, on), effects)
+            }
+            Operation::DeleteSubscription { queue } => {
+                self.delete_subscription(requester, &queue, effects)
             }
             Operation::Unlock { name } => self.unlock(now, requester, &name, effects),
             Operation::Abandon { path } => {

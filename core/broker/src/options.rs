@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_queues::{FullPolicy, Policy, QueueOptions};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{TopicSpec, is_temporary};
+use tiderace_wire::{DurableSubscription, TopicSpec, is_durable, is_temporary};
 
 use crate::Rules;
 use crate::places::Place;
@@ -58,6 +58,23 @@ impl Default for ServiceOptions {
     }
 }
 
+/// What can be chosen for durable subscriptions.
+#[derive(Clone, Debug)]
+pub struct DurableOptions {
+    /// Those that are there from the start.
+    pub configured: Vec<Arc<DurableSubscription>>,
+    /// Those that one principal may make at one shard.
+    pub per_principal_max: usize,
+    /// Those that there may be at one shard.
+    pub count_max: usize,
+}
+
+impl Default for DurableOptions {
+    fn default() -> Self {
+        DurableOptions { configured: Vec::new(), per_principal_max: 1_000, count_max: 100_000 }
+    }
+}
+
 /// What one page of a snapshot has at most.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLimits {
@@ -105,6 +122,8 @@ pub struct BrokerOptions {
     pub topic_default: Arc<TopicSpec>,
     /// Queue options, by pattern.
     pub queue_policies: Vec<QueuePolicy>,
+    /// Options of durable subscriptions.
+    pub durables: DurableOptions,
     /// Whether persistent messages are taken into queues without a store, where they end with the server.
     pub persistent_in_memory: bool,
     /// Options of all other queues.
@@ -143,6 +162,11 @@ impl BrokerOptions {
         self.views.iter().any(|(configured, _)| configured == name)
     }
 
+    /// Whether a durable subscription with that queue stands in the configuration.
+    pub(crate) fn configures_durable(&self, queue: &Path) -> bool {
+        self.durables.configured.iter().any(|about| about.queue == *queue)
+    }
+
     /// The home of a destination.
     #[inline]
     pub(crate) fn home_of(&self, path: &Path) -> Place {
@@ -161,6 +185,14 @@ impl BrokerOptions {
     pub fn queue(&self, path: &Path) -> QueueOptions {
         let policy = self.queue_policies.iter().find(|policy| policy.pattern.matches(path));
         let options = policy.map_or(&self.queue_default, |policy| &policy.options).clone();
+        if is_durable(path) {
+            // Publishers of topics neither wait for a durable subscription nor are refused for it.
+            let full = match options.policy.full {
+                FullPolicy::Block | FullPolicy::Reject => FullPolicy::DropHead,
+                drops => drops,
+            };
+            return QueueOptions { policy: Policy { full, ..options.policy }, ..options };
+        }
         if !is_temporary(path) {
             return options;
         }
@@ -209,6 +241,7 @@ impl Default for BrokerOptions {
             topic_policies: Vec::new(),
             topic_default: Arc::new(TopicSpec::default()),
             queue_policies: Vec::new(),
+            durables: DurableOptions::default(),
             persistent_in_memory: false,
             queue_default: QueueOptions {
                 bytes_max: 64 << 20,

@@ -10,9 +10,11 @@ use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::condition::{check_some, check_values};
+use crate::durables::Fed;
 use crate::effects::Effects;
 use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
+use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::publisher::{Published, Publisher, Recipients, Values};
@@ -199,7 +201,7 @@ impl HomeSide<'_> {
         let passed = match run.destination().kind {
             _ if temporary && !self.goes_to_session(&run, owner) => {
                 self.metrics.dropped_temporary += run.len() as u64;
-                Ok(Passed::On { record: 0 })
+                Ok(Passed::On { record: 0, fed: None })
             }
             Kind::Queue => match origin.map_or(Ok(()), |_| self.check_queue(now, &run)) {
                 Ok(()) => {
@@ -222,8 +224,8 @@ impl HomeSide<'_> {
             }
         };
         let session = origin?;
-        let record = match passed {
-            Ok(Passed::On { record }) => record,
+        let (record, fed) = match passed {
+            Ok(Passed::On { record, fed }) => (record, fed),
             Ok(Passed::Later(left)) => {
                 let (run, checked) = *left;
                 let checked = Some(checked);
@@ -240,8 +242,14 @@ impl HomeSide<'_> {
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
-        if let Some(confirm) = confirm {
-            self.confirm_stored(now, appended.max(record), session, confirm, effects);
+        let confirm = confirm?;
+        let record = appended.max(record);
+        match fed {
+            None => self.confirm_stored(now, record, session, confirm, effects),
+            Some(fed) => {
+                let answer = Answer::Confirm(session, confirm);
+                self.answer_fed(now, *fed, (record, answer), effects);
+            }
         }
         None
     }
@@ -266,7 +274,7 @@ impl HomeSide<'_> {
             if self.topic(key).is_some_and(|topic| topic.is_known()) {
                 self.remove_topic(now, key, effects);
             }
-            return Ok(Passed::On { record: 0 });
+            return Ok(Passed::On { record: 0, fed: None });
         }
         let known = self.directory.get(key);
         let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
@@ -282,7 +290,7 @@ impl HomeSide<'_> {
             _ => Values::Unchecked,
         };
         let published = self.distribute(now, key, run, publisher, values, effects)?;
-        Ok(Passed::On { record: published.record })
+        Ok(Passed::On { record: published.record, fed: published.fed })
     }
 
     /// Numbers a run of a topic, keeps what is to be kept of it and passes it on.
@@ -314,6 +322,7 @@ impl HomeSide<'_> {
         let spec = (!usual).then(|| topic.spec.clone());
         let recorded = home.is_recorded() || home.history().is_some();
         let places = home.places();
+        let feeds = home.feeds();
         let viewed = self.has_views || !home.watchers().is_empty();
         if self.home.owes_pages(before) {
             self.give_early(now, key, before, stays, effects);
@@ -326,6 +335,7 @@ impl HomeSide<'_> {
             self.append_series(now, key, &run, before, publisher);
         }
         let record = if plan.durable { self.append_run(now, key, &run, publisher) } else { 0 };
+        let fed = if feeds { self.feed(now, &run, effects) } else { None };
         if viewed {
             let run = Some(run.clone());
             self.loopback.hand_on(LocalMessage::TopicChanged { topic: key, run });
@@ -334,7 +344,7 @@ impl HomeSide<'_> {
             self.announce_topic(key, effects);
         }
         self.send_out(key, places, run, spec, effects);
-        Ok(Published { version, record })
+        Ok(Published { version, record, fed })
     }
 
     /// Appends a run that its topic keeps to the journal: the record that its confirmation waits for.
@@ -462,8 +472,8 @@ struct Plan {
 
 /// What became of a run in one turn.
 enum Passed {
-    /// It was passed on; the record that says so, or 0.
-    On { record: u64 },
+    /// It was passed on; the record that says so, or 0, and the places that have to say so.
+    On { record: u64, fed: Option<Box<Fed>> },
     /// Not all of its values have been checked.
     Later(Box<(Run, Checked)>),
 }

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use tiderace_base::SessionId;
 
+use crate::durables::Fed;
 use crate::temporary::TemporaryOwner;
 
 /// What has come of a publication.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Published {
     /// The version of the last message.
     pub(crate) version: u64,
     /// The record that its confirmation waits for; zero for none.
     pub(crate) record: u64,
+    /// The places for which it waits, too, if it is to be kept there.
+    pub(crate) fed: Option<Box<Fed>>,
 }
 
 /// Who publishes.

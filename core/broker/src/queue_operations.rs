@@ -55,7 +55,7 @@ impl HomeSide<'_> {
             slot += 1;
         }
         let details = QueueDetails {
-            entry: queue_entry(now.time, &state),
+            entry: self.entry_of(now.time, &state),
             settings: settings(&choices),
             next: (slot < slots).then_some(slot),
             consumers,
@@ -213,23 +213,25 @@ impl HomeSide<'_> {
         self.apply(out, effects);
         Ok(OperationResult::Done)
     }
-}
 
-/// How a queue stands, for lists.
-pub(crate) fn queue_entry(now: Time, state: &QueueState<'_>) -> QueueEntry {
-    QueueEntry {
-        path: state.path.clone(),
-        messages: state.messages as u64,
-        in_flight: state.in_flight as u64,
-        delayed: state.delayed as u64,
-        groups: state.groups as u64,
-        bytes: state.bytes as u64 + state.swapped_bytes,
-        swapped: state.swapped,
-        swapped_bytes: state.swapped_bytes,
-        consumers: state.consumers as u64,
-        full: state.full,
-        paused: state.paused,
-        oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
+    /// How a queue stands, for lists.
+    pub(crate) fn entry_of(&self, now: Time, state: &QueueState<'_>) -> QueueEntry {
+        let durable = self.home.feeds().get(state.path);
+        QueueEntry {
+            path: state.path.clone(),
+            messages: state.messages as u64,
+            in_flight: state.in_flight as u64,
+            delayed: state.delayed as u64,
+            groups: state.groups as u64,
+            bytes: state.bytes as u64 + state.swapped_bytes,
+            swapped: state.swapped,
+            swapped_bytes: state.swapped_bytes,
+            consumers: state.consumers as u64,
+            full: state.full,
+            paused: state.paused,
+            topics: durable.map(|durable| durable.about.topics_text()),
+            oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::journal::{Answer, versions_of};
+use crate::journal::{Answer, describe_queue, versions_of};
 use crate::messages::ToHome;
 use crate::places::Place;
 use crate::publisher::Recipients;
@@ -126,7 +126,9 @@ impl HomeSide<'_> {
             Some(stream) => stream,
             None => {
                 let before = run.queue_version().saturating_sub(1);
-                let stream = self.journal.begin_queue(queue, &run.destination().path, before)?;
+                let path = &run.destination().path;
+                let description = describe_queue(self.home.feeds().get(path));
+                let stream = self.journal.begin_queue(queue, path, before, description)?;
                 self.home.queues_mut().set_stream(queue, stream);
                 stream
             }

@@ -6,6 +6,7 @@ use tiderace_base::{Close, SessionId};
 use tiderace_wire::{OperationResult, Token};
 
 use crate::authorise::Principal;
+use crate::durables::Fed;
 
 /// Who asks for an operation.
 #[derive(Clone, Debug)]
@@ -30,11 +31,13 @@ pub(crate) struct Done {
     pub(crate) result: OperationResult,
     /// The record that the answer waits for; zero for none.
     pub(crate) record: u64,
+    /// The places for which it waits, too.
+    pub(crate) fed: Option<Box<Fed>>,
 }
 
 impl From<OperationResult> for Done {
     /// One whose answer waits for nothing.
     fn from(result: OperationResult) -> Done {
-        Done { result, record: 0 }
+        Done { result, record: 0, fed: None }
     }
 }

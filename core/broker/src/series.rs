@@ -124,8 +124,8 @@ impl HomeSide<'_> {
         properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
         let run = self.run_of(now, path, &block, &value.body);
         crate::condition::check_values(&spec, &run, self.work)?;
-        let Published { version, record } =
+        let Published { version, record, fed } =
             self.publish_here(now, requester, key, run, Some(original), effects)?;
-        Ok(Done { result: OperationResult::Updated { version }, record })
+        Ok(Done { result: OperationResult::Updated { version }, record, fed })
     }
 }

@@ -10,7 +10,7 @@ use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
-use crate::messages::ToPublisher;
+use crate::messages::{ToHome, ToPublisher};
 use crate::places::Place;
 use crate::requester::{Operated, Requester};
 
@@ -95,6 +95,10 @@ impl HomeSide<'_> {
                 self.home.queues_mut().settled(queue, versions);
             }
             (Answer::Gone(..), Err(_)) => {}
+            (Answer::Fed(place, number), result) => {
+                let result = result.map_err(Box::new);
+                self.send(place, ToHome::Fed { number, result }, effects);
+            }
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

@@ -68,6 +68,7 @@ impl HomeSide<'_> {
         }
         // That it is there may be what an earlier record says.
         let mut record = if existed && spec.persistent { self.journal.last_record() } else { 0 };
+        let mut fed = None;
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
             check_values(&spec, run, self.work)?;
@@ -81,9 +82,10 @@ impl HomeSide<'_> {
             self.begin_retirement(now, key, requester.session);
         }
         if let Some(run) = run.filter(|_| !existed) {
-            record = self.publish_here(now, requester, key, run, None, effects)?.record;
+            let published = self.publish_here(now, requester, key, run, None, effects)?;
+            (record, fed) = (published.record, published.fed);
         }
-        Ok(Done { result: OperationResult::Created { existed }, record })
+        Ok(Done { result: OperationResult::Created { existed }, record, fed })
     }
 
     pub(crate) fn update_topic(
@@ -166,10 +168,10 @@ impl HomeSide<'_> {
             }
             None => self.directory.admit(now, path)?,
         };
-        let Published { version, record } =
+        let Published { version, record, fed } =
             self.publish_here(now, requester, key, run, None, effects)?;
         self.note_fence(path, update.condition.as_ref(), requester.fence);
-        Ok(Done { result: OperationResult::Updated { version }, record })
+        Ok(Done { result: OperationResult::Updated { version }, record, fed })
     }
 
     fn spec_from(

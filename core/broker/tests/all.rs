@@ -14,6 +14,7 @@ mod credit;
 mod demand;
 mod durable;
 mod durable_queues;
+mod durable_subscriptions;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
 mod examples;

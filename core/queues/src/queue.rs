@@ -94,6 +94,8 @@ pub(crate) struct Queue {
     pub(crate) is_disk_full: bool,
     /// Consumers get nothing until it is resumed.
     pub(crate) paused: bool,
+    /// It is there whether anybody uses it or not.
+    pub(crate) stays: bool,
     pub(crate) has_expiring: bool,
     /// Whether the search for expired messages under way has seen any that expire.
     expiring_seen: bool,
@@ -144,6 +146,7 @@ impl Queue {
             full: false,
             is_disk_full: false,
             paused: false,
+            stays: false,
             has_expiring: false,
             expiring_seen: false,
             has_unseen: false,
@@ -301,6 +304,7 @@ impl Queue {
             && self.swapped.is_none()
             && self.moving.is_empty()
             && !self.has_unread
+            && !self.stays
             // What is private belongs to its owner, who needs no rule to pause it and may have any number of names.
             && (!self.paused || is_private(&self.path))
             && now.since(self.used) >= self.idle

@@ -114,6 +114,22 @@ impl Queues {
         self.review(key, effects);
     }
 
+    /// Makes a queue that stays although nothing may be in it, until it is discarded or may go.
+    pub fn set_staying(
+        &mut self,
+        now: Now,
+        path: &Path,
+        stays: bool,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Key {
+        let key = self.ensure(now, path.clone(), options);
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.used = now.time;
+            queue.stays = stays;
+        }
+        key
+    }
+
     /// Gives consumers nothing of a queue until it is resumed. A queue that is not there is made to be paused; one
     /// that is paused stays, although nothing may be in it, unless it is private.
     pub fn pause(

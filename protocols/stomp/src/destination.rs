@@ -5,6 +5,7 @@
 //! | `/topic/fx.EUR`, `/topic/fx/EUR` | topic `fx/EUR` |
 //! | `/queue/a%2Eb` | queue `a.b` (one level with a dot in it) |
 //! | `/queue/a%2Cb`, `/queue/100%25` | queue `a,b`, queue `100%` |
+//! | `/dsub/audit` | queue `dsub/audit`, of a durable subscription |
 //! | `/temp-queue/x`, `/temp-topic/x` | queue or topic `temp/<session>/x` |
 //!
 //! Levels are separated by `/` or `.`; a comma separates the parts of a composite destination.
@@ -16,7 +17,7 @@
 use std::borrow::Cow;
 
 use tiderace_topics::{Path, PathError, Pattern};
-use tiderace_wire::{Destination, Kind, Target, TemporaryName};
+use tiderace_wire::{DURABLE, Destination, Kind, Target, TemporaryName, is_durable};
 
 use crate::limits::COMPOSITE_MAX;
 
@@ -26,7 +27,7 @@ pub enum DestinationError {
     /// It begins with none of the known prefixes.
     #[error(
         "the destination begins with no known prefix. \
-         Use /topic/, /queue/, /temp-topic/ or /temp-queue/."
+         Use /topic/, /queue/, /dsub/, /temp-topic/ or /temp-queue/."
     )]
     UnknownPrefix,
     /// The name behind the prefix is not acceptable.
@@ -119,8 +120,12 @@ pub fn spell_destination(destination: &Destination, style: Style) -> String {
         Kind::Service => "/service/",
         Kind::Topic => "/topic/",
     };
-    let mut text = String::from(prefix);
-    spell_name(destination.path.as_str(), style, &mut text);
+    let (mut text, mut name) = (String::from(prefix), destination.path.as_str());
+    if destination.kind == Kind::Queue && is_durable(&destination.path) {
+        name = name.split_once('/').map_or(name, |(_, name)| name);
+        text = String::from(DURABLE_PREFIX);
+    }
+    spell_name(name, style, &mut text);
     text
 }
 
@@ -146,6 +151,14 @@ pub(crate) fn spell_own_temporary(
     Some(text)
 }
 
+/// The queue of the durable subscription with that id.
+///
+/// # Errors
+/// When it cannot be a name.
+pub(crate) fn parse_durable(id: &str, session: &TemporaryName) -> Result<Path, DestinationError> {
+    Ok(parse_destination(&format!("{DURABLE_PREFIX}{id}"), session)?.path)
+}
+
 /// Rewrites a `reply-to` that names a temporary destination, so that receivers can send to it.
 pub(crate) fn publish_reply_to(text: &str, session: &TemporaryName) -> Option<String> {
     if !text.starts_with("/temp-") {
@@ -157,11 +170,12 @@ pub(crate) fn publish_reply_to(text: &str, session: &TemporaryName) -> Option<St
 
 /// The kind and the canonical name a text spells.
 fn canonical(text: &str, session: &TemporaryName) -> Result<(Kind, String), DestinationError> {
-    let (kind, temporary, name) = split_prefix(text).ok_or(DestinationError::UnknownPrefix)?;
-    let mut path = String::with_capacity(name.len());
-    if temporary {
-        path = format!("temp/{session}/");
-    }
+    let (kind, folder, name) = split_prefix(text).ok_or(DestinationError::UnknownPrefix)?;
+    let mut path = match folder {
+        Folder::None => String::with_capacity(name.len()),
+        Folder::Durable => format!("{DURABLE}/"),
+        Folder::Temporary => format!("temp/{session}/"),
+    };
     let mut rest = name;
     while let Some(at) = rest.find(['.', '%']) {
         let (plain, tail) = rest.split_at(at);
@@ -180,18 +194,18 @@ fn canonical(text: &str, session: &TemporaryName) -> Result<(Kind, String), Dest
     Ok((kind, path))
 }
 
-/// The kind, whether it is temporary, and the name behind the prefix.
-fn split_prefix(text: &str) -> Option<(Kind, bool, &str)> {
+/// The kind, the folder, and the name behind the prefix.
+fn split_prefix(text: &str) -> Option<(Kind, Folder, &str)> {
     let text = trimmed(text);
     PREFIXES
         .iter()
-        .find_map(|(prefix, kind, temporary)| Some((*kind, *temporary, text.strip_prefix(prefix)?)))
+        .find_map(|(prefix, kind, folder)| Some((*kind, *folder, text.strip_prefix(prefix)?)))
 }
 
 /// One destination without the separators at its end; a prefix without a name is left as it is.
 fn trimmed(part: &str) -> &str {
     let rest = part.trim_end_matches(['.', '/']);
-    let is_named = |(prefix, ..): &(&str, Kind, bool)| rest.starts_with(prefix);
+    let is_named = |(prefix, ..): &(&str, Kind, Folder)| rest.starts_with(prefix);
     if PREFIXES.iter().any(is_named) { rest } else { part }
 }
 
@@ -204,11 +218,26 @@ pub(crate) fn without_ends(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split(',').map(trimmed).collect::<Vec<_>>().join(","))
 }
 
-const PREFIXES: [(&str, Kind, bool); 4] = [
-    ("/topic/", Kind::Topic, false),
-    ("/queue/", Kind::Queue, false),
-    ("/temp-topic/", Kind::Topic, true),
-    ("/temp-queue/", Kind::Queue, true),
+/// Where the destinations with a prefix lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folder {
+    /// Nowhere but where their names say.
+    None,
+    /// With the durable subscriptions.
+    Durable,
+    /// With what is the session's alone.
+    Temporary,
+}
+
+/// The prefix of durable subscriptions.
+const DURABLE_PREFIX: &str = "/dsub/";
+
+const PREFIXES: [(&str, Kind, Folder); 5] = [
+    ("/topic/", Kind::Topic, Folder::None),
+    ("/queue/", Kind::Queue, Folder::None),
+    (DURABLE_PREFIX, Kind::Queue, Folder::Durable),
+    ("/temp-topic/", Kind::Topic, Folder::Temporary),
+    ("/temp-queue/", Kind::Queue, Folder::Temporary),
 ];
 
 fn spell_name(name: &str, style: Style, text: &mut String) {
@@ -267,6 +296,7 @@ mod tests {
             ("/queue/100%25", "queue 100%"),
             ("/queue/100%", "queue 100%"),
             ("/queue/%41", "queue %41"),
+            ("/dsub/audit.fx", "queue dsub/audit/fx"),
             ("/temp-queue/r.1", "queue temp/OWN/r/1"),
             ("/temp-topic/r", "topic temp/OWN/r"),
         ] {
@@ -306,7 +336,8 @@ mod tests {
             "/temp-queue/",
             "/temp-queue/./",
             "topic/a",
-            "/dsub/a",
+            "/dsubs/a",
+            "/dsub/",
             "/queue/a..b",
             "/queue/.a",
             "/topic/a.*",

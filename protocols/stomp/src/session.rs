@@ -14,6 +14,7 @@ mod acknowledge;
 mod connect;
 mod deliver;
 mod deltas;
+mod durable;
 mod heart_beat;
 mod message;
 mod operate;

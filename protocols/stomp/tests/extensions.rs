@@ -141,6 +141,39 @@ fn what_is_not_supported_yet_is_refused() {
 }
 
 #[test]
+fn a_durable_subscription_gathers_until_it_is_ended() {
+    let begin = "SUBSCRIBE\nid:audit.fx\ndestination:/topic/fx.*,/topic/gold\npersistent:true\nselector:a = 'b'\nreceipt:r\n\n\0";
+    let end = "UNSUBSCRIBE\nid:audit.fx\npersistent:true\nreceipt:e\n\n\0";
+    let mut rig = Rig::connected("1.2");
+    assert!(rig.say(begin).contains("RECEIPT\nreceipt-id:r\n"));
+    let text = rig.say("SEND\ndestination:/topic/fx.EUR\na:b\n\n1\0");
+    assert!(text.contains("destination:/topic/fx.EUR\n"), "{text}");
+    assert!(text.contains("source-topic:fx/EUR\n"), "{text}");
+    rig.say("UNSUBSCRIBE\nid:audit.fx\n\n\0");
+    rig.say("SEND\ndestination:/topic/gold\na:b\n\n2\0SEND\ndestination:/topic/gold\na:c\n\n3\0");
+    let text = rig.say("SUBSCRIBE\nid:0\ndestination:/dsub/audit.fx\n\n\0");
+    assert!(text.ends_with("\n\n2\0") && text.contains("destination:/topic/gold\n"), "{text}");
+    rig.say("SEND\ndestination:/dsub/audit.fx\n\n4\0");
+    assert!(rig.received().is_empty());
+    rig.say("UNSUBSCRIBE\nid:0\n\n\0");
+    assert!(rig.say(end).contains("RECEIPT\nreceipt-id:e\n"));
+    assert!(rig.say(end).contains("code:queue-unknown\nreceipt-id:e\n"));
+}
+
+#[test]
+fn what_is_no_durable_subscription_is_refused() {
+    for (headers, code) in [
+        ("destination:/queue/a\npersistent:true\n", CloseCode::BadHeader),
+        ("destination:/topic/a,/queue/a\npersistent:true\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npersistent:yes\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npersistent:true\nreplay:last=1\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npersistent:true\nselector:a =\n", CloseCode::BadSelector),
+    ] {
+        assert_eq!(subscribe_refused(headers), Some(code), "{headers}");
+    }
+}
+
+#[test]
 fn times_to_live_become_dates() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\nttl:500\n\n\0");

@@ -31,6 +31,7 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 use crate::sections::tls::{CertificateConfig, ListenerTls, TlsConfig};
 use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
@@ -58,6 +59,8 @@ pub(crate) fn build(
         topic_rules: repeated(tables, "topic", TopicConfig::from_values),
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
+        subscriptions: single(tables, "subscriptions", SubscriptionsConfig::from_values)?,
+        durables: repeated(tables, "subscription", SubscriptionConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
         history: single(tables, "history", HistoryConfig::from_values)?,
         presence: single(tables, "presence", PresenceConfig::from_values)?,
@@ -83,6 +86,7 @@ pub(crate) fn build(
     check_dead_letters(tables, problems);
     check_feeds(tables, problems);
     check_views(tables, problems);
+    check_subscriptions(tables, problems);
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
     build_tls::check(&config, tables, problems);
@@ -279,6 +283,28 @@ fn check_views(tables: &[Table], problems: &mut Problems) {
             };
             if let Some(wrong) = wrong {
                 problems.add(setting.origin.clone(), format!("{key}: {wrong}"));
+            }
+        }
+    }
+}
+
+/// Names of durable subscriptions are paths, and used once.
+fn check_subscriptions(tables: &[Table], problems: &mut Problems) {
+    let mut names: HashSet<&str> = HashSet::new();
+    for table in tables.iter().filter(|table| table.section.name == "subscription") {
+        for setting in &table.settings {
+            let crate::kind::Value::Text(text) = &setting.value else {
+                continue;
+            };
+            let wrong = match setting.spec.name() {
+                "name" if !names.insert(text) => {
+                    Some(format!("two durable subscriptions are called {text:?}"))
+                }
+                "name" => Path::parse(&format!("dsub/{text}")).err().map(|error| error.to_string()),
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                problems.add(setting.origin.clone(), format!("{}: {wrong}", setting.spec.key));
             }
         }
     }

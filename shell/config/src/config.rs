@@ -23,6 +23,7 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 use crate::sections::tls::{CertificateConfig, TlsConfig};
 use crate::sections::views::ViewConfig;
 
@@ -49,6 +50,10 @@ pub struct Config {
     pub queues: QueuesConfig,
     /// Exceptions for queues; the first match counts.
     pub queue_rules: Vec<QueueConfig>,
+    /// How many durable subscriptions there may be.
+    pub subscriptions: SubscriptionsConfig,
+    /// Durable subscriptions that are there from the start.
+    pub durables: Vec<SubscriptionConfig>,
     /// Calls of services.
     pub services: ServicesConfig,
     /// Updates as differences to the value before.

@@ -63,6 +63,7 @@ pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;
 pub use sections::socketio::SocketIoConfig;
 pub use sections::store::{StoreConfig, StoreSync};
+pub use sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 pub use sections::tls::{
     CertificateConfig, ClientCertificateUse, ListenerTls, TlsConfig, TlsVersion,
 };

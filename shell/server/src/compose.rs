@@ -5,17 +5,22 @@
 
 use std::sync::Arc;
 
+use anyhow::Context;
 use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
 };
-use tiderace_broker::{Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who};
+use tiderace_broker::{
+    Action, BrokerOptions, DurableOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who,
+};
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
     ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind,
-    ServicesConfig, StoreConfig, StoreSync, TokenSecret, UserPassword, ViewConfig,
+    ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, TokenSecret, UserPassword,
+    ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
+use tiderace_filter::Selector;
 use tiderace_native::NativeOptions;
 use tiderace_queues::{DispatchPolicy, FullPolicy, Policy, QueueOptions};
 use tiderace_reactor::{
@@ -26,7 +31,7 @@ use tiderace_stomp::StompOptions;
 use tiderace_tls::Settings;
 use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
-use tiderace_wire::{Kind, Prefetch};
+use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
 use crate::specs;
 
@@ -65,6 +70,11 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
                 options: queue_options(&config.queues, Some(rule)),
             })
             .collect(),
+        durables: DurableOptions {
+            configured: config.durables.iter().map(durable).collect::<anyhow::Result<_>>()?,
+            per_principal_max: config.subscriptions.principal_max,
+            count_max: config.subscriptions.count_max,
+        },
         persistent_in_memory: config.stomp.persistent_in_memory,
         queue_default: queue_options(&config.queues, None),
         views: config.views.iter().filter_map(view).collect(),
@@ -75,6 +85,14 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         sessions_shown: config.presence.sessions,
         ..BrokerOptions::default()
     })
+}
+
+/// A durable subscription; the configuration has checked its name and topics.
+fn durable(of: &SubscriptionConfig) -> anyhow::Result<Arc<DurableSubscription>> {
+    let selector = of.selector.as_deref().map(Selector::parse).transpose();
+    let selector = selector.with_context(|| format!("subscription.selector of {:?}", of.name))?;
+    let (queue, topics) = (durable_queue(&of.name)?, of.topics.clone());
+    Ok(Arc::new(DurableSubscription { queue, topics, selector }))
 }
 
 /// A view's name and text; the configuration has checked both.

@@ -4,13 +4,16 @@
 //! a queue knows which messages the store has, and asks for them when somebody wants them. Versions go on above all
 //! that were ever given. Invariant: a message that was stored and not settled is there again, once, and nothing else is.
 
-use tiderace_base::Now;
+use std::sync::Arc;
+
+use tiderace_base::{MemoryUse, Now};
 use tiderace_journal::{StoreLoad, StoreLoaded};
 use tiderace_topics::Path;
 
 use super::Broker;
+use crate::durables::Durable;
 use crate::effects::Effects;
-use crate::journal::{RestoredQueue, Unrestorable, is_queue};
+use crate::journal::{RestoredQueue, Unrestorable, is_queue, read_durable};
 use crate::queue_loads::Unreadable;
 
 impl Broker {
@@ -26,10 +29,18 @@ impl Broker {
         let Ok(path) = Path::parse(restored.path) else {
             return Err(Unrestorable::Path(restored.path.to_owned()));
         };
-        if self.options.home_of(&path) != self.loopback.here() {
+        let home = self.options.home_of(&path);
+        let durable = read_durable(&path, restored.description);
+        let is_configured = self.options.configures_durable(&path);
+        let durable = durable.map(|(about, owner)| (Arc::new(about), owner));
+        if let Some((about, _)) = durable.as_ref().filter(|_| !is_configured) {
+            // Every home is told, as when it was made.
+            self.home.note_feed(home, &about.topics, true);
+        }
+        if home != self.loopback.here() {
             return Ok(());
         }
-        if !is_queue(restored.description) {
+        if durable.is_none() && !is_queue(restored.description) {
             return Err(Unrestorable::Description { path });
         }
         if self.home.queues().is_kept(&path) {
@@ -37,6 +48,11 @@ impl Broker {
         }
         let next_version = restored.version.max(self.home.earlier_numbers()).saturating_add(1);
         let kept = (restored.stream, next_version);
+        if let Some((about, owner)) = durable.filter(|_| !is_configured) {
+            self.memory.charge(MemoryUse::Names, about.bytes());
+            self.home.queues_mut().set_staying(now, &path, true, &self.options);
+            self.home.feeds_mut().put(Durable { about, owner: Some(owner) });
+        }
         let queue = self.home.queues_mut().restore(now, path, kept, &self.options);
         if let (Some(first), Some(last)) = (restored.stored.first(), restored.stored.last()) {
             let messages = restored.stored.iter().map(|range| range.last - range.first + 1).sum();

@@ -8,7 +8,7 @@ use tiderace_journal::{RecordSubject, Settled, StoreRecord};
 
 use super::Broker;
 use crate::effects::Effects;
-use crate::journal::{Answer, KeptSubject};
+use crate::journal::{Answer, KeptSubject, describe_queue};
 use crate::messages::ToPublisher;
 use crate::stored_answers::store_destination;
 
@@ -97,9 +97,13 @@ impl Broker {
             _ => None,
         };
         let queue = queue.map(|(path, stream, version)| (path.clone(), stream, version));
+        let description =
+            queue.as_ref().map(|(path, ..)| describe_queue(self.home.feeds().get(path)));
+        let description = description.unwrap_or_default();
         let (next_number, last_fence) = (self.home.next_number(), self.home.last_fence());
         let topic = topic.and_then(|topic| Some((topic, self.home.topic_mut(topic)?)));
-        let queue = queue.as_ref().map(|(path, stream, version)| (path, *stream, *version));
+        let queue =
+            queue.as_ref().map(|(path, stream, version)| (path, *stream, *version, description));
         let kept = KeptSubject { next_number, last_fence, topic, view, queue };
         self.journal.append_again(now, subject, kept);
     }

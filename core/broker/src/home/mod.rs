@@ -6,6 +6,8 @@
 //! (topics, options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
 pub(crate) mod displaced;
+mod feeding;
+pub(crate) mod feeds;
 pub(crate) mod graces;
 pub(crate) mod guard;
 pub(crate) mod history;
@@ -48,6 +50,7 @@ use crate::requester::Requester;
 use crate::topic::Topic;
 
 use displaced::Displaced;
+use feeds::Feeds;
 use graces::Graces;
 use history::History;
 use home_topics::{HomeTopics, TopicAtHome};
@@ -88,6 +91,8 @@ pub(crate) struct Home {
     locks: Locks,
     graces: Graces,
     queues: QueueHome,
+    /// Durable subscriptions, and whom topics feed.
+    feeds: Box<Feeds>,
     queue_jobs: QueueJobs,
     /// Asked of the store.
     queue_loads: QueueLoads,
@@ -118,6 +123,7 @@ impl Home {
             removals: VecDeque::new(),
             locks: Locks::default(),
             graces: Graces::default(),
+            feeds: Box::default(),
             queues: QueueHome::new(memory.clone()),
             queue_jobs: QueueJobs::default(),
             queue_loads: QueueLoads::default(),
@@ -183,12 +189,22 @@ impl Home {
         let generation = patterns.generation();
         if !home.is_found_at(generation) {
             let places = patterns.places_of(&topic.path);
-            home.set_patterns(generation, places, history.names(&topic.path));
+            let fed = !self.feeds.places_of(&topic.path).is_empty();
+            home.set_patterns(generation, places, (history.names(&topic.path), fed));
         }
         let is_new = home.begin_message(now, topic.spec.removal.is_some());
         self.numbers.assign(run);
         home.assign_versions(run, self.numbers.earlier());
         is_new
+    }
+
+    /// The durable subscriptions here, and whom topics feed.
+    pub(crate) fn feeds(&self) -> &Feeds {
+        &self.feeds
+    }
+
+    pub(crate) fn feeds_mut(&mut self) -> &mut Feeds {
+        &mut self.feeds
     }
 
     /// Gives the messages of a run their numbers.

@@ -43,6 +43,17 @@ impl QueueHome {
         effects
     }
 
+    /// Makes a queue that stays although nothing may be in it, or lets one go.
+    pub(crate) fn set_staying(
+        &mut self,
+        now: Now,
+        path: &Path,
+        stays: bool,
+        options: &BrokerOptions,
+    ) -> Key {
+        self.queues.set_staying(now, path, stays, |path| options.queue(path))
+    }
+
     /// How often consumers came to a queue, and how often one was asked whether it has room, since the start.
     pub(crate) fn asked(&self) -> (u64, u64) {
         (self.queues.attached_total(), self.queues.asked_total())

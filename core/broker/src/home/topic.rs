@@ -24,6 +24,8 @@ pub(crate) struct HomeTopic {
     /// Shards with matching patterns, found at generation `patterns_at` of the home's patterns.
     by_pattern: PlaceSet,
     patterns_at: u64,
+    /// Whether it feeds durable subscriptions, as found with the patterns.
+    is_fed: bool,
     /// The retained value: a run of one message.
     value: Option<Arc<Run>>,
     /// The version of the next message; zero as long as there was none.
@@ -348,8 +350,21 @@ impl HomeTopic {
         self.patterns_at == generation
     }
 
-    /// The shards with patterns that name it, found at a generation, and whether one of them wants it recorded.
-    pub(crate) fn set_patterns(&mut self, generation: u64, places: PlaceSet, recorded: bool) {
+    /// Whether it feeds durable subscriptions, as found last.
+    #[inline]
+    pub(crate) fn feeds(&self) -> bool {
+        self.is_fed
+    }
+
+    /// The shards with patterns that name it, found at a generation, whether one of them wants it recorded, and whether it
+    /// feeds durable subscriptions.
+    pub(crate) fn set_patterns(
+        &mut self,
+        generation: u64,
+        places: PlaceSet,
+        (recorded, fed): (bool, bool),
+    ) {
+        self.is_fed = fed;
         self.patterns_at = generation;
         self.by_pattern = places;
         self.recorded_by_pattern = recorded;

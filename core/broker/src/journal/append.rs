@@ -31,8 +31,9 @@ pub(crate) struct KeptSubject<'a> {
     pub(crate) topic: Option<(&'a Topic, &'a mut HomeTopic)>,
     /// The view, if the subject is one that is there.
     pub(crate) view: Option<(&'a Path, &'a View)>,
-    /// The path of the queue, its stream and the version of its last message, if the subject is one that is there.
-    pub(crate) queue: Option<(&'a Path, u64, u64)>,
+    /// The path of the queue, its stream, the version of its last message and its description, if the subject is one that
+    /// is there.
+    pub(crate) queue: Option<(&'a Path, u64, u64, Vec<u8>)>,
 }
 
 impl HomeJournal {
@@ -100,8 +101,9 @@ impl HomeJournal {
                 journal.append_settled(stream, first, last);
             }
             RecordSubject::Queue(key, stream) => {
-                if let Some((path, _, version)) = kept.queue.filter(|(_, it, _)| *it == stream) {
-                    open.declare_queue(key, stream, path, version);
+                let queue = kept.queue.filter(|(_, it, ..)| *it == stream);
+                if let Some((path, _, version, description)) = queue {
+                    open.declare_queue((key, stream, version), path, description);
                 }
             }
             RecordSubject::View(number) => self.append_view(number, kept.view),

@@ -14,6 +14,8 @@
 
 mod append;
 mod codec;
+mod durables;
+mod fed;
 mod queues;
 mod reservation;
 mod restore;
@@ -29,6 +31,8 @@ use tiderace_wire::{Confirm, OperationResult, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
+pub(crate) use durables::{describe_queue, read_durable};
+pub(crate) use fed::Released;
 pub(crate) use queues::versions_of;
 pub use restore::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
@@ -41,6 +45,7 @@ use crate::places::{Place, PlaceSet};
 use crate::queued::{Put, Queued};
 use crate::requester::Requester;
 
+use fed::FedAnswers;
 use reservation::Reservation;
 
 /// How many numbers are reserved at once, so that they are not given again after a restart.
@@ -52,6 +57,8 @@ const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::home::locks::FENCES_PER_MS;
 #[derive(Debug, Default)]
 pub(crate) struct HomeJournal {
     open: Option<Box<OpenJournal>>,
+    /// Answers that wait for other places first.
+    fed: FedAnswers<Answer>,
 }
 
 /// What a shard with a store keeps for it.
@@ -86,6 +93,8 @@ pub(crate) enum Answer {
     Transferred(Place, TransferId, Option<Put>),
     /// Messages of these versions of a queue are gone.
     Gone(Key, (u64, u64)),
+    /// A topic's messages were put into queues here, for the home that has sent them under a number.
+    Fed(Place, u64),
 }
 
 impl OpenJournal {
@@ -96,6 +105,11 @@ impl OpenJournal {
 }
 
 impl HomeJournal {
+    /// Answers that wait for other places first.
+    pub(crate) fn fed_mut(&mut self) -> &mut FedAnswers<Answer> {
+        &mut self.fed
+    }
+
     /// Whether there is a store.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {

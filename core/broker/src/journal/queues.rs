@@ -12,7 +12,7 @@ use tiderace_wire::Run;
 use super::codec::{Circumstances, encode};
 use super::{HomeJournal, OpenJournal};
 
-/// The form of the descriptions of queues, which say nothing else yet.
+/// The form of the descriptions of queues that nothing feeds, which say nothing else.
 pub(super) const QUEUE_FORM: u8 = 1;
 
 impl HomeJournal {
@@ -61,11 +61,29 @@ impl HomeJournal {
     }
 
     /// A queue is to be kept from now on: its stream. The version of its last message is `version`.
-    pub(crate) fn begin_queue(&mut self, key: Key, path: &Path, version: u64) -> Option<u64> {
+    pub(crate) fn begin_queue(
+        &mut self,
+        key: Key,
+        path: &Path,
+        version: u64,
+        description: Vec<u8>,
+    ) -> Option<u64> {
         let open = self.open.as_deref_mut()?;
         let stream = open.streams.create();
-        open.declare_queue(key, stream, path, version);
+        open.declare_queue((key, stream, version), path, description);
         Some(stream)
+    }
+
+    /// A queue that is kept is something else from now on.
+    pub(crate) fn describe_queue(
+        &mut self,
+        kept: (Key, u64, u64),
+        path: &Path,
+        description: Vec<u8>,
+    ) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.declare_queue(kept, path, description);
+        }
     }
 
     /// A stream for messages that need not survive.
@@ -140,13 +158,18 @@ impl HomeJournal {
 }
 
 impl OpenJournal {
-    /// Says that there is a queue.
-    pub(super) fn declare_queue(&mut self, key: Key, stream: u64, path: &Path, version: u64) {
+    /// Says that there is a queue, what it is, and in which stream.
+    pub(super) fn declare_queue(
+        &mut self,
+        (key, stream, version): (Key, u64, u64),
+        path: &Path,
+        description: Vec<u8>,
+    ) {
         let record = StoreRecord::Declare {
             stream,
             kind: StoredKind::Queue,
             path: path.clone(),
-            description: vec![QUEUE_FORM],
+            description,
             version,
         };
         self.journal.append(record, RecordSubject::Queue(key, stream));

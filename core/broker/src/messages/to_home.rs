@@ -201,6 +201,29 @@ pub enum ToHome {
         /// Whether it is stored; otherwise it is to stay stored where it lay.
         is_stored: bool,
     },
+    /// A durable subscription of the sender's is fed by topics, or one less.
+    FeedInterest {
+        /// Which topics.
+        topics: Box<[Pattern]>,
+        /// Whether it begins.
+        on: bool,
+        /// Under which the receiver answers by [`ToHome::Fed`] if it begins.
+        number: u64,
+    },
+    /// What was published to a topic of the sender's, for durable subscriptions of the receiver's.
+    Feed {
+        /// As subscribers get it.
+        run: Arc<Run>,
+        /// Under which the receiver answers by [`ToHome::Fed`]; zero: nobody waits.
+        number: u64,
+    },
+    /// The sender has what it was sent, and it is stored if it is to be; or why not.
+    Fed {
+        /// What was sent.
+        number: u64,
+        /// What came of it.
+        result: Result<(), Box<Close>>,
+    },
     /// What a transaction does at this home, in its order: publications and settlements.
     Together(Vec<ToHome>),
 }
@@ -238,6 +261,7 @@ impl ToHome {
             ToHome::Operate { operation, .. } => operation.bytes(),
             ToHome::Call(call) => call.run.bytes(),
             ToHome::DeadLetter { run, .. } => run.bytes(),
+            ToHome::Feed { run, .. } => run.bytes(),
             ToHome::Together(parts) => {
                 parts.iter().map(|part| size_of::<ToHome>() + part.bytes()).sum()
             }

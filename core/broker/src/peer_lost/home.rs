@@ -8,6 +8,7 @@ use tiderace_queues::Ending;
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
+use super::lost;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{Interest, ToHome};
@@ -47,6 +48,7 @@ impl HomeSide<'_> {
         let out = self.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
         self.apply(out, effects);
         self.lose_services(place, effects);
+        self.lose_feeds(now, place, &lost(place), effects);
     }
 
     /// A dead letter of this home has come back, since its queue's home is lost: it is where it lay, if the store has it

@@ -87,6 +87,9 @@ impl SessionSide<'_> {
             | ToHome::DeadLetter { .. }
             | ToHome::Moved { .. }
             | ToHome::Together(_)
+            | ToHome::FeedInterest { .. }
+            | ToHome::Feed { .. }
+            | ToHome::Fed { .. }
             | ToHome::Released { .. } => {}
         }
         None

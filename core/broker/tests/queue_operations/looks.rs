@@ -119,6 +119,7 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
             consumers: 5,
             full: false,
             paused: false,
+            topics: None,
             oldest_ms: Some(0),
         };
         assert_eq!(all.entry, entry);

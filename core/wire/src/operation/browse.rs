@@ -118,7 +118,9 @@ impl ListingEntry {
     pub fn bytes(&self) -> usize {
         match self {
             ListingEntry::Session(session) => session.name.len(),
-            ListingEntry::Queue(queue) => queue.path.as_str().len(),
+            ListingEntry::Queue(queue) => {
+                queue.path.as_str().len() + queue.topics.as_ref().map_or(0, |topics| topics.len())
+            }
             ListingEntry::Service(service) => service.names.iter().map(|name| name.len()).sum(),
         }
     }
@@ -149,6 +151,8 @@ pub struct QueueEntry {
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.
     pub paused: bool,
+    /// The topics that feed it, if it is a durable subscription.
+    pub topics: Option<Arc<str>>,
     /// For how long the first of the ready messages has been on the server, in milliseconds.
     pub oldest_ms: Option<u64>,
 }
@@ -239,6 +243,7 @@ mod tests {
             consumers: 3,
             full: true,
             paused: false,
+            topics: None,
             oldest_ms: None,
         };
         let names = vec!["a".into(), "b/*".into()];

@@ -4,6 +4,7 @@
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
 mod browse;
+mod durable;
 mod queue;
 mod read;
 mod write;
@@ -19,6 +20,9 @@ use crate::{Flags, Run, TopicSpec};
 pub use browse::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
     ServiceEntry,
+};
+pub use durable::{
+    DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
 pub use queue::{
     ConsumerEntry, MoveMessages, MovedMessages, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Peek,
@@ -130,6 +134,13 @@ pub enum Operation {
         /// Whether it is paused from now on, or resumed.
         on: bool,
     },
+    /// Makes a durable subscription, or changes the one of that name; [`OperationResult::Done`].
+    CreateSubscription(Box<DurableSubscription>),
+    /// Ends a durable subscription with all that it has gathered; [`OperationResult::Done`].
+    DeleteSubscription {
+        /// Its queue.
+        queue: Path,
+    },
 }
 
 impl Operation {
@@ -163,6 +174,7 @@ impl Operation {
             Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
             Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
             Operation::Purge { selector, .. } => selector_bytes(selector.as_ref()),
+            Operation::CreateSubscription(made) => size_of::<DurableSubscription>() + made.bytes(),
             Operation::Move(it) => selector_bytes(it.selector.as_ref()),
             _ => 0,
         }

@@ -353,6 +353,7 @@ mod tests {
             consumers: 4,
             full: true,
             paused: false,
+            topics: None,
             oldest_ms: Some(5),
         }
     }

@@ -119,6 +119,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("redrive", &["path", "to", "selector", "limit", "up_to"]),
     ("pause", &["path"]),
     ("resume", &["path"]),
+    ("create-subscription", &["name", "topics", "selector"]),
+    ("delete-subscription", &["name"]),
 ];
 
 /// A request, half read.

@@ -219,6 +219,10 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
         print(out, text);
     }
     print(out, format_args!(r#","consumers":{consumers},"full":{full},"paused":{paused}"#));
+    if let Some(topics) = &queue.topics {
+        out.extend_from_slice(b",\"topics\":");
+        append_text(out, topics);
+    }
     if let Some(oldest_ms) = oldest_ms {
         print(out, format_args!(",\"oldest_ms\":{oldest_ms}"));
     }

@@ -4,7 +4,8 @@
 //! for byte share one encoding; every other frame is written straight into the write block.
 
 use tiderace_base::limits::APART_BYTES_MIN;
-use tiderace_wire::{Delivery, Output};
+use tiderace_topics::Path;
+use tiderace_wire::{Delivery, Destination, Kind, Output, SOURCE_TOPIC, is_durable, properties};
 
 use super::message::{form_key, write, write_large, write_tagged};
 use super::state::StompSession;
@@ -85,7 +86,8 @@ impl StompSession {
         let Some(style) = subscription.style else {
             return (Vec::new(), false);
         };
-        let destination = delivery.run.run().destination();
+        let source = source_topic(delivery);
+        let destination = source.as_ref().unwrap_or(delivery.run.run().destination());
         let own = spell_own_temporary(destination, &self.temporary, style);
         let is_own = own.is_some();
         let text = own.unwrap_or_else(|| spell_destination(destination, style));
@@ -109,4 +111,14 @@ impl StompSession {
             unacked.push(tag, run.home().0, run.first() + index as u64);
         }
     }
+}
+
+/// The topic to which the messages of a durable subscription were published: those of a run to one.
+fn source_topic(delivery: &Delivery<'_>) -> Option<Destination> {
+    let run = delivery.run.run();
+    if !is_durable(&run.destination().path) {
+        return None;
+    }
+    let source = properties::find(run.message(delivery.from)?.properties, SOURCE_TOPIC)?;
+    Some(Destination { kind: Kind::Topic, path: Path::parse(&source).ok()? })
 }

@@ -18,7 +18,7 @@ use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, shown, unreadable};
 
 /// The token of what is done without a receipt.
-const UNTOLD: Token = 0;
+pub(super) const UNTOLD: Token = 0;
 
 impl Wishes<'_> {
     fn condition(&self) -> Result<Option<Condition>, Close> {

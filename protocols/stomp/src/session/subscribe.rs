@@ -7,8 +7,12 @@ use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
-use tiderace_wire::{Command, Context, Prefetch, Replay, Subscribe, Target};
+use tiderace_wire::{
+    Command, Context, Destination, Kind, Operation, Prefetch, Replay, Subscribe, Target, is_durable,
+};
 
+use super::durable::{is_persistent, operate};
+use super::operate::UNTOLD;
 use super::request::{Request, number};
 use super::state::StompSession;
 use super::subscription::{AckMode, Name, Subscription};
@@ -44,14 +48,24 @@ impl StompSession {
             let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
             fault(CloseCode::BadDestination, request.command, text)
         })?;
+        let mut selector = selector(request)?;
+        let mut durable = None;
+        let mut targets = targets;
+        if is_persistent(request)? {
+            let made = self.durable_of(request, name.text, (targets, selector.take()))?;
+            let path = made.queue.clone();
+            targets = vec![Target::Exact(Destination { kind: Kind::Queue, path })];
+            durable = Some(Box::new(made));
+        }
         let codec = self.delta_codec(request, mode, &targets)?;
-        let selector = selector(request)?;
         let prefetch = credit(request)?;
         let credit = topic_credit(request, prefetch, mode, &targets)?;
         let (replay, interval) = pace(request, &targets)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
-        let confirm = self.owe(request.command, request.headers, 1)?;
+        let mut confirm = self.owe(request.command, request.headers, 1)?;
         let style = match &*targets {
+            // Its messages say to which topic they were published.
+            [Target::Exact(queue)] if is_durable(&queue.path) => Some(style_of(&destination)),
             [Target::Exact(_)] => None,
             _ => Some(style_of(&destination)),
         };
@@ -60,6 +74,11 @@ impl StompSession {
         subscription.has_credit = credit.is_some();
         let key = self.subscriptions.insert(subscription);
         self.flush(context.commands);
+        if let Some(durable) = durable {
+            // The answer to this comes last, for every home has to hear of it.
+            let token = confirm.take().unwrap_or(UNTOLD);
+            operate(token, Operation::CreateSubscription(durable), context);
+        }
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit: mode != AckMode::Auto,
@@ -84,20 +103,31 @@ impl StompSession {
         let destination = destination.as_deref().map(without_ends);
         let (name, is_destination) = name(self.version, request, destination.as_deref())?;
         let name = Name { text: &name, is_destination };
+        let ends = is_persistent(request)?;
         let Some(key) = self.subscriptions.find(self.version, name) else {
+            if ends {
+                self.flush(context.commands);
+                return self.end_durable(request, name.text, context);
+            }
             let by_id =
                 if is_destination { " without an id. One with an id ends by it" } else { "" };
             let text =
                 format_args!("there is no subscription `{}`{by_id}.", shown(name.text.as_bytes()));
             return Err(fault(CloseCode::UnknownSubscription, request.command, text));
         };
-        let confirm = self.owe(request.command, request.headers, 1)?;
+        let confirm = match ends {
+            true => None,
+            false => self.owe(request.command, request.headers, 1)?,
+        };
         self.subscriptions.remove(key);
         if let Some(bases) = self.cold.as_mut().and_then(|cold| cold.bases.as_mut()) {
             bases.remove(key);
         }
         self.flush(context.commands);
         context.commands.push(Command::Unsubscribe { key, confirm });
+        if ends {
+            return self.end_durable(request, name.text, context);
+        }
         Ok(())
     }
 }
@@ -120,7 +150,7 @@ fn name<'a>(
 
 fn refuse_unsupported(request: &Request<'_>) -> Result<(), Close> {
     let headers = request.headers;
-    for name in ["browser", "from-seq", "include-seq", "persistent"] {
+    for name in ["browser", "from-seq", "include-seq"] {
         if headers.find_raw(name).is_some_and(|value| value != b"false") {
             let text = format_args!("the header `{name}` is not supported yet. Leave it out.");
             return Err(bad_header(request.command, text));

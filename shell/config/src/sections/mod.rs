@@ -22,6 +22,7 @@ pub(crate) mod services;
 pub(crate) mod session;
 pub(crate) mod socketio;
 pub(crate) mod store;
+pub(crate) mod subscriptions;
 pub(crate) mod tls;
 pub(crate) mod views;
 
@@ -39,6 +40,8 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::TopicConfig::SECTION,
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
+    subscriptions::SubscriptionsConfig::SECTION,
+    subscriptions::SubscriptionConfig::SECTION,
     views::ViewConfig::SECTION,
     services::ServicesConfig::SECTION,
     deltas::DeltasConfig::SECTION,

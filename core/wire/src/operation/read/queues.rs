@@ -4,11 +4,15 @@
 
 use tiderace_base::Close;
 use tiderace_filter::Selector;
-use tiderace_topics::Path;
+use tiderace_topics::{Path, Pattern};
+use tiderace_value::JsonKind;
 
 use super::{Given, bad};
 use crate::operation::queue::selector_of;
-use crate::{Browsable, MoveMessages, Operation, Peek, QueueQuery};
+use crate::{
+    Browsable, DURABLE_TOPICS_MAX, DurableSubscription, MoveMessages, Operation, Peek, QueueQuery,
+    durable_queue,
+};
 
 impl Given<'_> {
     /// The operation on queues of that name, if it is one.
@@ -37,6 +41,15 @@ impl Given<'_> {
             "pause" | "resume" => {
                 Operation::PauseQueue { path: self.path("path")?, on: what == "pause" }
             }
+            "create-subscription" => {
+                let (queue, topics) = (durable_queue(&self.text("name")?)?, self.topics()?);
+                let selector = self.message_selector()?;
+                let made = DurableSubscription { queue, topics, selector };
+                Operation::CreateSubscription(Box::new(made))
+            }
+            "delete-subscription" => {
+                Operation::DeleteSubscription { queue: durable_queue(&self.text("name")?)? }
+            }
             _ => return Ok(None),
         }))
     }
@@ -51,6 +64,30 @@ impl Given<'_> {
         let up_to = self.number("up_to")?;
         let asked = MoveMessages { from, to, redrive, selector, limit, up_to };
         Ok(Operation::Move(Box::new(asked)))
+    }
+
+    /// The topics that feed a durable subscription.
+    fn topics(&self) -> Result<Vec<Pattern>, Close> {
+        let wrong = || {
+            let text = format!(
+                "`topics` is a pattern of topics such as \"fx/**\", or a list of 1 to {DURABLE_TOPICS_MAX} of them"
+            );
+            bad(text)
+        };
+        let given = self.field("topics").ok_or_else(wrong)?;
+        let texts: Vec<_> = match given.kind() {
+            JsonKind::Array => given.elements().collect(),
+            _ => vec![given],
+        };
+        let mut topics = Vec::new();
+        for text in texts {
+            let text = text.as_text().ok_or_else(wrong)?;
+            topics.extend((self.reading.selector)(&text)?);
+            if topics.len() > DURABLE_TOPICS_MAX {
+                return Err(wrong());
+            }
+        }
+        if topics.is_empty() { Err(wrong()) } else { Ok(topics) }
     }
 
     /// A selector over the properties of messages.

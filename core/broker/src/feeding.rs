@@ -1,0 +1,348 @@
+//! Durable subscriptions: how they begin and end, and how topics' messages get into their queues.
+//!
+//! ```text
+//!   topic's home ──Feed──▶ each place with such subscriptions ──▶ their queues, and the store
+//!                ◀──Fed───
+//! ```
+//! One message for each place, whatever the number of subscriptions there: the run that subscribers get. Relies on queues
+//! for all that becomes of a message then. Invariants: a topic's messages come in their order, since they have one way;
+//! a publisher whose messages are to survive is answered when all places have stored them; nobody waits for a queue that is
+//! full, which drops.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
+use tiderace_journal::AnswerKind;
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{
+    Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, Run, RunBuilder,
+    SOURCE_TOPIC, Target, properties,
+};
+
+use crate::Action;
+use crate::authorise::denied;
+use crate::durables::{Durable, Fed};
+use crate::effects::Effects;
+use crate::home_side::HomeSide;
+use crate::journal::{Answer, Released, describe_queue};
+use crate::messages::ToHome;
+use crate::places::{Place, PlaceSet};
+use crate::queue_operations::queue_unknown;
+use crate::queued::Put;
+use crate::requester::{Done, Operated, Requester};
+use crate::temporary::means_temporary;
+
+impl HomeSide<'_> {
+    /// Makes a durable subscription, or changes the one of that name: what it has gathered stays.
+    pub(crate) fn create_subscription(
+        &mut self,
+        requester: &Requester,
+        now: Now,
+        about: DurableSubscription,
+        effects: &mut Effects,
+    ) -> Result<Done, Close> {
+        self.may_on_queue(requester, Action::Create, &about.queue)?;
+        self.may_gather(requester, &about)?;
+        let known = self.home.feeds().get(&about.queue);
+        if known.is_some_and(|known| known.owner.is_none()) {
+            let reason = format!(
+                "the durable subscription {} stands in the configuration, which alone changes it",
+                about.queue
+            );
+            return Err(Close::new(CloseCode::SubscriptionInUse, reason));
+        }
+        let is_same = known.is_some_and(|known| *known.about == about);
+        if is_same {
+            return Ok(Done::from(OperationResult::Done));
+        }
+        let name = requester.principal.name.clone();
+        if known.is_none() {
+            self.check_durable_room(&name)?;
+        }
+        if !self.home.queues().may_have(&about.queue) {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        let about = Arc::new(about);
+        let queue = self.home.queues_mut().set_staying(now, &about.queue, true, self.options);
+        self.memory.charge(MemoryUse::Names, about.bytes());
+        let durable = Durable { about: about.clone(), owner: Some(name) };
+        let before = self.home.feeds_mut().put(durable);
+        self.journal.note_queue_numbers(self.home.next_number());
+        self.keep_subscription(queue, &about);
+        let fed = self.tell_of_topics(&about.topics, true, effects);
+        if let Some(before) = before {
+            self.memory.refund(MemoryUse::Names, before.about.bytes());
+            self.tell_of_topics(&before.about.topics, false, effects);
+        }
+        Ok(Done { result: OperationResult::Done, record: 0, fed: Some(Box::new(fed)) })
+    }
+
+    /// Ends a durable subscription, with all that it has gathered.
+    pub(crate) fn delete_subscription(
+        &mut self,
+        requester: &Requester,
+        queue: &Path,
+        effects: &mut Effects,
+    ) -> Operated {
+        self.may_on_queue(requester, Action::Create, queue)?;
+        let known = self.home.feeds().get(queue).ok_or_else(|| queue_unknown(queue))?;
+        let in_use = |why: &str| {
+            let reason = format!("the durable subscription {queue} {why}");
+            Err(Close::new(CloseCode::SubscriptionInUse, reason))
+        };
+        if known.owner.is_none() {
+            return in_use("stands in the configuration; take it out there");
+        }
+        let key = self.home.queues().find(queue);
+        let state = key.and_then(|key| self.home.queues().state(key));
+        if state.is_some_and(|state| state.consumers > 0) {
+            return in_use("has consumers; end these first");
+        }
+        if let Some(ended) = self.home.feeds_mut().take(queue) {
+            self.memory.refund(MemoryUse::Names, ended.about.bytes());
+            self.tell_of_topics(&ended.about.topics, false, effects);
+        }
+        self.discard_queue(queue, effects);
+        Ok(OperationResult::Done)
+    }
+
+    /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody
+    /// asks again when a message comes.
+    fn may_gather(&self, requester: &Requester, about: &DurableSubscription) -> Result<(), Close> {
+        let caller = requester.caller();
+        for topic in &about.topics {
+            let allowed = match topic.as_path() {
+                _ if means_temporary(topic) => false,
+                Some(path) => {
+                    let target = Target::Exact(Destination { kind: Kind::Topic, path });
+                    self.options.may_listen(caller, &target).is_ok()
+                }
+                None => {
+                    let principal = &requester.principal;
+                    let rules = &self.options.rules;
+                    rules.authorise_all(principal, Action::Subscribe, Kind::Topic, topic)
+                }
+            };
+            if !allowed {
+                let (name, text) = (&requester.principal.name, topic.as_str());
+                return Err(denied(name, Action::Subscribe, Kind::Topic, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_durable_room(&self, name: &str) -> Result<(), Close> {
+        let (all, own) = self.home.feeds().count(name);
+        let options = &self.options.durables;
+        let (most, whose) = match () {
+            () if own >= options.per_principal_max => (options.per_principal_max, name),
+            () if all >= options.count_max => (options.count_max, "all together"),
+            () => return Ok(()),
+        };
+        let reason = format!(
+            "{whose} may have {most} durable subscriptions at each shard; end some that nobody needs"
+        );
+        Err(Close::new(CloseCode::TooManySubscriptions, reason))
+    }
+
+    /// Says to the store what a subscription is, if there is one.
+    fn keep_subscription(&mut self, queue: Key, about: &DurableSubscription) {
+        let description = describe_queue(self.home.feeds().get(&about.queue));
+        match self.home.queues().kept(queue).map(|(_, stream, version)| (stream, version)) {
+            Some((stream, version)) => {
+                self.journal.describe_queue((queue, stream, version), &about.queue, description);
+            }
+            None => {
+                let stream = self.journal.begin_queue(queue, &about.queue, 0, description);
+                if let Some(stream) = stream {
+                    self.home.queues_mut().set_stream(queue, stream);
+                }
+            }
+        }
+    }
+
+    /// Tells every home that topics feed a subscription here, or do no more: who answers that.
+    fn tell_of_topics(&mut self, topics: &[Pattern], on: bool, effects: &mut Effects) -> Fed {
+        let here = self.here();
+        self.home.note_feed(here, topics, on);
+        let number = if on { self.journal.fed_mut().number() } else { 0 };
+        let others = PlaceSet::all(self.options.shards).without(here);
+        for place in others.iter() {
+            self.send(place, ToHome::FeedInterest { topics: topics.into(), on, number }, effects);
+        }
+        Fed { number, places: others, refused: None }
+    }
+
+    /// Another home has a subscription to topics, or one less.
+    pub(crate) fn feed_interest(
+        &mut self,
+        from: Place,
+        topics: &[Pattern],
+        (on, number): (bool, u64),
+        effects: &mut Effects,
+    ) {
+        self.home.note_feed(from, topics, on);
+        if on {
+            self.send(from, ToHome::Fed { number, result: Ok(()) }, effects);
+        }
+    }
+
+    /// A topic's run goes to the durable subscriptions that want it: who is to say that it is kept, if it is to survive.
+    #[cold]
+    pub(crate) fn feed(
+        &mut self,
+        now: Now,
+        run: &Arc<Run>,
+        effects: &mut Effects,
+    ) -> Option<Box<Fed>> {
+        let here = self.here();
+        let places = self.home.feeds().places_of(&run.destination().path);
+        let others = places.without(here);
+        let survives = run.any(Flags::PERSISTENT);
+        let number =
+            if survives && !others.is_empty() { self.journal.fed_mut().number() } else { 0 };
+        for place in others.iter() {
+            self.send(place, ToHome::Feed { run: run.clone(), number }, effects);
+        }
+        let refused = match places.contains(here) {
+            true => self.feed_here(now, run, effects).err(),
+            false => None,
+        };
+        let is_awaited = survives && (!others.is_empty() || refused.is_some());
+        is_awaited.then(|| Box::new(Fed { number, places: others, refused }))
+    }
+
+    /// Takes a topic's run for the subscriptions whose queues are here.
+    ///
+    /// # Errors
+    /// When it is to survive and the store takes nothing: it is there, but in memory alone.
+    fn feed_here(&mut self, now: Now, run: &Run, effects: &mut Effects) -> Result<(), Close> {
+        let kept = match run.any(Flags::PERSISTENT) {
+            true => self.journal.check_message(true),
+            false => Ok(()),
+        };
+        for about in self.home.feeds().fed_by(&run.destination().path) {
+            for part in parts_for(run, &about) {
+                self.metrics.messages_fed += part.len() as u64;
+                let from = self.here();
+                let put = self.enqueue(now, from, part, effects);
+                let put = put.map(|put| Put { stays: true, ..put });
+                self.answer_queued(now, None, None, put, effects);
+            }
+        }
+        kept
+    }
+
+    /// A topic's home sends a run for the subscriptions whose queues are here.
+    pub(crate) fn take_feed(
+        &mut self,
+        now: Now,
+        from: Place,
+        (run, number): (&Run, u64),
+        effects: &mut Effects,
+    ) {
+        let before = self.journal.last_record();
+        let kept = self.feed_here(now, run, effects);
+        if number == 0 {
+            return;
+        }
+        let answer = Answer::Fed(from, number);
+        let record = self.journal.appended_since(before);
+        match kept {
+            Err(close) => self.give_answer(now, answer, Err(close), effects),
+            Ok(()) => {
+                if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+                    self.give_answer(now, answer, Ok(()), effects);
+                }
+            }
+        }
+    }
+
+    /// An answer waits for other places, and for a record here.
+    pub(crate) fn answer_fed(
+        &mut self,
+        now: Now,
+        fed: Fed,
+        (record, answer): (u64, Answer),
+        effects: &mut Effects,
+    ) {
+        if let Some(released) = self.journal.fed_mut().wait(fed, record, answer) {
+            self.release_fed(now, released, effects);
+        }
+    }
+
+    /// A place has what it was sent for its subscriptions, or not.
+    pub(crate) fn fed(
+        &mut self,
+        now: Now,
+        from: Place,
+        (number, result): (u64, Result<(), Close>),
+        effects: &mut Effects,
+    ) {
+        if let Some(released) = self.journal.fed_mut().answered(number, from, result) {
+            self.release_fed(now, released, effects);
+        }
+    }
+
+    fn release_fed(&mut self, now: Now, released: Released<Answer>, effects: &mut Effects) {
+        let (answer, record, result) = released;
+        if result.is_err() {
+            return self.give_answer(now, answer, result, effects);
+        }
+        if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
+            self.give_answer(now, answer, Ok(()), effects);
+        }
+    }
+
+    /// A place is lost: who waits for it is refused, for it may have what it was sent, or not.
+    pub(crate) fn lose_feeds(
+        &mut self,
+        now: Now,
+        place: Place,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        self.home.lose_feeds(place);
+        for number in self.journal.fed_mut().waiting_for(place) {
+            self.fed(now, place, (number, Err(close.clone())), effects);
+        }
+    }
+}
+
+/// The messages of a topic's run that a subscription wants, as runs for its queue: such as survive and others apart.
+fn parts_for(run: &Run, about: &DurableSubscription) -> Vec<Run> {
+    let destination = || Destination { kind: Kind::Queue, path: about.queue.clone() };
+    let begin = || RunBuilder::new(destination(), run.published());
+    let (mut parts, mut builder) = (Vec::new(), begin());
+    for message in run.messages().filter(|message| is_wanted(message, about)) {
+        let flags = message.flags.without(Flags::RETAIN | Flags::DELAYED | Flags::DEAD_LETTER);
+        if builder.differs(flags, Flags::PERSISTENT) || !builder.has_room() {
+            parts.push(std::mem::replace(&mut builder, begin()).build());
+        }
+        let block = builder.properties();
+        let lines = message.properties.split_inclusive(|byte| *byte == b'\n');
+        for line in lines.filter(|line| !is_source(line)) {
+            block.extend_from_slice(line);
+        }
+        properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
+        let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+        let meta = Meta { flags: flags | escaped, expires_ms: message.expires_ms };
+        builder.finish(message.body, meta);
+    }
+    if !builder.is_empty() {
+        parts.push(builder.build());
+    }
+    parts
+}
+
+/// Whether a message is one for a subscription: that a value is gone is none.
+fn is_wanted(message: &Message<'_>, about: &DurableSubscription) -> bool {
+    !message.flags.contains(Flags::RETAIN_REMOVE)
+        && about.selector.as_ref().is_none_or(|selector| selector.matches(message))
+}
+
+/// Whether a line of properties says to which topic a message was published, which nobody but the server says.
+fn is_source(line: &[u8]) -> bool {
+    let rest = line.strip_prefix(SOURCE_TOPIC.as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b":"))
+}

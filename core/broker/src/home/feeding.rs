@@ -1,0 +1,38 @@
+//! What the home does with its durable subscriptions and with the patterns of topics together.
+//!
+//! Relies on both. Invariant: what is found for a topic is found again when another place is fed.
+
+use tiderace_base::{Now, ShardId};
+use tiderace_topics::Pattern;
+
+use super::Home;
+use crate::BrokerOptions;
+use crate::durables::Durable;
+use crate::places::Place;
+
+impl Home {
+    /// A place has a durable subscription to these topics, or one less.
+    pub(crate) fn note_feed(&mut self, place: Place, topics: &[Pattern], on: bool) {
+        if self.feeds.note(place, topics, on) {
+            self.patterns.renew();
+        }
+    }
+
+    /// The durable subscriptions of the configuration are there from the start.
+    pub(crate) fn begin_durables(&mut self, shard: ShardId, options: &BrokerOptions) {
+        for about in &options.durables.configured {
+            let home = options.home_of(&about.queue);
+            self.note_feed(home, &about.topics, true);
+            if home == Place::here(shard) {
+                self.queues.set_staying(Now::default(), &about.queue, true, options);
+                self.feeds.put(Durable { about: about.clone(), owner: None });
+            }
+        }
+    }
+
+    /// A place is lost, with its durable subscriptions.
+    pub(crate) fn lose_feeds(&mut self, place: Place) {
+        self.patterns.renew();
+        self.feeds.lose(place);
+    }
+}

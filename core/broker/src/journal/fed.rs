@@ -1,0 +1,112 @@
+//! Answers that wait until other places have what was sent to them, and then for a record of this home.
+//!
+//! Relies on each place answering once, or being lost. Invariant: each answer is given
+//! back once.
+
+use tiderace_base::Close;
+
+use crate::collections::Map;
+use crate::durables::Fed;
+use crate::places::{Place, PlaceSet};
+
+/// One that waits.
+#[derive(Debug)]
+struct Waiting<A> {
+    places: PlaceSet,
+    refused: Option<Close>,
+    record: u64,
+    answer: A,
+}
+
+/// An answer that waits for places no more: what it is, the record that it waits for still, and whether it is refused.
+pub(crate) type Released<A> = (A, u64, Result<(), Close>);
+
+/// Those that wait.
+#[derive(Debug)]
+pub(crate) struct FedAnswers<A> {
+    waiting: Map<u64, Waiting<A>>,
+    last_number: u64,
+}
+
+impl<A> Default for FedAnswers<A> {
+    fn default() -> FedAnswers<A> {
+        FedAnswers { waiting: Map::default(), last_number: 0 }
+    }
+}
+
+impl<A> FedAnswers<A> {
+    /// A number under which places are to answer.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// An answer waits until places have what they were sent, and then for a record; given back if it need not.
+    pub(crate) fn wait(&mut self, fed: Fed, record: u64, answer: A) -> Option<Released<A>> {
+        let Fed { number, places, refused } = fed;
+        let waiting = Waiting { places, refused, record, answer };
+        if places.is_empty() {
+            return Some(waiting.release());
+        }
+        self.waiting.insert(number, waiting);
+        None
+    }
+
+    /// A place has taken what it was sent, or not.
+    pub(crate) fn answered(
+        &mut self,
+        number: u64,
+        place: Place,
+        result: Result<(), Close>,
+    ) -> Option<Released<A>> {
+        let waiting = self.waiting.get_mut(&number)?;
+        waiting.places.remove(place);
+        waiting.refused = waiting.refused.take().or(result.err());
+        match waiting.places.is_empty() {
+            true => self.waiting.remove(&number).map(Waiting::release),
+            false => None,
+        }
+    }
+
+    /// The numbers for which a place has yet to answer.
+    pub(crate) fn waiting_for(&self, place: Place) -> Vec<u64> {
+        let waiting = self.waiting.iter().filter(|(_, it)| it.places.contains(place));
+        let mut numbers: Vec<u64> = waiting.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+impl<A> Waiting<A> {
+    fn release(self) -> Released<A> {
+        (self.answer, self.record, self.refused.map_or(Ok(()), Err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_base::{CloseCode, ShardId};
+
+    #[test]
+    fn an_answer_waits_for_all_places_and_is_given_once() {
+        let mut answers = FedAnswers::default();
+        let [here, there] = [0, 1].map(|shard| Place::here(ShardId(shard)));
+        let answer = || "done";
+        let (number, places) = (answers.number(), PlaceSet::all(2));
+        assert!(answers.wait(Fed { number, places, refused: None }, 9, answer()).is_none());
+        let refused = Err(Close::from(CloseCode::StoreUnavailable));
+        assert!(answers.answered(number, here, refused).is_none());
+        let (_, record, result) = answers.answered(number, there, Ok(())).unwrap();
+        assert_eq!((record, result.is_err()), (9, true));
+        assert!(answers.answered(number, there, Ok(())).is_none(), "nobody waits any more");
+
+        let number = answers.number();
+        let fed = Fed { number, places: PlaceSet::of(there), refused: None };
+        assert!(answers.wait(fed, 0, answer()).is_none());
+        assert_eq!((answers.waiting_for(there), answers.waiting_for(here)), (vec![number], vec![]));
+        let fed = Fed { number: 0, places: PlaceSet::EMPTY, refused: None };
+        assert!(answers.wait(fed, 0, answer()).is_some(), "nothing to wait for");
+    }
+}
