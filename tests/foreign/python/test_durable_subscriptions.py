@@ -11,6 +11,10 @@ def name():
     return unique("durable")
 
 
+def begin(one, id, destination, **headers):
+    one.receipt(one.connection.subscribe, destination, id=id, ack="client-individual", headers=DURABLE | headers)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_gathers_while_nobody_is_connected(peer, kind, name):
     topic = f"/topic/{unique('t')}"
