@@ -67,6 +67,11 @@ impl Segment {
         self.to <= self.from
     }
 
+    /// Whether it is all of its run.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.len() as usize == self.run.len()
+    }
+
     /// What it counts for in budgets, in bytes: the messages and a little for keeping them.
     pub fn bytes(&self) -> usize {
         self.run.bytes_of(self.from as usize, self.to as usize) + self.len() as usize * 16

@@ -376,7 +376,8 @@ pub(crate) fn expires_ms(segment: &Segment) -> Option<u64> {
     messages.filter_map(|message| message.expires_ms).min()
 }
 
-/// Messages of a run for themselves: if they are few, copied, so that they do not keep the others in memory.
+/// Messages of a run for themselves, as often delivered as they were: if they are few, copied, so that they do not keep the
+/// others in memory.
 pub(crate) fn alone(segment: Segment) -> Vec<Segment> {
     if segment.bytes() * 2 >= segment.run.bytes() {
         return vec![segment];
@@ -388,7 +389,8 @@ pub(crate) fn alone(segment: Segment) -> Vec<Segment> {
         let (destination, published) = (run.destination().clone(), run.published());
         let mut copy = Run::single(destination, published, message.properties, message.body, meta);
         copy.number_as(run, at);
-        Some(Segment::whole(copy.into()))
+        let Segment { redeliveries, failures, .. } = segment;
+        Some(Segment { redeliveries, failures, ..Segment::whole(copy.into()) })
     };
     (segment.from..segment.to).filter_map(copy).collect()
 }

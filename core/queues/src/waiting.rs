@@ -17,6 +17,7 @@ use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::ready::has_expired;
+use crate::swapped::alone;
 
 /// Segments that become ready in one call: about a millisecond's worth.
 const WAKE_MAX: usize = 8_192;
@@ -38,8 +39,22 @@ impl Queues {
         self.delay(key, segment, (due_ms, true));
     }
 
-    /// Messages that belong to nobody now wait until their time, or until they expire if that is before.
+    /// Messages that belong to nobody now wait until their time, or until they expire if that is before. They may wait
+    /// long, and do not keep others in memory meanwhile that came with them.
     fn delay(&mut self, key: Key, segment: Segment, (due_ms, has_failed): (u64, bool)) {
+        let before = segment.bytes();
+        let parts = if segment.is_whole() { vec![segment] } else { alone(segment) };
+        let after: usize = parts.iter().map(Segment::bytes).sum();
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        queue.bytes = (queue.bytes + after).saturating_sub(before);
+        self.note_bytes(after);
+        self.forget_bytes(before);
+        for part in parts {
+            self.delay_part(key, part, (due_ms, has_failed));
+        }
+    }
+
+    fn delay_part(&mut self, key: Key, segment: Segment, (due_ms, has_failed): (u64, bool)) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let delayed = queue.delayed.get_or_insert_default();
         let mut rest = Some(segment);

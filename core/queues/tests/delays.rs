@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::sync::Arc;
+
 use crate::support::{
-    REDELIVERIES_MAX, at_ms, consumer, delaying, destination, new_queues, publish, run, session,
+    REDELIVERIES_MAX, at_ms, consumer, delaying, destination, new_queues, options, publish, run,
+    session,
 };
 use tiderace_base::{ShardId, Time};
 use tiderace_queues::{Effect, Ending, Queues, Settlement};
 use tiderace_topics::Path;
-use tiderace_wire::{Meta, Run, RunBuilder, SubscriptionKey};
+use tiderace_wire::{Flags, Meta, Run, RunBuilder, SubscriptionKey};
 
 const KEY: SubscriptionKey = SubscriptionKey(0);
 
@@ -209,4 +212,61 @@ fn a_queue_may_be_full_of_what_waits() {
     queues.wake(at_ms(500), &mut effects);
     queues.settle(at_ms(500), session(1u8), KEY, &[(0, 200)], Settlement::Accept, &mut effects);
     assert!(!queues.is_full(&destination().path) && queues.depth() == (0, 0));
+}
+
+#[test]
+fn a_delayed_message_does_not_keep_those_in_memory_that_it_came_with() {
+    let (mut queues, mut effects) = (new_queues(), Vec::new());
+    let mut builder = RunBuilder::new(destination(), Time::ZERO);
+    builder.finish(&[0; 1_000], Meta::default());
+    builder.properties().extend_from_slice(b"deliver-at:500\n");
+    builder.finish(b"x", Meta { flags: Flags::DELAYED, ..Meta::default() });
+    let mut run = builder.build();
+    run.number(ShardId(0), 5);
+    let key = queues.admit(at_ms(0), &mut run, options);
+    let run = Arc::new(run);
+    let together = Arc::downgrade(&run);
+    queues.consume(at_ms(0), &consumer(1u8, 1), options, &mut effects);
+    queues.publish(at_ms(0), key, run, &mut effects);
+    effects.clear();
+    let accept = Settlement::Accept;
+    queues.settle(at_ms(0), session(1u8), KEY, &[(5, 5)], accept, &mut effects);
+    assert!(together.upgrade().is_none(), "the bytes that are counted no more are free");
+    assert!((1..100).contains(&queues.depth().1), "{:?}", queues.depth());
+    queues.wake(at_ms(500), &mut effects);
+    let [Effect::Deliver { segment, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!((segment.first(), segment.len()), (6, 1));
+    effects.clear();
+    queues.settle(at_ms(500), session(1u8), KEY, &[(6, 6)], accept, &mut effects);
+    assert_eq!(queues.depth(), (0, 0));
+}
+
+#[test]
+fn a_message_that_waits_after_a_failure_keeps_no_others_in_memory() {
+    let (mut queues, mut effects) = (new_queues(), Vec::new());
+    let mut builder = RunBuilder::new(destination(), Time::ZERO);
+    builder.finish(&[0; 1_000], Meta::default());
+    builder.finish(b"x", Meta { flags: Flags::NONE, expires_ms: Some(5_000) });
+    let mut run = builder.build();
+    run.number(ShardId(0), 5);
+    let key = queues.admit(at_ms(0), &mut run, delaying);
+    let run = Arc::new(run);
+    let together = Arc::downgrade(&run);
+    queues.consume(at_ms(0), &consumer(1u8, 5), delaying, &mut effects);
+    queues.publish(at_ms(0), key, run, &mut effects);
+    effects.clear();
+    queues.settle(at_ms(0), session(1u8), KEY, &[(6, 6)], Settlement::Reject, &mut effects);
+    queues.settle(at_ms(0), session(1u8), KEY, &[(5, 5)], Settlement::Accept, &mut effects);
+    assert!(together.upgrade().is_none());
+    queues.wake(at_ms(100), &mut effects);
+    let [Effect::Deliver { segment, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!((segment.first(), segment.redeliveries), (6, 1));
+    effects.clear();
+    // It fails as often as before, and is dead in the end.
+    for at in [100, 400, 800] {
+        queues.settle(at_ms(at), session(1u8), KEY, &[(6, 6)], Settlement::Reject, &mut effects);
+        queues.wake(at_ms(at + 300), &mut effects);
+    }
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::DeadLetter { .. })));
+    assert_eq!(queues.depth(), (0, 0));
 }
