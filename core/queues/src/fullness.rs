@@ -2,8 +2,9 @@
 //!
 //! A queue is full by its bytes, by its messages, or because there is no memory for any. Publishers then wait, or are
 //! refused before anything is taken ([`Queues::refusal`]), or messages are dropped when those that come are in. Relies on
-//! queues that count what they have. Invariants: what consumers have is never dropped; of a queue whose publishers wait,
-//! nothing is; no call drops more than [`DROPPED_MAX`] messages.
+//! queues that count what they have, and on the store for which of its messages are still there. Invariants: what
+//! consumers have is never dropped; of a queue whose publishers wait, nothing is; only what takes up the room is dropped
+//! for it; no call drops more than [`DROPPED_MAX`] messages.
 
 use tiderace_base::{Key, MemoryUse};
 use tiderace_topics::Path;
@@ -11,7 +12,8 @@ use tiderace_topics::Path;
 use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
-use crate::{Dropped, FullPolicy, Segment};
+use crate::swapped::Want;
+use crate::{Dropped, FullPolicy, LoadedPart, Segment};
 
 /// Messages that one publication makes a queue drop: a queue may have far more than it may since its bounds were lowered.
 const DROPPED_MAX: usize = 4_096;
@@ -25,6 +27,26 @@ pub struct Refusal {
     pub bytes: u64,
 }
 
+/// What a queue has too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excess {
+    /// Messages in memory, by their bytes.
+    Memory,
+    /// Messages in the store alone, by their bytes.
+    Disk,
+    Messages,
+}
+
+/// Whether the message that has waited longest was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeadDrop {
+    Done,
+    /// It will be when the store has said which it is.
+    Asked,
+    /// There is none that can be.
+    None,
+}
+
 impl Queue {
     /// Messages: ready, in flight and delayed.
     pub(crate) fn messages(&self) -> usize {
@@ -33,12 +55,16 @@ impl Queue {
         (self.ready.len() + self.in_flight + delayed).saturating_add(swapped)
     }
 
-    /// Whether it has more than it may, by its own bounds, if it may have so many bytes in memory.
-    fn is_over(&self, bytes_max: usize) -> bool {
+    /// Of what it has more than it may, by its own bounds, if it may have so many bytes in memory.
+    fn excess(&self, bytes_max: usize) -> Option<Excess> {
         let most = self.policy.messages_max;
-        self.bytes > bytes_max
-            || self.swapped_bytes() > self.disk_bytes_max
-            || (most > 0 && self.messages() > most)
+        if self.bytes > bytes_max {
+            Some(Excess::Memory)
+        } else if self.swapped_bytes() > self.disk_bytes_max {
+            Some(Excess::Disk)
+        } else {
+            (most > 0 && self.messages() > most).then_some(Excess::Messages)
+        }
     }
 
     /// Whether it has all that it may; where publishers wait, whether they do.
@@ -116,7 +142,7 @@ impl Queues {
             let has_room = self.memory.has_room(MemoryUse::Queues, room);
             !queue.is_relieved(bytes_max) || (queue.bytes > 0 && !has_room)
         } else {
-            queue.is_over(bytes_max) || (queue.bytes > 0 && self.memory.is_full())
+            queue.excess(bytes_max).is_some() || (queue.bytes > 0 && self.memory.is_full())
         };
         let full = full || queue.is_disk_full;
         if full != queue.full {
@@ -148,13 +174,18 @@ impl Queues {
         let mut tail = last;
         for dropped in 0..DROPPED_MAX {
             let Some(queue) = self.queues.get(key) else { return };
-            let is_full = queue.is_over(bytes_max) || (dropped < came && self.memory.is_full());
-            if !is_full {
-                break;
-            }
-            if policy == FullPolicy::DropHead && self.drop_head(key, effects) {
-                self.dropped.head += 1;
-                continue;
+            let is_out_of_memory = dropped < came && self.memory.is_full();
+            let no_memory = is_out_of_memory.then_some(Excess::Memory);
+            let Some(excess) = queue.excess(bytes_max).or(no_memory) else { break };
+            if policy == FullPolicy::DropHead {
+                match self.drop_head(key, excess, effects) {
+                    HeadDrop::Done => {
+                        self.dropped.head += 1;
+                        continue;
+                    }
+                    HeadDrop::Asked => break,
+                    HeadDrop::None => {}
+                }
             }
             // Of what has come, the last that nobody has.
             let Some((version, segment)) = self.take_tail(key, (first, tail)) else { break };
@@ -165,22 +196,82 @@ impl Queues {
         }
     }
 
-    /// Drops the message that has waited longest, in memory or in the store alone; whether there was any.
-    fn drop_head(&mut self, key: Key, effects: &mut Vec<Effect>) -> bool {
-        let Some(queue) = self.queues.get_mut(key) else { return false };
-        if let Some(segment) = queue.ready.take_first(1, usize::MAX) {
+    /// Drops the message that has waited longest of those that take up what there is too much of.
+    fn drop_head(&mut self, key: Key, excess: Excess, effects: &mut Vec<Effect>) -> HeadDrop {
+        let Some(queue) = self.queues.get_mut(key) else { return HeadDrop::None };
+        let segment = match excess {
+            Excess::Memory => queue.ready.take_oldest(),
+            Excess::Messages => queue.ready.take_first(1, usize::MAX),
+            Excess::Disk => None,
+        };
+        if let Some(segment) = segment {
             self.ready = self.ready.saturating_sub(1);
             self.drop_segment(key, segment, effects);
-            return true;
+            return HeadDrop::Done;
+        }
+        if excess == Excess::Memory {
+            return HeadDrop::None;
         }
         let before = (queue.swapped_messages(), queue.swapped_bytes());
-        let Some(version) = queue.swapped.as_mut().and_then(|swapped| swapped.take_first()) else {
-            return false;
+        let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else {
+            return HeadDrop::None;
+        };
+        let Some(version) = swapped.take_first() else {
+            if swapped.is_stalled() {
+                return HeadDrop::None;
+            }
+            swapped.want(Want::Drop);
+            self.load_next(key, effects);
+            return HeadDrop::Asked;
         };
         let streams = queue.stream.into_iter().chain(queue.volatile).collect();
         effects.push(Effect::Purged { streams, ranges: vec![(version, version)] });
         self.note_swapped(key, before);
-        true
+        HeadDrop::Done
+    }
+
+    /// The store has said which messages have waited longest of those that it alone has: drops what is still too much.
+    /// How many could not be read. The caller counts what the range has now.
+    pub(crate) fn drop_loaded(
+        &mut self,
+        key: Key,
+        part: &LoadedPart,
+        (segments, effects): (&[Segment], &mut Vec<Effect>),
+    ) -> u64 {
+        let unreadable = self.pass_unreadable(key, part, part.through);
+        let Some(queue) = self.queues.get_mut(key) else { return unreadable };
+        let mut ranges = Vec::<(u64, u64)>::new();
+        let (mut dropped, mut missing) = (0, 0);
+        'parts: for segment in segments {
+            for (at, version) in (segment.from..segment.to).zip(segment.first_version()..) {
+                // Memory is not relieved by them.
+                if queue.excess(usize::MAX).is_none() || dropped == DROPPED_MAX as u64 {
+                    break 'parts;
+                }
+                let Some(swapped) = &mut queue.swapped else { break 'parts };
+                let one = Segment { from: at, to: at + 1, ..segment.clone() };
+                swapped.forget(1, one.bytes() as u64);
+                missing += swapped.pass(version);
+                dropped += 1;
+                match ranges.last_mut() {
+                    Some((_, last)) if *last + 1 == version => *last = version,
+                    _ => ranges.push((version, version)),
+                }
+            }
+        }
+        self.dropped.head += dropped;
+        if dropped > 0 {
+            let streams = queue.stream.into_iter().chain(queue.volatile).collect();
+            effects.push(Effect::Purged { streams, ranges });
+        }
+        let is_over = queue.excess(usize::MAX).is_some();
+        let Some(swapped) = &mut queue.swapped else { return unreadable };
+        if is_over {
+            swapped.want(Want::Drop);
+        }
+        // What is missing up to there the store does not have.
+        missing += if segments.is_empty() { swapped.pass(part.through) } else { 0 };
+        unreadable + missing
     }
 
     /// The last message between two versions that is ready or delayed, with its version.

@@ -85,6 +85,7 @@ impl Queues {
             Want::Front if self.is_short() && !self.has_taker(key) => 0,
             Want::Front => self.take_front(now, key, part, segments),
             Want::Selection(id) => self.take_selected(now, key, id, part, segments),
+            Want::Drop => self.drop_loaded(key, part, (&segments, effects)),
             Want::Expired => self.take_expired(now, key, part, (segments, effects)),
             Want::Look(look) => self.take_looked(now, key, &look, part, (segments, effects)),
         };
@@ -296,7 +297,7 @@ impl Queues {
     }
 
     /// What cannot be read is in the range no more; how many messages that are.
-    fn pass_unreadable(&mut self, key: Key, part: &LoadedPart, through: u64) -> u64 {
+    pub(crate) fn pass_unreadable(&mut self, key: Key, part: &LoadedPart, through: u64) -> u64 {
         let Some(swapped) = self.swapped_of(key) else { return 0 };
         let mut count = 0;
         for (first, last) in &part.unreadable {

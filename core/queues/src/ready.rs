@@ -89,6 +89,12 @@ impl Ready {
         Some(segment)
     }
 
+    /// Takes the first message, also if others come before it that are in the store alone.
+    pub(crate) fn take_oldest(&mut self) -> Option<Segment> {
+        let version = *self.segments.first_key_value()?.0;
+        self.take_one(version)
+    }
+
     /// Takes one message; those around it stay where they are.
     pub(crate) fn take_one(&mut self, version: u64) -> Option<Segment> {
         let (start, known) = self.segments.range(..=version).next_back()?;

@@ -26,6 +26,8 @@ pub(crate) enum Want {
     Selection(u32),
     /// The time of some is over.
     Expired,
+    /// Those that have waited longest are to be dropped, and versions do not say which these are.
+    Drop,
     /// An operation has not looked at them.
     Look(Box<Look>),
 }
@@ -52,6 +54,7 @@ pub struct Look {
 struct Wanting {
     front: bool,
     expired: bool,
+    drop: bool,
     selections: BTreeSet<u32>,
 }
 
@@ -61,6 +64,7 @@ impl Wanting {
         match want {
             Want::Front => !std::mem::replace(&mut self.front, true),
             Want::Expired => !std::mem::replace(&mut self.expired, true),
+            Want::Drop => !std::mem::replace(&mut self.drop, true),
             Want::Selection(id) => self.selections.insert(*id),
             // Each search has a number of its own.
             Want::Look(_) => true,
@@ -71,6 +75,7 @@ impl Wanting {
         match want {
             Want::Front => self.front = false,
             Want::Expired => self.expired = false,
+            Want::Drop => self.drop = false,
             Want::Selection(id) => _ = self.selections.remove(id),
             Want::Look(_) => {}
         }
@@ -251,10 +256,17 @@ impl Swapped {
         ranges
     }
 
-    /// Takes the first message out of the range, unread: its version.
+    /// Whether each version of the range that is not outside is that of a message: others are gone, or were never in the
+    /// store.
+    fn has_all(&self) -> bool {
+        let versions = self.last.saturating_add(1).saturating_sub(self.first);
+        versions.saturating_sub(self.outside.count()) == self.messages
+    }
+
+    /// Takes the first message out of the range, unread: its version, if that can be told.
     pub(crate) fn take_first(&mut self) -> Option<u64> {
         let version = self.outside.first_gap(self.first);
-        if self.messages == 0 || version > self.last {
+        if self.messages == 0 || version > self.last || !self.has_all() {
             return None;
         }
         self.forget(1, self.bytes_each());
@@ -335,6 +347,11 @@ impl Swapped {
         self.wants.extend(self.loading.take());
         self.wants.rotate_right(1);
         true
+    }
+
+    /// Whether it cannot read just now.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.is_stalled
     }
 
     /// The store is asked again.

@@ -431,6 +431,7 @@ impl Queues {
                     Some(looked) => swapped.first().max(looked),
                     None => u64::MAX,
                 },
+                Want::Drop => swapped.first(),
                 Want::Expired => swapped.first().max(swapped.search.0),
                 Want::Look(look) => {
                     last = last.min(look.to);
@@ -447,7 +448,7 @@ impl Queues {
                         queue.lines.wake(id);
                         wakes = true;
                     }
-                    Want::Front | Want::Expired => {}
+                    Want::Front | Want::Expired | Want::Drop => {}
                 }
                 continue;
             }

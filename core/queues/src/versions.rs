@@ -9,11 +9,18 @@ use std::collections::BTreeMap;
 pub(crate) struct Versions {
     /// The last of each stretch by the first.
     stretches: BTreeMap<u64, u64>,
+    /// How many versions they have.
+    count: u64,
 }
 
 impl Versions {
     pub(crate) fn clear(&mut self) {
-        self.stretches.clear();
+        *self = Versions::default();
+    }
+
+    /// How many are in the set.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Adds all between two versions, both included.
@@ -25,10 +32,10 @@ impl Versions {
         while let Some((start, end)) = self.stretch_up_to(last.saturating_add(1))
             && end.saturating_add(1) >= first
         {
-            self.stretches.remove(&start);
+            self.take_stretch((start, end));
             (low, high) = (low.min(start), high.max(end));
         }
-        self.stretches.insert(low, high);
+        self.put_stretch((low, high));
     }
 
     /// Takes out all between two versions, both included.
@@ -39,12 +46,12 @@ impl Versions {
         while let Some((start, end)) = self.stretch_up_to(last)
             && end >= first
         {
-            self.stretches.remove(&start);
+            self.take_stretch((start, end));
             if start < first {
-                self.stretches.insert(start, first - 1);
+                self.put_stretch((start, first - 1));
             }
             if end > last {
-                self.stretches.insert(last + 1, end);
+                self.put_stretch((last + 1, end));
             }
         }
     }
@@ -80,6 +87,16 @@ impl Versions {
         stretch.map_or(from, |(_, end)| end.saturating_add(1))
     }
 
+    fn put_stretch(&mut self, (start, end): (u64, u64)) {
+        self.count += end - start + 1;
+        self.stretches.insert(start, end);
+    }
+
+    fn take_stretch(&mut self, (start, end): (u64, u64)) {
+        self.count -= end - start + 1;
+        self.stretches.remove(&start);
+    }
+
     /// The last stretch that begins at a version or before it.
     fn stretch_up_to(&self, version: u64) -> Option<(u64, u64)> {
         self.stretches.range(..=version).next_back().map(|(start, end)| (*start, *end))
@@ -113,6 +130,7 @@ mod tests {
                 }
                 let all = versions.stretches.iter().flat_map(|(first, last)| *first..=*last);
                 prop_assert!(all.eq(model.iter().copied()));
+                prop_assert_eq!(versions.count(), model.len() as u64);
                 let pairs: Vec<_> = versions.stretches.iter().collect();
                 prop_assert!(pairs.windows(2).all(|pair| *pair[0].1 + 1 < *pair[1].0));
             }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used)]
 
 mod delays;
+mod drops;
 mod groups;
 mod model;
 mod operations;
