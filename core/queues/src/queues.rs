@@ -84,6 +84,8 @@ pub struct Queues {
     /// Queues that wait for such a request, and the one that was last asked for.
     pub(crate) waiting_short: BTreeSet<Key>,
     pub(crate) resumed_short: Key,
+    /// Queues in which consumers wait behind groups of others, and for which memory was short.
+    pub(crate) held_up: BTreeSet<Key>,
     /// How often messages were asked of the store.
     pub(crate) loads: u64,
     /// Messages that the store should have had and could not give.
@@ -135,6 +137,7 @@ impl Queues {
             single_loads: 0,
             waiting_short: BTreeSet::new(),
             resumed_short: Key::default(),
+            held_up: BTreeSet::new(),
             loads: 0,
             unreadable: 0,
             has_store: false,

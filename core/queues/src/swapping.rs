@@ -25,6 +25,8 @@ const FRONT_BYTES: usize = 1 << 20;
 const LOOK_BYTES: usize = 256 << 10;
 /// Queues for which the store is asked at once while memory is short.
 const SINGLE_LOADS_MAX: usize = 2;
+/// Queues in which consumers wait behind groups that are gone on with in one tick.
+const HELD_UP_MAX: usize = 16;
 /// Queues in which a search for expired messages goes on in one tick.
 const EXPIRED_MAX: usize = 16;
 
@@ -252,6 +254,7 @@ impl Queues {
         let Some(swapped) = queue.swapped.take() else { return };
         self.end_asked(swapped.asked_bytes());
         self.waiting_short.remove(&key);
+        self.held_up.remove(&key);
         self.swapped.0 -= swapped.messages().min(self.swapped.0);
         self.swapped.1 -= swapped.bytes().min(self.swapped.1);
         if let Some(expires) = swapped.expires_ms {
@@ -267,6 +270,7 @@ impl Queues {
     /// Asks the store again for what it could not read.
     pub(crate) fn resume_loads(&mut self, effects: &mut Vec<Effect>) {
         self.resume_short(effects);
+        self.resume_held_up(effects);
         for key in std::mem::take(&mut self.stalled) {
             if let Some(swapped) = self.swapped_of(key) {
                 swapped.resume();
@@ -299,6 +303,17 @@ impl Queues {
             let Some(key) = next.copied() else { return };
             self.resumed_short = key;
             self.waiting_short.remove(&key);
+            self.prefetch(key, Vec::new(), effects);
+        }
+    }
+
+    /// Goes on with queues in which some consumers wait behind the groups of others, when memory is short no more.
+    fn resume_held_up(&mut self, effects: &mut Vec<Effect>) {
+        for _ in 0..self.held_up.len().min(HELD_UP_MAX) {
+            if self.is_short() {
+                return;
+            }
+            let Some(key) = self.held_up.pop_first() else { return };
             self.prefetch(key, Vec::new(), effects);
         }
     }
@@ -409,7 +424,8 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let (mut front, look) = (queue.part_bytes(FRONT_BYTES), queue.part_bytes(LOOK_BYTES));
         // Nothing is read ahead then, and only as much as cannot be divided.
-        let reads_front = !is_short || queue.ready.first().is_none() || queue.is_held_up();
+        let reads_front = !is_short || queue.ready.first().is_none();
+        let is_held_up = queue.is_held_up();
         if is_short {
             front = 1;
         }
@@ -418,7 +434,13 @@ impl Queues {
         while let Some(want) = swapped.next_want() {
             let (mut last, mut bytes_max) = (swapped.last(), look);
             let first = match &want {
-                Want::Front if !reads_front => u64::MAX,
+                Want::Front if !reads_front => {
+                    // Who has the others may have no room for long.
+                    if is_held_up {
+                        self.held_up.insert(key);
+                    }
+                    u64::MAX
+                }
                 Want::Front if is_short && self.single_loads >= SINGLE_LOADS_MAX => {
                     self.waiting_short.insert(key);
                     u64::MAX

@@ -30,6 +30,8 @@ struct World {
     queues: Queues,
     keys: Vec<Key>,
     numbers: u64,
+    /// All messages of a queue are of one group.
+    are_grouped: bool,
     /// What was asked of the store and is not answered.
     asked: VecDeque<(Key, u64, u64, usize)>,
     asked_bytes: usize,
@@ -48,7 +50,8 @@ impl World {
         });
         let keys = keys.collect();
         let (asked, delivered) = (VecDeque::new(), Vec::new());
-        World { queues, keys, numbers: 1, asked, asked_bytes: 0, delivered }
+        let are_grouped = false;
+        World { queues, keys, numbers: 1, are_grouped, asked, asked_bytes: 0, delivered }
     }
 
     fn apply(&mut self, effects: Vec<Effect>) {
@@ -95,7 +98,12 @@ impl World {
             let mut builder = RunBuilder::new(destination, Time::ZERO);
             let of = format!("of:{}\n", version % 4);
             builder.properties().extend_from_slice(of.as_bytes());
-            builder.finish(&[0; BODY], Meta { flags: Flags::PERSISTENT, expires_ms: None });
+            let mut flags = Flags::PERSISTENT;
+            if self.are_grouped {
+                builder.properties().extend_from_slice(b"message_group:one\n");
+                flags = flags | Flags::GROUPED;
+            }
+            builder.finish(&[0; BODY], Meta { flags, expires_ms: None });
             let mut run = builder.build();
             run.number(ShardId(0), self.numbers);
             self.numbers += 1;
@@ -197,4 +205,72 @@ fn many_selections_of_one_queue_are_all_served() {
     }
     assert_eq!(received as u64, DEPTH);
     assert_eq!(world.queues.depth(), (0, 0));
+}
+
+#[test]
+fn groups_whose_consumers_have_no_room_are_read_ahead_of_within_the_memory_too() {
+    let count = 8;
+    let mut world = World::new(count);
+    world.are_grouped = true;
+    // Of each queue the one that has its group has room for one message, and the others have nothing to do.
+    for number in 0..count {
+        let target = Target::Exact(Destination { kind: Kind::Queue, path: path(number) });
+        for member in 0..3u32 {
+            let who = 3 * number as u32 + member;
+            world.consume(&Consume { target: target.clone(), ..consumer(who, 1) });
+        }
+    }
+    // A part for somebody, and of each queue a message that was given and one that is next.
+    let most = MEMORY / 2 + (256 << 10) + count as usize * 2 * (BODY + 100);
+    assert!(most < MEMORY);
+    while world.answer() {
+        assert!(world.queues.depth().1 <= most, "{:?} in memory", world.queues.depth());
+    }
+    // Those that have something go on, and all comes in the end.
+    let mut received = 0;
+    for _ in 0..20 * count * DEPTH {
+        received += world.settle_all();
+        let mut effects = Vec::new();
+        world.queues.tick(Now::default(), &mut effects);
+        world.apply(effects);
+        while world.answer() {}
+        if world.delivered.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(received as u64, count * DEPTH);
+}
+
+#[test]
+fn a_group_behind_another_that_is_held_up_is_read_when_memory_has_room_again() {
+    let mut world = World::new(2);
+    world.are_grouped = true;
+    let target = |number| Target::Exact(Destination { kind: Kind::Queue, path: path(number) });
+    // One takes up the memory.
+    world.consume(&Consume { target: target(1), ..consumer(9u32, 1_000) });
+    while world.answer() {}
+    let before = world.queues.depth().1;
+    assert!(before > MEMORY / 2, "{before}");
+    let of_first = std::mem::take(&mut world.delivered);
+    // Of the other one somebody has a message and does not settle it.
+    for who in 1..4u32 {
+        world.consume(&Consume { target: target(0), ..consumer(who, 1) });
+    }
+    while world.answer() {}
+    let swapped = world.queues.swapped().0;
+    assert_eq!(world.delivered.len(), 1);
+    world.delivered = of_first;
+    world.settle_all();
+    while !world.delivered.is_empty() || world.answer() {
+        world.settle_all();
+    }
+    let mut effects = Vec::new();
+    world.queues.tick(Now::default(), &mut effects);
+    world.apply(effects);
+    while world.answer() {}
+    assert!(
+        world.queues.swapped().0 < swapped - 10,
+        "{swapped}, then {:?}",
+        world.queues.swapped()
+    );
 }
