@@ -37,7 +37,8 @@ impl<'a> Site<'a> {
     /// A sentence when it does not start.
     pub(super) fn start(args: &'a QueueArgs, directory: &Folder) -> anyhow::Result<Site<'a>> {
         let folder = directory.below("store")?;
-        let sections = sections(args, &folder);
+        // Messages that are not persistent have a store as well: what is too much for memory goes there.
+        let sections = format!("[store]\ndirectory = {:?}\nsync = {:?}\n", folder.path, args.sync);
         let server = Server::start(args.server.as_ref(), &sections, &args.settings)?;
         let target = Target::local(OURS, server.address, server.pid());
         let ours = Ours { server: Some(server), sections, _folder: folder };
@@ -84,19 +85,6 @@ impl<'a> Site<'a> {
     }
 }
 
-fn sections(args: &QueueArgs, folder: &Folder) -> String {
-    if !args.volatile {
-        return format!("[store]\ndirectory = {:?}\nsync = {:?}\n", folder.path, args.sync);
-    }
-    // What has no other place than memory gets some.
-    let bytes = args.messages.max(args.depth) * (args.size as u64 + MESSAGE_BYTES) + (256 << 20);
-    let mebibytes = bytes >> 20;
-    format!(
-        "[queues]\nmemory_bytes_max = \"{mebibytes} MiB\"\n[memory]\nmessages_bytes_max = \"{} MiB\"\n",
-        mebibytes * 4
-    )
-}
-
 /// What a store has counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Written {
@@ -115,5 +103,3 @@ impl Written {
 
 /// The name of our own server.
 pub(super) const OURS: &str = "tiderace";
-/// What a message takes beside its body, with room to spare.
-const MESSAGE_BYTES: u64 = 1024;
