@@ -424,6 +424,22 @@ fn to_a_topic_a_delay_is_a_header_like_any_other() {
 }
 
 #[test]
+fn of_what_goes_to_a_topic_as_well_the_queue_alone_is_told_of_the_delay() {
+    for begun in ["", "transaction:t\n"] {
+        let mut rig = Rig::connected("1.2");
+        rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0SUBSCRIBE\nid:2\ndestination:/topic/b\n\n\0");
+        rig.say("BEGIN\ntransaction:t\n\n\0");
+        let send = format!("SEND\ndestination:/queue/a,/topic/b\n{begun}delay:500\n\nx\0");
+        let said = rig.say(&send) + &rig.say("COMMIT\ntransaction:t\n\n\0");
+        assert!(said.contains("\ndestination:/topic/b\n"), "{said}");
+        assert!(said.contains("\ndelay:500\n") && !said.contains("deliver-at"), "{said}");
+        rig.wait(tiderace_base::Span::from_millis(500));
+        let later = rig.received();
+        assert!(later.contains("\ndeliver-at:") && !later.contains("\ndelay:"), "{later}");
+    }
+}
+
+#[test]
 fn what_a_transaction_delays_waits_as_well() {
     let mut rig = Rig::connected("1.2");
     rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0BEGIN\ntransaction:t\n\n\0");

@@ -11,7 +11,7 @@ use tiderace_wire::{
     OperationResult, Token, Update,
 };
 
-use super::publication::{ColdHeaders, Publication, Wishes};
+use super::publication::{ColdHeaders, Publication, UpdateHeaders};
 use super::request::number;
 use super::state::StompSession;
 use crate::destination::parse_destinations;
@@ -20,7 +20,7 @@ use crate::error::{bad_header, fault, shown, unreadable};
 /// The token of what is done without a receipt.
 pub(super) const UNTOLD: Token = 0;
 
-impl Wishes<'_> {
+impl UpdateHeaders<'_> {
     fn condition(&self) -> Result<Option<Condition>, Close> {
         let absent = match self.if_absent {
             None | Some(b"false") => false,
@@ -73,8 +73,8 @@ impl StompSession {
     ) -> Result<(), Close> {
         let cold = publication.cold;
         check_company(cold)?;
-        let condition = cold.wishes.condition()?;
-        let change = cold.wishes.change(publication.body)?;
+        let condition = cold.update.condition()?;
+        let change = cold.update.change(publication.body)?;
         let destination = self.one_topic(spelling, publication)?;
         let (mut properties, mut flags) = (None, publication.meta.flags);
         // The value keeps its properties when a part of it is changed.

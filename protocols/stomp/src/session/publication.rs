@@ -31,7 +31,7 @@ pub(super) struct ColdHeaders<'a> {
     pub(super) expires: Option<&'a [u8]>,
     pub(super) ttl: Option<&'a [u8]>,
     pub(super) retain: Option<&'a [u8]>,
-    pub(super) wishes: Wishes<'a>,
+    pub(super) update: UpdateHeaders<'a>,
     delay: Option<&'a [u8]>,
     deliver_at: Option<&'a [u8]>,
     group: Option<&'a [u8]>,
@@ -44,13 +44,13 @@ pub(super) struct ColdHeaders<'a> {
 
 /// The headers that make a SEND depend on its topic, or change a part of the topic's value.
 #[derive(Debug, Default)]
-pub(super) struct Wishes<'a> {
+pub(super) struct UpdateHeaders<'a> {
     pub(super) if_version: Option<&'a [u8]>,
     pub(super) if_absent: Option<&'a [u8]>,
     pub(super) patch: Option<&'a [u8]>,
 }
 
-impl Wishes<'_> {
+impl UpdateHeaders<'_> {
     /// Whether there are none.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -127,9 +127,9 @@ impl<'a> ColdHeaders<'a> {
             b"message_group" => Some(&mut self.group),
             b"persistent" => Some(&mut self.persistent),
             b"transaction" => Some(&mut self.transaction),
-            b"if-version" => Some(&mut self.wishes.if_version),
-            b"if-absent" => Some(&mut self.wishes.if_absent),
-            b"patch" => Some(&mut self.wishes.patch),
+            b"if-version" => Some(&mut self.update.if_version),
+            b"if-absent" => Some(&mut self.update.if_absent),
+            b"patch" => Some(&mut self.update.patch),
             _ => None,
         };
         if let Some(place) = place {

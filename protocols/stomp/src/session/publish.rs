@@ -64,7 +64,7 @@ impl StompSession {
         let mut publication = Publication::new(send, headers, count, body);
         if send.has_more {
             publication.read(now)?;
-            if !send.cold.wishes.is_empty() {
+            if !send.cold.update.is_empty() {
                 return self.send_operation(spelling, &publication, context);
             }
         }
@@ -136,31 +136,39 @@ impl StompSession {
             self.cold().last = Some(Box::new(last));
             return Ok(());
         }
-        let mut data = Vec::new();
-        let mut meta = publication.meta;
-        let to_queue = destinations.iter().any(|it| it.kind == Kind::Queue);
-        let kind = if to_queue { Kind::Queue } else { Kind::Topic };
-        meta.flags = meta.flags | self.append(kind, publication, &mut data)?;
+        // What is said to queues is nothing to the others.
+        let (queues, others): (Vec<_>, Vec<_>) =
+            destinations.into_iter().partition(|it| it.kind == Kind::Queue);
+        let count = (queues.len() + others.len()) as u32;
+        let mut parts = Vec::with_capacity(2);
+        for (kind, destinations) in [(Kind::Queue, queues), (Kind::Topic, others)] {
+            if destinations.is_empty() {
+                continue;
+            }
+            let (mut data, mut meta) = (Vec::new(), publication.meta);
+            meta.flags = meta.flags | self.append(kind, publication, &mut data)?;
+            parts.push((destinations, data, meta));
+        }
         if let Some(name) = cold.transaction {
             let name = headers.decode(name).map_err(|why| unreadable("SEND", why))?;
             let bytes_max = self.options.transaction_bytes_max;
-            self.cold().transactions.stage_send(
-                &name,
-                destinations,
-                data,
-                publication.body,
-                meta,
-                bytes_max,
-            )?;
+            for (destinations, data, meta) in parts {
+                let body = publication.body;
+                let transactions = &mut self.cold().transactions;
+                transactions.stage_send(&name, destinations, data, body, meta, bytes_max)?;
+            }
             return self.done("SEND", headers, context);
         }
         let first = match publication.receipt {
-            Some(text) => Some(self.owe_text("SEND", headers, text, destinations.len() as u32)?),
+            Some(text) => Some(self.owe_text("SEND", headers, text, count)?),
             None => None,
         };
-        for (destination, index) in destinations.iter().zip(0..) {
+        let all = parts.iter().flat_map(|(destinations, data, meta)| {
+            destinations.iter().map(move |destination| (destination, data, *meta))
+        });
+        for ((destination, data, meta), index) in all.zip(0..) {
             let token = first.map(|first: Token| first.wrapping_add(index));
-            context.commands.message(destination).extend_from_slice(&data);
+            context.commands.message(destination).extend_from_slice(data);
             context.commands.publish(publication.body, meta, token);
         }
         Ok(())
