@@ -55,12 +55,18 @@ pub(crate) enum Task {
     /// Something with topics.
     Operate(Operating),
     /// Stream what is published.
-    Listen { names: Vec<String>, since: Since, form: Option<Form>, wishes: Wishes, is_head: bool },
+    Listen {
+        names: Vec<String>,
+        since: Since,
+        form: Option<Form>,
+        options: ListenOptions,
+        is_head: bool,
+    },
 }
 
 /// How a stream wants its topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct ListenOptions {
     /// Where to begin in what the topics keep.
     pub(crate) replay: Option<Replay>,
     /// The shortest time between two updates of a topic.
@@ -319,11 +325,12 @@ fn listen(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
         Some(text) if text.is_empty() => Since::Beginning,
         Some(text) => Position::decode(&text).map_or(Since::Unknown, Since::Position),
     };
-    let (form, wishes, is_head) = (form(request)?, wishes(request)?, request.method == "HEAD");
-    Ok(Task::Listen { names, since, form, wishes, is_head })
+    let (form, options, is_head) =
+        (form(request)?, listen_options(request)?, request.method == "HEAD");
+    Ok(Task::Listen { names, since, form, options, is_head })
 }
 
-fn wishes(request: &Request<'_>) -> Result<Wishes, Fault> {
+fn listen_options(request: &Request<'_>) -> Result<ListenOptions, Fault> {
     let replay = match parameter(request, "replay", "tiderace-replay")? {
         None => None,
         Some(text) => Some(replay(&text).ok_or_else(|| {
@@ -336,7 +343,7 @@ fn wishes(request: &Request<'_>) -> Result<Wishes, Fault> {
         Some(text) => span(&text, "interval")?,
     };
     let notices = choice(request, "notices", "tiderace-notices")?.unwrap_or(false);
-    Ok(Wishes { replay, interval, notices })
+    Ok(ListenOptions { replay, interval, notices })
 }
 
 fn replay(text: &str) -> Option<Replay> {

@@ -103,7 +103,7 @@ impl Start<'_> {
                 context.commands.push(Command::Operate { token: ONLY, operation });
                 Ok(Job::Operate)
             }
-            Task::Listen { names, since, form, wishes, is_head } => {
+            Task::Listen { names, since, form, options, is_head } => {
                 let targets = targets(&names, who, self.options.topics_max)?;
                 let exact = matches!(&*targets, [Target::Exact(_)]);
                 let form = form.unwrap_or(if exact { Form::Plain } else { Form::Object });
@@ -116,9 +116,9 @@ impl Start<'_> {
                     confirm: Some(ONLY),
                     recoverable: true,
                     since: since.clone(),
-                    replay: wishes.replay,
-                    interval: wishes.interval,
-                    notices: wishes.notices,
+                    replay: options.replay,
+                    interval: options.interval,
+                    notices: options.notices,
                     ..Subscribe::new(SubscriptionKey(0), targets)
                 })));
                 Ok(Job::Listen(Box::new(Stream::new(form, self.epoch, since, lost, is_head))))

@@ -4,7 +4,7 @@
 
 use tiderace_wire::Destination;
 
-use super::describe::Wishes;
+use super::describe::RequestOptions;
 use crate::frame::Request;
 
 /// What is done with the items of a channel.
@@ -13,7 +13,7 @@ pub(super) enum Work {
     /// They come back.
     Echo,
     /// They are published there, so.
-    Publish(Box<(Destination, Wishes<'static>)>),
+    Publish(Box<(Destination, RequestOptions<'static>)>),
 }
 
 /// A channel.

@@ -47,7 +47,7 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let destination = self.known_destination(kind, path)?;
-        let fields = asked.wishes.queue_fields(begin.now, kind)?;
+        let fields = asked.options.queue_fields(begin.now, kind)?;
         let token = self.ask(Waiting::Item(begin.stream));
         self.publish(
             begin.now,
@@ -57,7 +57,7 @@ impl RSocketSession {
             Some(token),
             context,
         );
-        let work = Work::Publish(Box::new((destination, asked.wishes.lasting())));
+        let work = Work::Publish(Box::new((destination, asked.options.lasting())));
         let channel = Channel::new(work, begin.request);
         self.begin_channel(begin, channel, Payload::default(), context);
         Ok(())
@@ -117,9 +117,9 @@ impl RSocketSession {
         let mut asked: Asked<'_> = self.describe(payload.metadata)?;
         // What the first item said holds for those that say nothing.
         if payload.metadata.is_none() {
-            asked.wishes = lasting;
+            asked.options = lasting;
         }
-        let fields = asked.wishes.queue_fields(now, destination.kind)?;
+        let fields = asked.options.queue_fields(now, destination.kind)?;
         let token = self.ask(Waiting::Item(stream));
         self.publish(now, (&destination, &fields), &asked, payload.data, Some(token), context);
         Ok(())

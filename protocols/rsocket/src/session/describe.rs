@@ -1,7 +1,7 @@
 //! What a request says of itself beside its data, and what deliveries say beside theirs.
 //!
 //! ```text
-//!   message/x.tiderace.options.v0      retain:true ⏎ ttl:5000 ⏎ …      of a request: what it wishes
+//!   message/x.tiderace.options.v0      retain:true ⏎ ttl:5000 ⏎ …      of a request: what it asks for
 //!   message/x.tiderace.properties.v0   name:value ⏎ …                  of a message: its properties
 //!   message/x.tiderace.message.v0      path:fx/EUR ⏎ version:7 ⏎ …     of a delivery: what it is
 //! ```
@@ -17,7 +17,7 @@ use tiderace_wire::{Flags, Kind, QueueFields, Replay, properties, shown};
 
 use crate::metadata::{Described, Entries, MetadataError, Mime, Tracing};
 
-/// The MIME type of what a request wishes.
+/// The MIME type of the options of a request.
 pub const OPTIONS_MIME: &str = "message/x.tiderace.options.v0";
 /// The MIME type of a message's properties.
 pub const PROPERTIES_MIME: &str = "message/x.tiderace.properties.v0";
@@ -39,12 +39,12 @@ pub(super) struct Asked<'a> {
     pub(super) properties: &'a [u8],
     /// What it is part of, as the property [`TRACING`].
     pub(super) tracing: String,
-    pub(super) wishes: Wishes<'a>,
+    pub(super) options: RequestOptions<'a>,
 }
 
-/// What a request wishes.
+/// What a request asks for beside its destination.
 #[derive(Debug)]
-pub(super) struct Wishes<'a> {
+pub(super) struct RequestOptions<'a> {
     /// Marks of what is published.
     pub(super) flags: Flags,
     /// It is to survive a restart.
@@ -65,9 +65,9 @@ pub(super) struct Wishes<'a> {
     pub(super) timeout: Option<Span>,
 }
 
-impl Default for Wishes<'_> {
+impl Default for RequestOptions<'_> {
     fn default() -> Self {
-        Wishes {
+        RequestOptions {
             flags: Flags::NONE,
             persistent: false,
             ttl_ms: None,
@@ -166,7 +166,7 @@ impl<'a> Asked<'a> {
             asked.tracing = Tracing::read(tracing).map_err(malformed)?.to_b3();
         }
         if let Some(options) = options {
-            asked.wishes = Wishes::read(options)?;
+            asked.options = RequestOptions::read(options)?;
         }
         Ok(asked)
     }
@@ -179,35 +179,35 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl<'a> Wishes<'a> {
-    fn read(lines: &'a [u8]) -> Result<Wishes<'a>, Close> {
+impl<'a> RequestOptions<'a> {
+    fn read(lines: &'a [u8]) -> Result<RequestOptions<'a>, Close> {
         text(lines)?;
-        let mut wishes = Wishes::default();
+        let mut options = RequestOptions::default();
         for (name, value) in properties::raw(lines) {
             let value = properties::decode(value);
             let truth = || truth(name, &value);
             match name {
-                b"retain" if value == "remove" => wishes.flags = Flags::RETAIN_REMOVE,
-                b"retain" => wishes.flags = if truth()? { Flags::RETAIN } else { Flags::NONE },
-                b"persistent" => wishes.persistent = truth()?,
-                b"ttl" => wishes.ttl_ms = Some(span(name, &value)?.as_millis() as u64),
+                b"retain" if value == "remove" => options.flags = Flags::RETAIN_REMOVE,
+                b"retain" => options.flags = if truth()? { Flags::RETAIN } else { Flags::NONE },
+                b"persistent" => options.persistent = truth()?,
+                b"ttl" => options.ttl_ms = Some(span(name, &value)?.as_millis() as u64),
                 b"delay" => {
-                    wishes.queue.delay_ms = Some(span(name, &value)?.as_millis() as u64);
+                    options.queue.delay_ms = Some(span(name, &value)?.as_millis() as u64);
                 }
                 b"deliver-at" => {
                     let number = QueueFields::parse_milliseconds("deliver-at", &value)?;
-                    wishes.queue.deliver_at_ms = Some(number);
+                    options.queue.deliver_at_ms = Some(number);
                 }
-                b"group" => wishes.queue.group = Some(value),
-                b"publish" => wishes.publish = truth()?,
-                b"details" => wishes.details = truth()?,
-                b"properties" => wishes.properties = truth()?,
-                b"snapshot" => wishes.snapshot = truth()?,
-                b"interval" => wishes.interval = span(name, &value)?.min(INTERVAL_MAX),
-                b"timeout" => wishes.timeout = Some(span(name, &value)?),
-                b"replay" => wishes.replay = Some(replay(&value)?),
-                b"selector" => wishes.selector = Some(value),
-                b"deltas" => wishes.codec = codecs(value)?,
+                b"group" => options.queue.group = Some(value),
+                b"publish" => options.publish = truth()?,
+                b"details" => options.details = truth()?,
+                b"properties" => options.properties = truth()?,
+                b"snapshot" => options.snapshot = truth()?,
+                b"interval" => options.interval = span(name, &value)?.min(INTERVAL_MAX),
+                b"timeout" => options.timeout = Some(span(name, &value)?),
+                b"replay" => options.replay = Some(replay(&value)?),
+                b"selector" => options.selector = Some(value),
+                b"deltas" => options.codec = codecs(value)?,
                 _ => {
                     let reason = format!(
                         "the option `{}` is not known; known are retain, persistent, ttl, delay, deliver-at, group, \
@@ -218,16 +218,16 @@ impl<'a> Wishes<'a> {
                 }
             }
         }
-        Ok(wishes)
+        Ok(options)
     }
 
     /// What holds for the later items of a channel that say nothing themselves.
-    pub(super) fn lasting(&self) -> Wishes<'static> {
-        let Wishes { flags, persistent, ttl_ms, .. } = *self;
+    pub(super) fn lasting(&self) -> RequestOptions<'static> {
+        let RequestOptions { flags, persistent, ttl_ms, .. } = *self;
         let QueueFields { delay_ms, deliver_at_ms, ref group } = self.queue;
         let group = group.as_ref().map(|group| Cow::Owned(group.to_string()));
         let queue = QueueFields { delay_ms, deliver_at_ms, group };
-        Wishes { flags, persistent, ttl_ms, queue, ..Wishes::default() }
+        RequestOptions { flags, persistent, ttl_ms, queue, ..RequestOptions::default() }
     }
 
     /// What a message to a destination of that kind says to its queue, as properties, with the marks that go with them.
@@ -356,19 +356,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read() {
-        let wishes =
-            Wishes::read(b"retain:true\npersistent:true\nttl:5s\ndetails:true\nsnapshot:false\n")
-                .unwrap();
-        assert!(wishes.details && !wishes.snapshot && wishes.publishes() && wishes.persistent);
-        assert_eq!((wishes.flags, wishes.ttl_ms), (Flags::RETAIN, Some(5000)));
-        let wishes = Wishes::read(b"replay:last 10\ninterval:250\nselector:a \\c b\n").unwrap();
-        assert_eq!(wishes.interval, Span::from_millis(250));
-        assert_eq!(wishes.selector.as_deref(), Some("a : b"));
-        assert!(matches!(wishes.replay, Some(Replay::Last(10))) && !wishes.publishes());
-        assert_eq!(Wishes::read(b"retain:remove\n").unwrap().flags, Flags::RETAIN_REMOVE);
+    fn options_are_read() {
+        let options = RequestOptions::read(
+            b"retain:true\npersistent:true\nttl:5s\ndetails:true\nsnapshot:false\n",
+        )
+        .unwrap();
+        assert!(options.details && !options.snapshot && options.publishes() && options.persistent);
+        assert_eq!((options.flags, options.ttl_ms), (Flags::RETAIN, Some(5000)));
+        let options =
+            RequestOptions::read(b"replay:last 10\ninterval:250\nselector:a \\c b\n").unwrap();
+        assert_eq!(options.interval, Span::from_millis(250));
+        assert_eq!(options.selector.as_deref(), Some("a : b"));
+        assert!(matches!(options.replay, Some(Replay::Last(10))) && !options.publishes());
+        assert_eq!(RequestOptions::read(b"retain:remove\n").unwrap().flags, Flags::RETAIN_REMOVE);
         for bad in ["retain:x\n", "colour:red\n", "replay:10\n", "ttl:soon\n", "deltas:zip\n"] {
-            assert!(Wishes::read(bad.as_bytes()).is_err(), "{bad}");
+            assert!(RequestOptions::read(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 

@@ -46,7 +46,7 @@ impl RSocketSession {
             properties: self.spoken_properties(asked),
             body: request.payload.data.to_vec(),
             last,
-            timeout: asked.wishes.timeout.unwrap_or(self.options().timeout),
+            timeout: asked.options.timeout.unwrap_or(self.options().timeout),
             credit: Some(u64::from(demand.max(1))).filter(|_| demand < NUMBER_MAX),
         };
         context.commands.push(Command::Call(Box::new(call)));
@@ -54,7 +54,7 @@ impl RSocketSession {
             return Ok(());
         }
         let mut state = ExchangeState::new(key, interaction, demand).with_last(last, false);
-        state.properties = asked.wishes.properties && self.mimes.is_composite();
+        state.properties = asked.options.properties && self.mimes.is_composite();
         if !last {
             let more = state.grant(self.options().channel_window);
             self.writer.request_n(stream, more, &mut context.output);

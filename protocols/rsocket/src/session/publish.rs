@@ -28,12 +28,12 @@ impl RSocketSession {
     ) -> Result<(), Close> {
         let Begin { stream, request, now } = *begin;
         let answers = request.interaction == Interaction::Response;
-        let has_data = !request.payload.data.is_empty() || asked.wishes.publishes();
+        let has_data = !request.payload.data.is_empty() || asked.options.publishes();
         if answers && !has_data && kind == Kind::Topic {
             return self.fetch(begin, path, context);
         }
         let destination = self.known_destination(kind, path)?;
-        let fields = asked.wishes.queue_fields(now, kind)?;
+        let fields = asked.options.queue_fields(now, kind)?;
         let token = answers.then(|| self.ask(Waiting::Publish(stream)));
         self.publish(now, (&destination, &fields), asked, request.payload.data, token, context);
         if let Some(token) = token {
@@ -67,15 +67,15 @@ impl RSocketSession {
         asked.append_tracing(block);
         block.extend_from_slice(fields);
         block.extend_from_slice(asked.properties);
-        let mut flags = asked.wishes.flags | *marks;
-        if asked.wishes.persistent {
+        let mut flags = asked.options.flags | *marks;
+        if asked.options.persistent {
             flags = flags | Flags::PERSISTENT;
         }
         let escaped = content.is_some_and(|name| name.contains([':', '\\']));
         if escaped || asked.properties.contains(&b'\\') {
             flags = flags | Flags::ESCAPED;
         }
-        let expires_ms = asked.wishes.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
+        let expires_ms = asked.options.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
         context.commands.publish(data, Meta { flags, expires_ms }, token);
     }
 

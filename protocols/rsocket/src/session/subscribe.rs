@@ -29,8 +29,8 @@ impl RSocketSession {
         if self.streams.subscriptions() >= self.options().subscriptions_max {
             return Err(CloseCode::TooManySubscriptions.into());
         }
-        let wishes = &asked.wishes;
-        let selector = wishes.selector.as_deref().map(Selector::parse).transpose();
+        let options = &asked.options;
+        let selector = options.selector.as_deref().map(Selector::parse).transpose();
         let selector = selector.map_err(|error| {
             Close::new(CloseCode::BadSelector, format!("the selector cannot be used: {error}"))
         })?;
@@ -40,11 +40,11 @@ impl RSocketSession {
         let everything = begin.request.credit == NUMBER_MAX;
         let explicit = is_queue && !everything;
         let composite = self.mimes.is_composite();
-        let codec = wishes.codec.iter().find_map(|name| self.options().deltas.named(name));
+        let codec = options.codec.iter().find_map(|name| self.options().deltas.named(name));
         let deltas = composite && codec.is_some() && kind == Kind::Topic;
         let form = Form::default()
-            .with(Form::DETAILS, composite && (several || wishes.details || deltas))
-            .with(Form::PROPERTIES, composite && wishes.properties)
+            .with(Form::DETAILS, composite && (several || options.details || deltas))
+            .with(Form::PROPERTIES, composite && options.properties)
             .with(Form::DELTAS, deltas)
             .with(Form::QUEUE, is_queue)
             .with(Form::EXPLICIT, explicit)
@@ -67,10 +67,10 @@ impl RSocketSession {
             // The client's demand is the only limit: a client that asks for a thousand gets a thousand.
             prefetch: explicit.then_some(Prefetch { messages: 0, bytes: 0 }),
             confirm: Some(token),
-            retained: wishes.snapshot,
+            retained: options.snapshot,
             deltas,
-            replay: wishes.replay,
-            interval: wishes.interval,
+            replay: options.replay,
+            interval: options.interval,
             credit: (!everything).then_some(u64::from(begin.request.credit)),
             ..Subscribe::new(key, targets)
         })));
