@@ -12,6 +12,7 @@ use crate::Segment;
 use crate::consumer::Consumer;
 use crate::effect::Effect;
 use crate::queue::Queue;
+use crate::ready::Search;
 
 /// What it costs to look whose a message is.
 const GROUP_STEPS: u32 = 16;
@@ -239,46 +240,34 @@ impl Dispatch<'_> {
 
     /// A consumer without a selector has room in a queue with groups: it gets the next message that it may have.
     fn take_of_groups(&mut self, key: Key) -> Turn {
-        let barrier = self.queue.ready.barrier();
-        let Some(groups) = self.queue.groups.as_mut() else { return Turn::Parked };
-        let cursor = groups.begin_look(key);
-        let (mut found, mut seen) = (None, cursor);
-        'search: for segment in self.queue.ready.from(cursor) {
-            for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
-                // Those before it that are in the store alone come first.
-                if version >= barrier {
-                    break 'search;
+        let wall_ms = self.wall_ms;
+        let Queue { ready, groups: Some(groups), .. } = &mut *self.queue else {
+            return Turn::Parked;
+        };
+        // Those that are in the store alone come before what lies behind them.
+        let range = (groups.begin_look(key), ready.barrier());
+        let search = ready.search(range, self.budget, |message, version| {
+            let price = GROUP_STEPS + message.properties.len() as u32 / 16;
+            (!message.is_expired(wall_ms) && groups.may_have(key, message, version), price)
+        });
+        let (Search::Found(at) | Search::Seen(at) | Search::Stopped(at)) = search;
+        groups.end_look(key, at);
+        match search {
+            Search::Found(version) => {
+                if let Some(segment) = self.queue.ready.take_one(version) {
+                    return self.give(key, segment);
                 }
-                let Some(message) = segment.run.message(index as usize) else { continue };
-                if version < cursor {
-                    continue;
-                }
-                if *self.budget == 0 {
-                    groups.end_look(key, seen);
-                    self.queue.has_unseen = true;
-                    return Turn::Stopped;
-                }
-                let price = GROUP_STEPS + message.properties.len() as u32 / 16;
-                *self.budget = self.budget.saturating_sub(price);
-                let is_expired = message.is_expired(self.wall_ms);
-                if !is_expired && groups.may_have(key, &message, version) {
-                    found = Some(version);
-                    break 'search;
-                }
-                seen = version + 1;
+            }
+            Search::Seen(_) => {}
+            Search::Stopped(_) => {
+                self.queue.has_unseen = true;
+                return Turn::Stopped;
             }
         }
-        groups.end_look(key, found.unwrap_or(seen));
-        let segment = found.and_then(|version| self.queue.ready.take_one(version));
-        match segment {
-            Some(segment) => self.give(key, segment),
-            None => {
-                if let Some(groups) = &mut self.queue.groups {
-                    groups.rest(key);
-                }
-                Turn::Parked
-            }
+        if let Some(groups) = &mut self.queue.groups {
+            groups.rest(key);
         }
+        Turn::Parked
     }
 
     /// A consumer with a selector has room: it gets the next message that is selected.
@@ -286,46 +275,34 @@ impl Dispatch<'_> {
         let looked = self.queue.lines.looked(id).unwrap_or(0);
         // Behind it are messages that have to be read from the store first.
         let unseen = self.queue.unseen_from(looked, u64::MAX);
-        let Some(selective) = self.queue.lines.selective.as_mut() else { return Turn::Parked };
+        let wall_ms = self.wall_ms;
+        let Queue { ready, groups, lines, .. } = &mut *self.queue;
+        let Some(selective) = lines.selective.as_mut() else { return Turn::Parked };
         let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
-        let (mut found, mut seen) = (None, cursor);
-        'search: for segment in self.queue.ready.from(cursor) {
-            for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
-                if version >= unseen {
-                    break 'search;
+        let search = ready.search((cursor, unseen), self.budget, |message, version| {
+            let (selected, price) = selection.selector.look(message);
+            let is_wanted = selected
+                && !message.is_expired(wall_ms)
+                && groups.as_mut().is_none_or(|groups| groups.may_have(key, message, version));
+            (is_wanted, price)
+        });
+        let (Search::Found(at) | Search::Seen(at) | Search::Stopped(at)) = search;
+        selective.end_look(id, at);
+        match search {
+            Search::Found(version) => match self.queue.ready.take_one(version) {
+                Some(segment) => self.give(key, segment),
+                None => Turn::Idle(id),
+            },
+            Search::Seen(_) => {
+                if unseen < u64::MAX {
+                    self.unseen.push(id);
                 }
-                let Some(message) = segment.run.message(index as usize) else { continue };
-                if version < cursor {
-                    continue;
-                }
-                if *self.budget == 0 {
-                    selective.end_look(id, seen);
-                    self.queue.has_unseen = true;
-                    return Turn::Stopped;
-                }
-                let (selected, price) = selection.selector.look(&message);
-                *self.budget = self.budget.saturating_sub(price);
-                let groups = &mut self.queue.groups;
-                if selected
-                    && !message.is_expired(self.wall_ms)
-                    && groups.as_mut().is_none_or(|groups| groups.may_have(key, &message, version))
-                {
-                    found = Some(version);
-                    break 'search;
-                }
-                seen = version + 1;
+                Turn::Idle(id)
             }
-        }
-        selective.end_look(id, found.unwrap_or(seen));
-        let Some(version) = found else {
-            if unseen < u64::MAX {
-                self.unseen.push(id);
+            Search::Stopped(_) => {
+                self.queue.has_unseen = true;
+                Turn::Stopped
             }
-            return Turn::Idle(id);
-        };
-        match self.queue.ready.take_one(version) {
-            Some(segment) => self.give(key, segment),
-            None => Turn::Idle(id),
         }
     }
 }

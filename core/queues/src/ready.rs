@@ -6,9 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use tiderace_wire::Flags;
+use tiderace_wire::{Flags, Message};
 
 use crate::Segment;
+
+/// What a search among ready messages has come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Search {
+    /// That one is wanted.
+    Found(u64),
+    /// None before that version is.
+    Seen(u64),
+    /// None before that version is, and the budget is used up.
+    Stopped(u64),
+}
 
 /// Ready messages.
 #[derive(Debug)]
@@ -93,6 +104,38 @@ impl Ready {
     pub(crate) fn take_oldest(&mut self) -> Option<Segment> {
         let version = *self.segments.first_key_value()?.0;
         self.take_one(version)
+    }
+
+    /// Looks for the first message from a version on, and before another, that `look` wants. It says what that has cost,
+    /// which is paid from a budget.
+    pub(crate) fn search(
+        &self,
+        (from, before): (u64, u64),
+        budget: &mut u32,
+        mut look: impl FnMut(&Message<'_>, u64) -> (bool, u32),
+    ) -> Search {
+        let mut seen = from;
+        for segment in self.from(from) {
+            for (index, version) in (segment.from..segment.to).zip(segment.first_version()..) {
+                if version >= before {
+                    return Search::Seen(seen);
+                }
+                let Some(message) = segment.run.message(index as usize) else { continue };
+                if version < from {
+                    continue;
+                }
+                if *budget == 0 {
+                    return Search::Stopped(seen);
+                }
+                let (is_wanted, price) = look(&message, version);
+                *budget = budget.saturating_sub(price);
+                if is_wanted {
+                    return Search::Found(version);
+                }
+                seen = version + 1;
+            }
+        }
+        Search::Seen(seen)
     }
 
     /// Takes one message; those around it stay where they are.
