@@ -76,7 +76,7 @@ pub enum Effect {
     Load {
         /// Whose.
         queue: Key,
-        /// In which streams they may be, each alone.
+        /// In which streams they may be: the one of persistent messages, and that of the others.
         streams: Vec<u64>,
         /// The first version that is wanted.
         first: u64,

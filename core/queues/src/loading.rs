@@ -274,8 +274,8 @@ impl Queues {
             let Some(swapped) = &mut queue.swapped else { continue };
             swapped.set_outside(one.first_version(), one.last_version());
             swapped.forget(1, one.bytes() as u64);
-            if queue.buries_expired() {
-                queue.bury(key, one, (DeathReason::Expired, now.wall_ms), effects);
+            if queue.dead_letters_expired() {
+                queue.send_dead_letter(key, one, (DeathReason::Expired, now.wall_ms), effects);
             } else if let Some(stream) = stream {
                 effects.push(Effect::Settled { stream, segment: one, is_outside: true });
             }

@@ -190,11 +190,11 @@ impl Queue {
         effects: &mut Vec<Effect>,
     ) {
         self.bytes = self.bytes.saturating_sub(segment.bytes());
-        self.bury(key, segment, (reason, wall_ms), effects);
+        self.send_dead_letter(key, segment, (reason, wall_ms), effects);
     }
 
     /// The same of messages that were not counted in memory.
-    pub(crate) fn bury(
+    pub(crate) fn send_dead_letter(
         &mut self,
         key: Key,
         segment: Segment,
@@ -210,7 +210,7 @@ impl Queue {
     }
 
     /// Whether messages that expire are dead letters.
-    pub(crate) fn buries_expired(&self) -> bool {
+    pub(crate) fn dead_letters_expired(&self) -> bool {
         self.policy.dead_letter_expired && self.dead_letter.is_some()
     }
 
@@ -222,7 +222,7 @@ impl Queue {
         wall_ms: u64,
         effects: &mut Vec<Effect>,
     ) {
-        match self.buries_expired() {
+        match self.dead_letters_expired() {
             true => self.note_dead(key, segment, (DeathReason::Expired, wall_ms), effects),
             false => self.note_gone(segment, effects),
         }

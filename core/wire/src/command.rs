@@ -336,9 +336,6 @@ impl Commands {
             open.confirm = Some(Confirm { from, to: token });
         }
         open.builder.finish(body, meta);
-        if is_alone {
-            self.close_run();
-        }
     }
 
     /// Whether there is nothing to do.
