@@ -7,6 +7,7 @@ reads the conversation in order. Waits only bound failure.
 import itertools
 import os
 import queue
+import threading
 from urllib.parse import urlsplit
 
 import pytest
@@ -30,6 +31,8 @@ class Listener(stomp.ConnectionListener):
     def __init__(self):
         self.of = {kind: queue.Queue() for kind in ("message", "receipt", "error", "beat", "disconnected")}
         self.connected = None
+        self.ended = threading.Event()
+        self.is_refused = False
 
     def on_connected(self, frame):
         self.connected = frame
@@ -41,6 +44,7 @@ class Listener(stomp.ConnectionListener):
         self.of["receipt"].put(frame)
 
     def on_error(self, frame):
+        self.is_refused = True
         self.of["error"].put(frame)
 
     def on_heartbeat(self):
@@ -48,6 +52,7 @@ class Listener(stomp.ConnectionListener):
 
     def on_disconnected(self):
         self.of["disconnected"].put(True)
+        self.ended.set()
 
 
 class Peer:
@@ -104,7 +109,10 @@ class Peer:
         self.connection.disconnect(receipt=id)
 
     def close(self):
-        if self.connection.is_connected():
+        if self.listener.is_refused:
+            # The server ends the connection behind an ERROR, at any moment.
+            assert self.listener.ended.wait(timeout=WAIT)
+        elif self.connection.is_connected():
             self.connection.disconnect()
 
 
