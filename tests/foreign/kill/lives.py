@@ -416,7 +416,7 @@ class Run:
             worker.start()
         time.sleep(its["seconds"])
         assert self.server.process.poll() is None, f"the server ended by itself: {self.server.tail()}"
-        self.is_ending = its["end"] == "asked"
+        self.is_ending = self.ledger.is_ending = its["end"] == "asked"
         if self.is_ending:
             self.server.end()
         else:
@@ -425,7 +425,7 @@ class Run:
         for worker in workers:
             worker.join(2 * WAIT)
             assert not worker.is_alive(), f"{worker.name} does not end in life {life}"
-        self.is_ending = False
+        self.is_ending = self.ledger.is_ending = False
 
     def audit(self, life):
         """Takes everything that the server still has, and checks all that was noted."""
