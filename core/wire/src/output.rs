@@ -102,13 +102,18 @@ impl OutQueue {
         self.blocks.len() + usize::from(!self.tail.is_empty())
     }
 
-    /// Fills `slices` with the bytes that come first and says how many slices were filled.
-    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+    /// Fills `slices` with the bytes that come first, `bytes_max` of them at most, and says how many slices were filled.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
-        let mut count = 0;
+        let (mut count, mut room) = (0, bytes_max);
         for (slot, bytes) in slices.iter_mut().zip(self.blocks.iter().map(|b| &b[..]).chain(tail)) {
+            let bytes = bytes.get(..room).unwrap_or(bytes);
             *slot = IoSlice::new(bytes);
             count += 1;
+            room -= bytes.len();
+            if room == 0 {
+                break;
+            }
         }
         count
     }
@@ -287,8 +292,10 @@ mod tests {
 
     fn write(queue: &mut OutQueue, mut room: usize, written: &mut Vec<u8>) {
         let mut slices = [IoSlice::new(&[]); 3];
-        let count = queue.slices(&mut slices);
-        assert_eq!(count, queue.pieces().min(slices.len()));
+        let count = queue.slices(&mut slices, 4000);
+        let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
+        let all = count == queue.pieces().min(slices.len());
+        assert!(all && offered <= 4000 || offered == 4000, "as many as fit");
         let mut taken = 0;
         for slice in &slices[..count] {
             let part = slice.len().min(room);

@@ -285,10 +285,9 @@ fn alone<T>(call: impl FnOnce() -> T) -> Result<T, Failure> {
 fn gather(queue: &OutQueue, plain: &mut Vec<u8>, most: usize) {
     plain.clear();
     let mut slices = [IoSlice::new(&[]); SLICES_PER_RECORDS];
-    let count = queue.slices(&mut slices);
+    let count = queue.slices(&mut slices, most);
     for slice in slices.get(..count).unwrap_or_default() {
-        let left = most - plain.len();
-        plain.extend_from_slice(slice.get(..left.min(slice.len())).unwrap_or_default());
+        plain.extend_from_slice(slice);
     }
 }
 

@@ -165,7 +165,8 @@ impl<D: Driver> Shard<D> {
                     flags.clear(Flags::BACKLOG);
                     break;
                 }
-                let Some(pending) = broker.next(now, live.id, effects) else {
+                let takes = |bytes| session.takes_body(bytes);
+                let Some(pending) = broker.next_within(now, live.id, takes, effects) else {
                     flags.clear(Flags::BACKLOG);
                     break;
                 };
@@ -315,7 +316,7 @@ fn write_slices<D: Driver, const SLICES: usize>(
     queue: &OutQueue,
 ) -> io::Result<(usize, usize)> {
     let mut slices = [IoSlice::new(&[]); SLICES];
-    let count = queue.slices(&mut slices);
+    let count = queue.slices(&mut slices, WRITE_CALL_BYTES_MAX);
     let slices = slices.get(..count).unwrap_or_default();
     let offered = slices.iter().map(|slice| slice.len()).sum();
     match driver.write(stream, slices) {
@@ -334,6 +335,9 @@ const H2_STREAM_BLOCK_BYTES: usize = 64 * 1024;
 const WRITE_COST_BYTES: usize = 4096;
 /// Connections whose memory is asked for together.
 const CONNECTIONS_AHEAD: usize = 8;
+/// Bytes per `writev`, about half a millisecond's worth: the kernel would take all of a large message that its
+/// receiver reads as fast as it comes, and nobody else would have a turn meanwhile.
+const WRITE_CALL_BYTES_MAX: usize = 1024 * 1024;
 /// Pieces per `writev`: a full block of runs has fewer.
 const SLICES_PER_WRITE: usize = 64;
 /// So many are offered without making room for more.
