@@ -188,7 +188,8 @@ impl<S: Read + Write> Connection<S> {
                 encode_pong(&mut pong, payload, Some(random()?));
                 self.stream.write_all(&pong).and_then(|()| self.stream.flush())?;
             }
-            Frame::Pong(_) => {}
+            // Parts are given to who asks for them.
+            Frame::Pong(_) | Frame::Part(_) => {}
             Frame::Close { .. } => return Err(ConnectionError::Closed),
         }
         Ok(true)

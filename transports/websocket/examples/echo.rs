@@ -59,7 +59,7 @@ fn serve(mut stream: TcpStream) -> Result<(), Box<dyn Error>> {
                             encode_message(&mut out, kind, &payload, None);
                         }
                         Event::Ping(payload) => encode_pong(&mut out, payload, None),
-                        Event::Pong(_) => {}
+                        Event::Pong(_) | Event::Part(_) => {}
                         Event::Close { code, .. } => {
                             encode_close(&mut out, code, "", None);
                             closing = true;

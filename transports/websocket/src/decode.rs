@@ -23,14 +23,24 @@ use crate::close::{CloseError, close_code_valid};
 use crate::frame::{FrameHeader, HeaderParse, MessageKind, Opcode, Role};
 use crate::limits::Limits;
 use crate::mask::mask;
+use crate::parts::{OpenMessage, PART_BYTES_MIN};
 
 /// Per-connection decoding state: 16 bytes, without heap unless a fragmented message is open.
 #[derive(Debug)]
 pub struct Decoder {
-    assembly: Option<Box<Assembly>>,
+    open: Option<Box<Open>>,
     control_run: u16,
     role: Role,
     ended: bool,
+}
+
+/// A message that has begun and is not whole.
+#[derive(Debug)]
+enum Open {
+    /// It is kept until it is.
+    Kept(Assembly),
+    /// It is passed on as it comes.
+    PassedOn(OpenMessage),
 }
 
 const _: () = assert!(size_of::<Decoder>() <= 24, "ten million idle connections carry one each");
@@ -68,6 +78,8 @@ pub enum Event<'a> {
         /// The payload, owned.
         payload: Vec<u8>,
     },
+    /// A part of a message that is not whole, unmasked in place; only from [`Decoder::decode_parts`].
+    Part(&'a [u8]),
     /// A ping; answer with a pong of the same payload (section 5.5.2).
     Ping(&'a [u8]),
     /// A pong; nothing to answer (section 5.5.3).
@@ -86,14 +98,28 @@ impl Decoder {
     /// A decoder for the given end of the connection.
     #[must_use]
     pub const fn new(role: Role) -> Self {
-        Self { assembly: None, control_run: 0, role, ended: false }
+        Self { open: None, control_run: 0, role, ended: false }
     }
 
     /// Whether a fragmented message is open: the connection then holds memory, so the caller
     /// should bound how long it stays so.
     #[must_use]
-    pub const fn is_assembling(&self) -> bool {
-        self.assembly.is_some()
+    pub fn is_assembling(&self) -> bool {
+        self.assembly().is_some()
+    }
+
+    fn assembly(&self) -> Option<&Assembly> {
+        match self.open.as_deref()? {
+            Open::Kept(assembly) => Some(assembly),
+            Open::PassedOn(_) => None,
+        }
+    }
+
+    fn passed_on(&self) -> Option<&OpenMessage> {
+        match self.open.as_deref()? {
+            Open::PassedOn(open) => Some(open),
+            Open::Kept(_) => None,
+        }
     }
 
     /// Whether a close frame or an error has ended the reading side.
@@ -106,7 +132,7 @@ impl Decoder {
     /// at most twice the bytes received for it and a hundred more.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.assembly.as_ref().map_or(0, |assembly| size_of::<Assembly>() + assembly.capacity())
+        self.assembly().map_or(0, |assembly| size_of::<Assembly>() + assembly.capacity())
     }
 
     /// Decodes up to the next event.
@@ -132,6 +158,109 @@ impl Decoder {
             self.end();
         }
         outcome
+    }
+
+    /// The same for who wants the payload as a stream of bytes: a message that is large or comes in several frames is not
+    /// kept until it is whole, but passed on as [`Event::Part`]. A message may have `bytes_max` bytes, whatever
+    /// `limits` say, and any number of frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode`].
+    pub fn decode_parts<'a>(
+        &mut self,
+        limits: &Limits,
+        bytes_max: usize,
+        input: &'a mut [u8],
+    ) -> Result<Decoded<'a>, CloseError> {
+        if self.ended || self.is_assembling() {
+            // What was begun as a whole ends as a whole.
+            return self.decode(limits, input);
+        }
+        let outcome = self.decode_open(limits, bytes_max, input);
+        if outcome.is_err() {
+            self.end();
+        }
+        outcome
+    }
+
+    fn decode_open<'a>(
+        &mut self,
+        limits: &Limits,
+        bytes_max: usize,
+        input: &'a mut [u8],
+    ) -> Result<Decoded<'a>, CloseError> {
+        let mut rest = input;
+        let mut consumed = 0;
+        loop {
+            if let Some(Open::PassedOn(open)) = self.open.as_deref_mut()
+                && open.is_amid_frame()
+            {
+                let left = open.left().min(rest.len());
+                if left == 0 {
+                    return Ok(Decoded { consumed, event: Event::Incomplete { need: 1 } });
+                }
+                let (payload, _) = rest.split_at_mut_checked(left).unwrap_or_default();
+                open.take(payload)?;
+                self.control_run = 0;
+                if open.is_over() {
+                    self.open = None;
+                }
+                return Ok(Decoded { consumed: consumed + left, event: Event::Part(payload) });
+            }
+            let header = match FrameHeader::parse(rest, self.role)? {
+                HeaderParse::Complete(header) => header,
+                HeaderParse::Incomplete { need } => {
+                    return Ok(Decoded { consumed, event: Event::Incomplete { need } });
+                }
+            };
+            let payload_len = self.admit_part(bytes_max, &header)?;
+            let need = header.header_len.saturating_add(payload_len);
+            let is_whole = rest.len() >= need;
+            let is_small = header.opcode.is_control() || payload_len < PART_BYTES_MIN;
+            if is_small && !is_whole {
+                return Ok(Decoded { consumed, event: Event::Incomplete { need } });
+            }
+            let is_alone = header.fin && self.open.is_none();
+            if header.opcode.is_control() || is_whole && is_alone {
+                let (frame, tail) = rest.split_at_mut_checked(need).unwrap_or_default();
+                let payload = frame.get_mut(header.header_len..).unwrap_or_default();
+                if let Some(key) = header.mask {
+                    mask(payload, key);
+                }
+                consumed += need;
+                match self.accept(limits, &header, payload, tail.is_empty())? {
+                    Some(event) => return Ok(Decoded { consumed, event }),
+                    None => rest = tail,
+                }
+                continue;
+            }
+            let kind =
+                if header.opcode == Opcode::Text { MessageKind::Text } else { MessageKind::Binary };
+            let begin = || Box::new(Open::PassedOn(OpenMessage::new(kind)));
+            if let Open::PassedOn(open) = &mut **self.open.get_or_insert_with(begin) {
+                open.begin_frame(limits, &header, payload_len)?;
+                if open.is_over() {
+                    self.open = None;
+                }
+            }
+            consumed += header.header_len;
+            rest = rest.get_mut(header.header_len..).unwrap_or_default();
+        }
+    }
+
+    /// Judges a frame by its header alone, where messages are passed on in parts.
+    fn admit_part(&self, bytes_max: usize, header: &FrameHeader) -> Result<usize, CloseError> {
+        let before = match (header.opcode, self.passed_on()) {
+            (Opcode::Continuation, None) => return Err(CloseError::ContinuationUnexpected),
+            (Opcode::Text | Opcode::Binary, Some(_)) => return Err(CloseError::MessageInterleaved),
+            (_, open) => open.map_or(0, OpenMessage::total),
+        };
+        let len = usize::try_from(header.payload_len).map_err(|_| CloseError::MessageTooBig)?;
+        if !header.opcode.is_control() && len > bytes_max.saturating_sub(before) {
+            return Err(CloseError::MessageTooBig);
+        }
+        Ok(len)
     }
 
     /// Takes frames until one makes an event; fragments before the last make none.
@@ -170,7 +299,7 @@ impl Decoder {
     /// payload's length. Changes nothing, so it may run again for the same frame.
     #[inline]
     fn admit(&self, limits: &Limits, header: &FrameHeader) -> Result<usize, CloseError> {
-        let held = match (header.opcode, &self.assembly) {
+        let held = match (header.opcode, self.assembly()) {
             (Opcode::Continuation, None) => return Err(CloseError::ContinuationUnexpected),
             (Opcode::Text | Opcode::Binary, Some(_)) => return Err(CloseError::MessageInterleaved),
             (Opcode::Continuation, Some(assembly)) => assembly.len(),
@@ -221,8 +350,9 @@ impl Decoder {
         kind: MessageKind,
         payload: &[u8],
     ) -> Result<Option<Event<'a>>, CloseError> {
-        let assembly = self.assembly.insert(Box::new(Assembly::new(kind)));
+        let mut assembly = Assembly::new(kind);
         assembly.push(limits, payload)?;
+        self.open = Some(Box::new(Open::Kept(assembly)));
         if !payload.is_empty() {
             self.control_run = 0;
         }
@@ -235,16 +365,18 @@ impl Decoder {
         fin: bool,
         payload: &[u8],
     ) -> Result<Option<Event<'a>>, CloseError> {
-        let mut assembly = self.assembly.take().ok_or(CloseError::ContinuationUnexpected)?;
+        let Some(Open::Kept(assembly)) = self.open.as_deref_mut() else {
+            return Err(CloseError::ContinuationUnexpected);
+        };
         assembly.push(limits, payload)?;
         if !payload.is_empty() {
             self.control_run = 0;
         }
-        if fin {
+        if fin && let Some(open) = self.open.take() {
+            let Open::Kept(assembly) = *open else { return Ok(None) };
             let (kind, payload) = assembly.finish()?;
             return Ok(Some(Event::Reassembled { kind, payload }));
         }
-        self.assembly = Some(assembly);
         Ok(None)
     }
 
@@ -276,7 +408,7 @@ impl Decoder {
     /// Stops reading and gives the memory back.
     fn end(&mut self) {
         self.ended = true;
-        self.assembly = None;
+        self.open = None;
     }
 }
 

@@ -55,6 +55,7 @@ mod frame;
 pub mod handshake;
 mod limits;
 mod mask;
+mod parts;
 
 pub use close::{CloseError, close_code, close_code_valid};
 pub use decode::{Decoded, Decoder, Event};

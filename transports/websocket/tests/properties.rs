@@ -8,8 +8,8 @@ use common::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tiderace_websocket::{
-    CloseError, Limits, MessageKind, Opcode, Role, encode_close, encode_message, encode_ping,
-    encode_pong, mask, write_frame_header,
+    CloseError, Decoder, Event, Limits, MessageKind, Opcode, Role, encode_close, encode_message,
+    encode_ping, encode_pong, mask, write_frame_header,
 };
 
 /// What to send: a message with its fragment borders and the pings between, or a control frame.
@@ -131,6 +131,101 @@ proptest! {
         let (seen, error) = drive(role, &Limits::default(), pieces(&bytes, &sizes));
         prop_assert_eq!(error, None);
         prop_assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn what_is_passed_on_in_parts_is_the_same_stream(
+        sends in sends(),
+        key in any::<[u8; 4]>(),
+        from_client in any::<bool>(),
+        sizes in vec(1usize..40_000, 1..8),
+    ) {
+        let (key, role) = if from_client { (Some(key), Role::Server) } else { (None, Role::Client) };
+        let (bytes, expected) = encode(&sends, key);
+        let (mut payload, mut controls) = (Vec::new(), Vec::new());
+        let mut decoder = Decoder::new(role);
+        let mut pending = Vec::new();
+        for piece in pieces(&bytes, &sizes) {
+            pending.extend_from_slice(piece);
+            loop {
+                let decoded = decoder.decode_parts(&Limits::default(), 1 << 20, &mut pending).unwrap();
+                let consumed = decoded.consumed;
+                let more = match decoded.event {
+                    Event::Incomplete { need } => {
+                        prop_assert!(need > pending.len() - consumed && need <= 16 << 10);
+                        false
+                    }
+                    Event::Part(part) => {
+                        prop_assert!(!part.is_empty());
+                        payload.extend_from_slice(part);
+                        true
+                    }
+                    Event::Message { payload: whole, .. } => {
+                        payload.extend_from_slice(whole);
+                        true
+                    }
+                    Event::Reassembled { .. } => panic!("nothing is kept"),
+                    Event::Ping(ping) => {
+                        controls.push(Seen::Ping(ping.to_vec()));
+                        true
+                    }
+                    Event::Pong(pong) => {
+                        controls.push(Seen::Pong(pong.to_vec()));
+                        true
+                    }
+                    Event::Close { code, reason } => {
+                        controls.push(Seen::Close(code, reason.to_owned()));
+                        true
+                    }
+                };
+                pending.drain(..consumed);
+                prop_assert_eq!(decoder.heap_bytes(), 0);
+                if !more {
+                    break;
+                }
+            }
+        }
+        let (mut wanted, mut others) = (Vec::new(), Vec::new());
+        for seen in expected {
+            match seen {
+                Seen::Message(_, message) => wanted.extend_from_slice(&message),
+                other => others.push(other),
+            }
+        }
+        prop_assert!(payload == wanted);
+        prop_assert_eq!(controls, others);
+    }
+
+    #[test]
+    fn parts_are_judged_like_whole_messages(
+        bytes in hostile(),
+        sizes in vec(1usize..50, 1..8),
+    ) {
+        let limits = Limits { message_bytes_max: 500, ..Limits::default() };
+        let (_, whole) = drive(Role::Server, &limits, [&bytes[..]]);
+        let mut decoder = Decoder::new(Role::Server);
+        let (mut pending, mut error) = (Vec::new(), None);
+        'all: for piece in pieces(&bytes, &sizes) {
+            pending.extend_from_slice(piece);
+            loop {
+                match decoder.decode_parts(&limits, 500, &mut pending) {
+                    Ok(decoded) => {
+                        let (consumed, more) = (decoded.consumed, !matches!(decoded.event, Event::Incomplete { .. }));
+                        pending.drain(..consumed);
+                        if !more { break }
+                    }
+                    Err(found) => {
+                        error = Some(found);
+                        break 'all;
+                    }
+                }
+            }
+        }
+        // How many frames a message may have is a matter of what is kept; a run of control frames is judged by what
+        // is at hand.
+        if whole != Some(CloseError::FragmentsTooMany) && whole != Some(CloseError::ControlFlood) {
+            prop_assert_eq!(error, whole);
+        }
     }
 
     #[test]

@@ -100,6 +100,7 @@ pub fn drain(
             }
             Event::Message { kind, payload } => Seen::Message(kind, payload.to_vec()),
             Event::Reassembled { kind, payload } => Seen::Message(kind, payload),
+            Event::Part(_) => unreachable!("only `decode_parts` gives parts"),
             Event::Ping(payload) => Seen::Ping(payload.to_vec()),
             Event::Pong(payload) => Seen::Pong(payload.to_vec()),
             Event::Close { code, reason } => Seen::Close(code, reason.to_owned()),
