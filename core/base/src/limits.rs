@@ -54,6 +54,12 @@ pub const COPY_BYTES_MAX: usize = 2048;
 pub const ENCODINGS_PER_RUN_MAX: usize = 8;
 /// Messages from this size on are sent by reference instead of being copied into what is written.
 pub const APART_BYTES_MIN: usize = 16 << 10;
+/// Bodies from this size on stay in the file that they arrived in, if they came by way of one, instead of being copied
+/// into memory.
+pub const IN_FILE_BYTES_MIN: usize = 64 << 10;
+/// Bodies in files up to this size may be copied into memory for a session; larger ones only leave straight from their
+/// file.
+pub const COPIED_BODY_BYTES_MAX: usize = 16 << 20;
 /// Bytes that may come behind the first message of a session before its login is done, on transports
 /// that mark messages; on a stream they wait where they are.
 pub const EARLY_BYTES_MAX: usize = 64 << 10;

@@ -327,7 +327,7 @@ fn parts_for(run: &Run, about: &DurableSubscription) -> Vec<Run> {
         properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
         let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
         let meta = Meta { flags: flags | escaped, expires_ms: message.expires_ms };
-        builder.finish(message.body, meta);
+        builder.finish_as(run, &message, meta);
     }
     if !builder.is_empty() {
         parts.push(builder.build());

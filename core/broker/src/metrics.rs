@@ -31,6 +31,7 @@ broker_metrics! {
     dropped_dead Counter "tiderace_messages_dropped_total" [("reason", "redeliveries")] "Messages dropped from backlogs.";
     dropped_head Counter "tiderace_messages_dropped_total" [("reason", "drop-head")] "Messages dropped from backlogs.";
     dropped_tail Counter "tiderace_messages_dropped_total" [("reason", "drop-tail")] "Messages dropped from backlogs.";
+    dropped_too_large Counter "tiderace_messages_dropped_total" [("reason", "too-large-for-protocol")] "Messages dropped from backlogs.";
     dropped_temporary Counter "tiderace_messages_dropped_total" [("reason", "temporary")] "Messages dropped from backlogs.";
     conflated Counter "tiderace_messages_conflated_total" [] "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered Counter "tiderace_messages_dead_lettered_total" [] "Messages moved to a dead-letter queue.";

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
+use tiderace_wire::{
+    Confirm, Conflation, Destination, Flags, Kind, Run, Token, TopicSpec, ValueType, is_temporary,
+};
 
 use crate::Action;
 use crate::authorise::Caller;
@@ -17,6 +19,7 @@ use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
+use crate::price;
 use crate::publisher::{Published, Publisher, Recipients, Values};
 use crate::runs::decisive;
 use crate::runs::holds_messages;
@@ -184,7 +187,7 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         from: Place,
-        run: Run,
+        mut run: Run,
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
@@ -203,7 +206,7 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0, fed: None })
             }
-            Kind::Queue => match origin.map_or(Ok(()), |_| self.check_queue(now, &run)) {
+            Kind::Queue => match self.admit_to_queue(now, origin, &mut run) {
                 Ok(()) => {
                     let put = self.enqueue(now, from, run, effects);
                     self.answer_queued(now, origin, confirm, put, effects);
@@ -276,6 +279,7 @@ impl HomeSide<'_> {
             }
             return Ok(Passed::On { record: 0, fed: None });
         }
+        let run = if run.body_in_file().is_some() { self.place_body(key, run)? } else { run };
         let known = self.directory.get(key);
         let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
             Some(topic) if publisher.session.is_some() => {
@@ -291,6 +295,42 @@ impl HomeSide<'_> {
         };
         let published = self.distribute(now, key, run, publisher, values, effects)?;
         Ok(Passed::On { record: published.record, fed: published.fed })
+    }
+
+    /// A message whose body lies in a file, with its body where its topic can have it: in memory if it keeps it in the
+    /// store, looks into its values or merges them.
+    #[cold]
+    fn place_body(&mut self, key: Key, run: Run) -> Result<Run, Close> {
+        let Some(topic) = self.directory.get(key) else { return Ok(run) };
+        let why = match &*topic.spec {
+            spec if self.journal.keeps(spec) => "the topic keeps its messages in the store",
+            TopicSpec { value, .. } if *value != ValueType::Any => "the topic has a type of value",
+            TopicSpec { series: true, .. } => "the topic is a time series",
+            TopicSpec { conflation: Conflation { merge: true, .. }, .. } => {
+                "the topic merges its values"
+            }
+            _ if self.is_stored(&run) => "it is persistent",
+            _ => return Ok(run),
+        };
+        self.take_into_memory(run, why)
+    }
+
+    /// A message whose body lies in a file, with its body in memory.
+    pub(crate) fn take_into_memory(&mut self, run: Run, why: &str) -> Result<Run, Close> {
+        let (bytes, most) =
+            (run.body_in_file().map_or(0, |body| body.len()), self.options.message_bytes_max);
+        if bytes > most {
+            let reason = format!(
+                "the message has {bytes} bytes, and {most} (`limits.message_bytes_max`) is the most to {}, since {why}",
+                run.destination().path
+            );
+            return Err(Close::new(CloseCode::BodyTooLarge, reason));
+        }
+        if self.memory.is_full() {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        self.work.charge(bytes as u64 / price::COPIED_BYTES);
+        Ok(run.into_memory())
     }
 
     /// Numbers a run of a topic, keeps what is to be kept of it and passes it on.

@@ -55,7 +55,7 @@ impl Batch {
     fn takes(&self, segment: &Segment) -> bool {
         let first = segment.run.message(segment.from as usize);
         let differs = first.is_some_and(|first| self.run.differs(first.flags, Flags::PERSISTENT));
-        self.run.has_room() && !differs
+        self.run.takes(&segment.run) && !differs
     }
 }
 
@@ -411,7 +411,7 @@ fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
         let mut next = part.from;
         while next < part.to && batch.run.has_room() {
             if let Some(message) = part.run.message(next as usize) {
-                write(&mut batch.run, &message, redrive);
+                write(&mut batch.run, (&part.run, &message), redrive);
             }
             next += 1;
         }
@@ -421,7 +421,7 @@ fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
 }
 
 /// Writes a message as it was, or as it was before it was dead.
-fn write(run: &mut RunBuilder, message: &Message<'_>, redrive: bool) {
+fn write(run: &mut RunBuilder, (from, message): (&Run, &Message<'_>), redrive: bool) {
     let block = run.properties();
     if redrive {
         block.extend_from_slice(&without_death(message.properties));
@@ -430,7 +430,7 @@ fn write(run: &mut RunBuilder, message: &Message<'_>, redrive: bool) {
     }
     // Its time has come already.
     let flags = message.flags.without(Flags::DELAYED);
-    run.finish(message.body, Meta { flags, expires_ms: message.expires_ms });
+    run.finish_as(from, message, Meta { flags, expires_ms: message.expires_ms });
 }
 
 /// Refuses a temporary queue as a destination: it ends with its session and is not stored, so messages that were

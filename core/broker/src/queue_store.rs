@@ -46,6 +46,30 @@ impl HomeSide<'_> {
         }
     }
 
+    /// Whether messages of a session go into their queue. A body that lies in a file is taken into memory if the store
+    /// is to have it, whose batches are written as a whole.
+    #[inline]
+    pub(crate) fn admit_to_queue(
+        &mut self,
+        now: Now,
+        origin: Option<SessionId>,
+        run: &mut Run,
+    ) -> Result<(), Close> {
+        if origin.is_none() {
+            return Ok(());
+        }
+        self.check_queue(now, run)?;
+        if run.body_in_file().is_some() && self.is_stored(run) {
+            *run = self.take_into_memory(run.clone(), "it is persistent")?;
+        }
+        Ok(())
+    }
+
+    /// Whether the store is to have the messages of a run.
+    pub(crate) fn is_stored(&self, run: &Run) -> bool {
+        self.journal.stores_messages() && is_marked(run)
+    }
+
     /// Whether a queue takes so many more messages with so many bytes.
     #[inline]
     fn check_room(&self, path: &Path, more: (usize, usize), are_alone: bool) -> Result<(), Close> {
@@ -113,6 +137,8 @@ impl HomeSide<'_> {
         }
         match is_kept(run) {
             true => self.store_run(now, queue, run),
+            // A body that lies in a file takes no memory that would have to be freed.
+            false if run.body_in_file().is_some() => None,
             false if self.journal.takes_volatile() && self.home.queues().leaves_new(queue) => {
                 self.leave_run(now, queue, run)
             }
@@ -420,5 +446,11 @@ fn queue_full(path: &Path, refusal: &Refusal) -> Close {
 /// Whether a queue keeps a run in the store, if there is one: what goes to a temporary queue ends with its session.
 #[inline]
 fn is_kept(run: &Run) -> bool {
+    is_marked(run) && run.body_in_file().is_none()
+}
+
+/// Whether messages are to survive, if their queue does.
+#[inline]
+fn is_marked(run: &Run) -> bool {
     run.any(Flags::PERSISTENT) && !is_temporary(&run.destination().path)
 }

@@ -6,8 +6,8 @@ use tiderace_base::{Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Meta, Run, Settle, SubscriptionKey, Target, Token,
-    properties,
+    Confirm, Destination, Flags, Kind, Meta, Run, RunBuilder, Settle, SubscriptionKey, Target,
+    Token, properties,
 };
 
 use crate::effects::Effects;
@@ -267,7 +267,10 @@ impl HomeSide<'_> {
             let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
             let flags = message.flags.without(Flags::DELAYED) | escaped;
             let meta = Meta { flags, expires_ms: None };
-            let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
+            let mut run = RunBuilder::new(destination, segment.run.published());
+            run.properties().append(&mut block);
+            run.finish_as(&segment.run, &message, meta);
+            let run = run.build();
             let home = self.options.home_of(&run.destination().path);
             self.send(home, ToHome::DeadLetter { run: Box::new(run), source }, effects);
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Now;
-use tiderace_wire::{Flags, Message, Meta, Run, TopicSpec};
+use tiderace_wire::{Flags, Message, Run, TopicSpec};
 
 /// The message of a run that decides what the topic's value is.
 pub(crate) fn decisive(run: &Run, always: bool) -> Option<Message<'_>> {
@@ -30,12 +30,7 @@ pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -
 /// A copy of one message of a run, of just the size, so that it does not keep a whole run or read in
 /// memory.
 pub(crate) fn copy_of(run: &Run, message: &Message<'_>) -> Arc<Run> {
-    let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
-    let destination = run.destination().clone();
-    let mut copy =
-        Run::single(destination, run.published(), message.properties, message.body, meta);
-    copy.number_as(run, (message.sequence - run.first()) as usize);
-    Arc::new(copy)
+    Arc::new(run.copy_of(message))
 }
 
 /// The number of a run's last message.
@@ -68,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
     use tiderace_base::Time;
     use tiderace_topics::Path;
-    use tiderace_wire::{Destination, Kind, RunBuilder};
+    use tiderace_wire::{Destination, Kind, Meta, RunBuilder};
 
     use super::*;
 

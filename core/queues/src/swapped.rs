@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tiderace_base::Time;
 use tiderace_filter::Selector;
-use tiderace_wire::{Flags, Meta, Run};
+use tiderace_wire::Flags;
 
 use crate::Segment;
 use crate::versions::Versions;
@@ -396,16 +396,11 @@ pub(crate) fn expires_ms(segment: &Segment) -> Option<u64> {
 /// Messages of a run for themselves, as often delivered as they were: if they are few, copied, so that they do not keep the
 /// others in memory.
 pub(crate) fn alone(segment: Segment) -> Vec<Segment> {
-    if segment.bytes() * 2 >= segment.run.bytes() {
+    if segment.run.len() == 1 || segment.bytes() * 2 >= segment.run.bytes() {
         return vec![segment];
     }
     let copy = |index: u32| {
-        let (run, at) = (&segment.run, index as usize);
-        let message = run.message(at)?;
-        let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
-        let (destination, published) = (run.destination().clone(), run.published());
-        let mut copy = Run::single(destination, published, message.properties, message.body, meta);
-        copy.number_as(run, at);
+        let copy = segment.run.copy_of(&segment.run.message(index as usize)?);
         let Segment { redeliveries, failures, .. } = segment;
         Some(Segment { redeliveries, failures, ..Segment::whole(copy.into()) })
     };

@@ -2,6 +2,8 @@
 //!
 //! Protocol-neutral: a STOMP SEND, an MQTT PUBLISH and an HTTP POST all become the same command.
 
+use bytes::Bytes;
+use tiderace_base::limits::IN_FILE_BYTES_MIN;
 use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::{Pattern, Selector as TopicSelector};
@@ -258,6 +260,8 @@ pub struct Commands {
     list: Vec<Command>,
     open: Option<Open>,
     now: Time,
+    /// The file that the session's input lies in, if it does.
+    input: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -294,6 +298,17 @@ impl Commands {
         self.now = now;
     }
 
+    /// The session's input lies in a file: large bodies that are parts of it stay there. Absent: it lies in memory.
+    pub fn set_input_file(&mut self, input: Option<Bytes>) {
+        self.input = input;
+    }
+
+    /// A large part of the session's input as a part of the file that it lies in, for a message that is published in a
+    /// later call ([`crate::RunBuilder::finish_in_file`]). Absent if it lies in memory, or is small.
+    pub fn part_in_file(&self, part: &[u8]) -> Option<Bytes> {
+        part_of(self.input.as_ref()?, part)
+    }
+
     /// Appends a command.
     pub fn push(&mut self, command: Command) {
         self.close_run();
@@ -323,11 +338,12 @@ impl Commands {
         self.open.get_or_insert_with(|| Open::new(destination.clone(), now)).builder.properties()
     }
 
-    /// Ends the message begun last. One that is delayed is a run of its own: it waits, and is refused, alone.
+    /// Ends the message begun last. One that is delayed is a run of its own: it waits, and is refused, alone; and so is
+    /// one whose body is large and part of an input that lies in a file ([`Commands::set_input_file`]).
     pub fn publish(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
         let Some(open) = &mut self.open else { return };
         let is_alone = meta.flags.contains(Flags::DELAYED) && !open.builder.is_empty();
-        if is_alone || open.flags.differs(meta.flags, open.uniform) {
+        if is_alone || self.input.is_some() || open.flags.differs(meta.flags, open.uniform) {
             return self.publish_apart(body, meta, confirm);
         }
         if let Some(token) = confirm {
@@ -363,7 +379,19 @@ impl Commands {
             open.flags = meta.flags;
             open.builder.properties().extend_from_slice(&properties);
         }
-        self.publish(body, meta, confirm);
+        let file = self.input.take();
+        match file.as_ref().and_then(|file| part_of(file, body)) {
+            Some(body) => self.publish_in_file(body, meta, confirm),
+            None => self.publish(body, meta, confirm),
+        }
+        self.input = file;
+    }
+
+    fn publish_in_file(&mut self, body: Bytes, meta: Meta, confirm: Option<Token>) {
+        let Some(mut open) = self.open.take() else { return };
+        open.builder.finish_in_file(body, meta);
+        let (confirm, confirm_first) = (confirm.map(Confirm::one), confirm.is_some());
+        self.list.push(Command::Publish { run: open.builder.build(), confirm, confirm_first });
     }
 
     fn close_run(&mut self) {
@@ -379,9 +407,16 @@ impl Commands {
     }
 }
 
+/// A large body as a part of the file that it lies in, if it does.
+fn part_of(file: &Bytes, body: &[u8]) -> Option<Bytes> {
+    let (file_range, range) = (file.as_ptr_range(), body.as_ptr_range());
+    let lies_in = range.start >= file_range.start && range.end <= file_range.end;
+    (body.len() >= IN_FILE_BYTES_MIN && lies_in).then(|| file.slice_ref(body))
+}
+
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
     use tiderace_topics::Path;
 
@@ -427,6 +462,44 @@ mod tests {
                 _ => assert_eq!(runs, [(5, true, confirm(1, 3), true)]),
             }
         }
+    }
+
+    #[test]
+    fn a_large_body_of_an_input_in_a_file_stays_there() {
+        let file = Bytes::from(vec![b'x'; 2 * IN_FILE_BYTES_MIN]);
+        let mut commands = Commands::new();
+        let small = |commands: &mut Commands, token| {
+            commands.message(&topic("a")).extend_from_slice(b"k:v\n");
+            commands.publish(&file[..10], Meta::default(), token);
+        };
+        small(&mut commands, Some(1));
+        commands.set_input_file(Some(file.clone()));
+        small(&mut commands, Some(2));
+        commands.message(&topic("a")).extend_from_slice(b"k:v\n");
+        commands.publish(&file[1..IN_FILE_BYTES_MIN + 1], Meta::default(), Some(3));
+        let elsewhere = vec![b'y'; IN_FILE_BYTES_MIN];
+        commands.message(&topic("a")).extend_from_slice(b"k:v\n");
+        commands.publish(&elsewhere, Meta::default(), None);
+        commands.set_input_file(None);
+        small(&mut commands, Some(5));
+        let mut bodies = Vec::new();
+        for command in commands.drain() {
+            let Command::Publish { run, confirm, .. } = command else { panic!("{command:?}") };
+            for message in run.messages() {
+                assert_eq!(message.properties, b"k:v\n");
+                bodies.push((message.body.len(), run.body_in_file().is_some(), confirm));
+            }
+        }
+        let confirm = |token| Some(Confirm::one(token));
+        assert_eq!(
+            bodies[..3],
+            [
+                (10, false, confirm(1)),
+                (10, false, confirm(2)),
+                (IN_FILE_BYTES_MIN, true, confirm(3))
+            ]
+        );
+        assert_eq!((bodies[3].0, bodies[3].1, bodies[4].0), (IN_FILE_BYTES_MIN, false, 10));
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub struct HttpFace {
     pub too_large: Arc<dyn Fn(&Request<'_>) -> Response + Send + Sync>,
     /// Bytes of a request body.
     pub body_bytes_max: usize,
+    /// Of one that arrives in a file, if larger ones may.
+    pub large_body_bytes_max: usize,
 }
 
 impl std::fmt::Debug for HttpFace {

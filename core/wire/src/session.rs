@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tiderace_base::limits::COPIED_BODY_BYTES_MAX;
 use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
 use crate::{
@@ -27,8 +28,8 @@ pub struct Context<'a> {
     pub commands: &'a mut Commands,
     /// Bytes to the client.
     pub output: Output<'a>,
-    /// Whether the server has stopped reading this connection to slow its client down: silence is
-    /// then no fault of the client's.
+    /// Whether the server has stopped reading this connection to slow its client down, or has read a part of a frame
+    /// that is kept until the rest comes: silence is then no fault of the client's.
     pub reading_paused: bool,
     /// What is to be done with the connection after the call.
     pub actions: SessionActions,
@@ -255,6 +256,12 @@ pub trait Session: Send {
     /// what is not wanted waits, where the policies for slow subscribers apply.
     fn wants_deliveries(&self) -> bool {
         true
+    }
+
+    /// Whether a message with a body of so many bytes may be given to [`Session::deliver`], which lies in a file: not if
+    /// the protocol would make a copy of it. Asked of such alone.
+    fn takes_body(&self, bytes: usize) -> bool {
+        bytes <= COPIED_BODY_BYTES_MAX
     }
 
     /// A delivery for that subscription comes soon, after some others to this session or to other ones:

@@ -205,6 +205,9 @@ impl SharedRun {
     /// The body of the message at that place, sharing the run's memory: for bodies too large to be
     /// copied.
     pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
+        if let Some(body) = self.run.body_in_file() {
+            return (index == 0).then(|| body.clone());
+        }
         let body = self.run.message(index)?.body;
         let data = &self.rare.get_or_init(Box::default).data;
         let data = data.get_or_init(|| match &self.memory {

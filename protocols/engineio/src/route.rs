@@ -30,6 +30,7 @@ pub(crate) fn spellings(paths: &[String]) -> Arc<[String]> {
 pub(crate) fn face(options: Arc<EngineOptions>, paths: Arc<[String]>) -> HttpFace {
     let (unknown, too_large) = (options.clone(), options.clone());
     HttpFace {
+        large_body_bytes_max: 0,
         body_bytes_max: options.payload_bytes_max,
         route: Arc::new(move |request| {
             let ours = paths.iter().any(|path| path == request.path);

@@ -154,7 +154,8 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
     let mark = |on, mark| if on { mark } else { Flags::NONE };
     let flags = mark(retain && destination == Kind::Topic, Flags::RETAIN)
         | mark(persistent, Flags::PERSISTENT);
-    Ok(Publication { kind: destination, name, properties: block, body, flags, ttl_ms, queue })
+    let (kind, properties, file) = (destination, block, None);
+    Ok(Publication { kind, name, properties, body, file, flags, ttl_ms, queue })
 }
 
 fn read_headers(json: Json<'_>, block: &mut Vec<u8>) -> Result<(), Fault> {

@@ -51,6 +51,7 @@ pub fn protocol(options: Arc<EventsOptions>) -> Protocol {
             Arc::new(move |request: &Request<'_>| route::too_large(&options, request))
         },
         body_bytes_max: options.message_bytes_max.max(options.batch_bytes_max),
+        large_body_bytes_max: options.large_message_bytes_max,
     };
     let open = move |opening: &Opening<'_>| -> Box<dyn Session> {
         Box::new(session::EventsSession::new(options.clone(), opening))

@@ -22,6 +22,8 @@ pub struct EventsOptions {
     pub origins: Arc<OriginRule>,
     /// Bytes of one body to be published.
     pub message_bytes_max: usize,
+    /// Of one that arrives in a file, if larger ones may.
+    pub large_message_bytes_max: usize,
     /// Bytes of a batch.
     pub batch_bytes_max: usize,
     /// Messages of a batch.
@@ -50,6 +52,7 @@ impl Default for EventsOptions {
             base_path: String::new(),
             origins: Arc::new(|_, _| true),
             message_bytes_max: 16 << 20,
+            large_message_bytes_max: 0,
             batch_bytes_max: 16 << 20,
             batch_items_max: 1000,
             topics_max: 100,

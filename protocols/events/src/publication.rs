@@ -1,5 +1,6 @@
 //! A message that a request or an item of a batch asks to publish.
 
+use bytes::Bytes;
 use tiderace_base::{Close, Now};
 use tiderace_wire::{Flags, Kind, Meta, QueueFields, properties};
 
@@ -10,6 +11,8 @@ pub(crate) struct Publication {
     pub(crate) name: String,
     pub(crate) properties: Vec<u8>,
     pub(crate) body: Vec<u8>,
+    /// The body instead, if it lies in a file.
+    pub(crate) file: Option<Bytes>,
     pub(crate) flags: Flags,
     pub(crate) ttl_ms: Option<u64>,
     /// What it says to its queue.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
@@ -117,10 +118,11 @@ impl Who<'_> {
     }
 }
 
-/// Understands a request.
+/// Understands a request. Its body may lie in a file.
 pub(crate) fn read(
     options: &EventsOptions,
     request: &Request<'_>,
+    file: Option<Bytes>,
 ) -> Result<PendingRequest, Fault> {
     let Some(resource) = Resource::of(options, request.path) else {
         return Err(Fault::not_found("nothing is here"));
@@ -128,8 +130,8 @@ pub(crate) fn read(
     Ok(PendingRequest {
         credentials: credentials(request)?,
         origin: origin(request).map(Into::into),
-        key: key(request)?,
-        task: task(options, resource, request)?,
+        key: key(options, request)?,
+        task: task(options, resource, request, file)?,
     })
 }
 
@@ -137,6 +139,7 @@ fn task(
     options: &EventsOptions,
     resource: Resource<'_>,
     request: &Request<'_>,
+    file: Option<Bytes>,
 ) -> Result<Task, Fault> {
     match resource {
         Resource::Events => listen(options, request),
@@ -186,6 +189,7 @@ fn task(
                         name,
                         properties: Vec::new(),
                         body: Vec::new(),
+                        file: None,
                         flags: Flags::RETAIN_REMOVE,
                         ttl_ms: None,
                         queue: QueueFields::default(),
@@ -194,9 +198,13 @@ fn task(
                 }
                 (Kind::Service, _) => call(options, name, request),
                 _ => {
-                    let message = publication(options, kind, name, request)?;
+                    let is_large = file.is_some();
+                    let message = publication(options, kind, name, request, file)?;
                     if kind == Kind::Topic {
                         let (name, block) = (&message.name, &message.properties);
+                        if is_large && rest_operations::is_conditional(request)? {
+                            check_size(options, request)?;
+                        }
                         if let Some(operating) = rest_operations::conditional(name, request, block)?
                         {
                             let kept = choice(request, "retain", "tiderace-retain")?;
@@ -219,7 +227,11 @@ fn publication(
     kind: Kind,
     name: String,
     request: &Request<'_>,
+    file: Option<Bytes>,
 ) -> Result<Publication, Fault> {
+    if file.is_none() || request.body.len() > options.large_message_bytes_max {
+        check_size(options, request)?;
+    }
     let retain = choice(request, "retain", "tiderace-retain")?;
     let retain = match kind {
         Kind::Topic => retain.unwrap_or(request.method == "PUT"),
@@ -231,8 +243,9 @@ fn publication(
     Ok(Publication {
         kind,
         name,
-        properties: message_properties(options, request)?,
-        body: request.body.to_vec(),
+        properties: message_properties(request)?,
+        body: if file.is_some() { Vec::new() } else { request.body.to_vec() },
+        file,
         flags: mark(retain, Flags::RETAIN) | mark(persistent, Flags::PERSISTENT),
         ttl_ms: ttl.map(|text| span(&text, "ttl")).transpose()?.map(milliseconds),
         queue: queue_fields(request)?,
@@ -253,6 +266,7 @@ fn queue_fields(request: &Request<'_>) -> Result<QueueFields<'static>, Fault> {
 }
 
 fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<Task, Fault> {
+    check_size(options, request)?;
     let timeout = match parameter(request, "timeout", "tiderace-timeout")? {
         None => CALL_TIMEOUT.min(options.call_timeout_max),
         Some(text) => span(&text, "timeout")?,
@@ -263,7 +277,7 @@ fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<
     }
     Ok(Task::Call {
         name,
-        properties: message_properties(options, request)?,
+        properties: message_properties(request)?,
         body: request.body.to_vec(),
         timeout,
     })
@@ -368,8 +382,7 @@ fn check_size(options: &EventsOptions, request: &Request<'_>) -> Result<(), Faul
 }
 
 /// The properties of a message: its content type and what `Tiderace-Property-NAME` fields say.
-fn message_properties(options: &EventsOptions, request: &Request<'_>) -> Result<Vec<u8>, Fault> {
-    check_size(options, request)?;
+fn message_properties(request: &Request<'_>) -> Result<Vec<u8>, Fault> {
     let mut block = Vec::new();
     if let Some(kind) = request.field("content-type") {
         let kind = std::str::from_utf8(kind).ok().map(str::trim);
@@ -405,7 +418,7 @@ fn property_name(field: &str) -> Option<String> {
 }
 
 /// The idempotency key with everything it holds for but the principal.
-fn key(request: &Request<'_>) -> Result<Option<(String, u64)>, Fault> {
+fn key(options: &EventsOptions, request: &Request<'_>) -> Result<Option<(String, u64)>, Fault> {
     let Some(key) = request.field("idempotency-key") else {
         return Ok(None);
     };
@@ -420,6 +433,10 @@ fn key(request: &Request<'_>) -> Result<Option<(String, u64)>, Fault> {
         let text = format!("an idempotency key is a text of 1 to {KEY_BYTES_MAX} bytes");
         return Err(Fault::bad_request(text));
     };
+    if request.body.len() > options.message_bytes_max.max(options.batch_bytes_max) {
+        let text = "a request with an idempotency key is read as a whole, so its body may not be that large";
+        return Err(Fault::new(CloseCode::FrameTooLarge, text));
+    }
     let query = request.query.unwrap_or("").as_bytes();
     let parts = [request.method.as_bytes(), request.path.as_bytes(), query, request.body];
     Ok(Some((key.to_owned(), fingerprint(&parts))))

@@ -130,8 +130,7 @@ pub(crate) fn conditional(
     request: &Request<'_>,
     block: &[u8],
 ) -> Result<Option<Operating>, Fault> {
-    let operating = Operating::begin("update").text("path", name);
-    let Some(mut operating) = operating.condition(request)? else { return Ok(None) };
+    let Some(mut operating) = begin_conditional(name, request)? else { return Ok(None) };
     let mut named = Vec::new();
     for (known, value) in properties::raw(block) {
         let (known, value) = (properties::decode(known), properties::decode(value));
@@ -150,6 +149,15 @@ pub(crate) fn conditional(
     }
     operating.body = Some(request.body.to_vec());
     Ok(Some(operating))
+}
+
+/// Whether what a request publishes depends on a condition.
+pub(crate) fn is_conditional(request: &Request<'_>) -> Result<bool, Fault> {
+    begin_conditional("", request).map(|operating| operating.is_some())
+}
+
+fn begin_conditional(name: &str, request: &Request<'_>) -> Result<Option<Operating>, Fault> {
+    Operating::begin("update").text("path", name).condition(request)
 }
 
 /// `PATCH /topics/NAME`.

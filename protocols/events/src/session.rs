@@ -17,6 +17,7 @@ mod value;
 
 use std::sync::Arc;
 
+use tiderace_base::limits::COPIED_BODY_BYTES_MAX;
 use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_value::append_text;
 use tiderace_wire::{
@@ -259,7 +260,8 @@ impl Session for EventsSession {
             Stage::Admitted { name, anonymous } => Some((std::mem::take(name), *anonymous)),
             _ => return Err(CloseCode::UnexpectedFrame.into()),
         };
-        match request::read(&self.options, request) {
+        let file = context.commands.part_in_file(request.body);
+        match request::read(&self.options, request, file) {
             Ok(mut pending) => {
                 let credentials = std::mem::take(&mut pending.credentials);
                 let held = pending.task.wants_deliveries();
@@ -366,6 +368,13 @@ impl Session for EventsSession {
             Stage::Working(work) => work.job.deliver(delivery),
             _ => {}
         }
+    }
+
+    fn takes_body(&self, bytes: usize) -> bool {
+        // An answer with one value is sent from where the value is; streams and lists copy what they hold.
+        let is_value =
+            matches!(&self.stage, Stage::Working(work) if matches!(work.job, Job::Value(_)));
+        is_value || bytes <= COPIED_BODY_BYTES_MAX
     }
 
     fn flush(&mut self, now: Now, output: &mut Output<'_>) {

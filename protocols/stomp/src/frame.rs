@@ -17,6 +17,8 @@ pub(crate) struct Limits {
     pub(crate) header_bytes_max: usize,
     pub(crate) headers_max: usize,
     pub(crate) body_bytes_max: usize,
+    /// Of bodies whose length is announced, if it is more.
+    pub(crate) large_body_bytes_max: usize,
 }
 
 /// What is known about the incomplete frame at the start of the input, so that it is not read from
@@ -168,7 +170,10 @@ pub(crate) fn body<'a>(
     declared: Option<u64>,
     limits: &Limits,
 ) -> Result<Body<'a>, Result<Pending, Close>> {
-    let max = limits.body_bytes_max;
+    let max = match declared {
+        Some(_) => limits.body_bytes_max.max(limits.large_body_bytes_max),
+        None => limits.body_bytes_max,
+    };
     let too_large = |size: &dyn std::fmt::Display| {
         let text = format_args!("the body has {size} bytes; at most {max} are allowed.");
         Err(fault(CloseCode::FrameTooLarge, "frame", text))
@@ -231,7 +236,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits = Limits { header_bytes_max: 64, headers_max: 4, body_bytes_max: 16 };
+    const LIMITS: Limits = Limits {
+        header_bytes_max: 64,
+        headers_max: 4,
+        body_bytes_max: 16,
+        large_body_bytes_max: 0,
+    };
 
     fn read(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, CloseCode> {
         let Some((_, from)) = command(input).map_err(|close| close.code)? else {

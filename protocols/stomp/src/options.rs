@@ -17,6 +17,9 @@ pub struct StompOptions {
     pub headers_max: usize,
     /// Bytes of one body.
     pub message_bytes_max: usize,
+    /// Bytes of one body whose length is announced, after the login: what is more than
+    /// [`StompOptions::message_bytes_max`] has to arrive in a file.
+    pub large_message_bytes_max: usize,
     /// Bytes of the first frame, headers and body.
     pub preauth_bytes_max: usize,
     /// Subscriptions of one session.
@@ -45,6 +48,7 @@ impl Default for StompOptions {
             header_bytes_max: 16 << 10,
             headers_max: 256,
             message_bytes_max: 16 << 20,
+            large_message_bytes_max: 0,
             preauth_bytes_max: 16 << 10,
             subscriptions_max: 10_000,
             transactions_max: 100,

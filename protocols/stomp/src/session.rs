@@ -266,6 +266,10 @@ impl Session for StompSession {
         }
     }
 
+    fn takes_body(&self, _bytes: usize) -> bool {
+        true
+    }
+
     fn deadline(&self) -> Time {
         self.heart_beat.deadline(self.options.heart_beat_grace)
     }

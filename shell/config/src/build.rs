@@ -20,6 +20,7 @@ use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
 use crate::sections::http2::Http2Config;
+use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -65,6 +66,7 @@ pub(crate) fn build(
         history: single(tables, "history", HistoryConfig::from_values)?,
         presence: single(tables, "presence", PresenceConfig::from_values)?,
         store: single(tables, "store", StoreConfig::from_values)?,
+        large_messages: single(tables, "large_messages", LargeMessagesConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
         views: repeated(tables, "view", ViewConfig::from_values),
         feeds: repeated(tables, "feed", FeedConfig::from_values),

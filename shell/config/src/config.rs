@@ -12,6 +12,7 @@ use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
 use crate::sections::http2::Http2Config;
+use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -64,6 +65,8 @@ pub struct Config {
     pub presence: PresenceConfig,
     /// What survives.
     pub store: StoreConfig,
+    /// Messages that are too large for memory.
+    pub large_messages: LargeMessagesConfig,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
     /// Topic views that are there from the start.

@@ -50,6 +50,7 @@ pub use sections::events::EventsConfig;
 pub use sections::feed::{DevelopmentConfig, FeedConfig, FeedKind};
 pub use sections::history::HistoryConfig;
 pub use sections::http2::Http2Config;
+pub use sections::large_messages::LargeMessagesConfig;
 pub use sections::limits::LimitsConfig;
 pub use sections::native::NativeConfig;
 pub use sections::operations::{

@@ -9,12 +9,13 @@
 //! Relies on the HTTP crate for framing. Invariant: of a client that has not logged in no more is read than
 //! the limit before the login, whatever the head announces.
 
+use bytes::Bytes;
 use tiderace_base::{CloseCode, Key};
 use tiderace_http1::{Body, ChunkedDecoder, RequestHead};
 use tiderace_http2::AnswerHead;
 use tiderace_wire::{Request, Route};
 
-use crate::connection::{Connection, Stage};
+use crate::connection::{Connection, Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
 use crate::http_stage::{
@@ -39,6 +40,9 @@ impl<D: Driver> Shard<D> {
         };
         let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
         let (mut most, too_large) = (face.body_bytes_max, face.too_large.clone());
+        if self.shared.services.spool.is_some() {
+            most = most.max(face.large_body_bytes_max);
+        }
         let early = self.shared.options.ahead_bytes_max;
         let mut granted = Admission::Granted;
         if let Route::Session(ticket) = &route
@@ -182,15 +186,24 @@ impl<D: Driver> Shard<D> {
             Some(_) => self.admit_body(key, Admission::Granted),
             None => {}
         }
+        if self.connections.get(key).is_some_and(|it| it.flags.has(Flags::STORING)) {
+            let Some(body) = self.large_body(key) else { return Step::Wait(0) };
+            return self.ask_with_file(key, body);
+        }
+        self.begin_file_of_body(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return Step::Wait(bytes.len());
         };
+        let in_file = connection.flags.has(Flags::IN_FILE);
         let Stage::Http(stage) = &mut connection.stage else {
             return Step::Next(0);
         };
         let Work::Collect(collected) = &mut stage.work else {
             return Step::Next(0);
         };
+        if in_file {
+            return self.collect_in_file(key, bytes);
+        }
         let face = self.shared.services.protocols.get(usize::from(collected.protocol));
         let Some(face) = face.and_then(|protocol| protocol.http.as_ref()) else {
             return Step::Wait(bytes.len());
@@ -238,5 +251,110 @@ impl<D: Driver> Shard<D> {
             stage.work = Work::Collect(collected);
         }
         Step::Wait(consumed)
+    }
+
+    /// A body that grows large goes into a file from now on.
+    fn begin_file_of_body(&mut self, key: Key) {
+        let bytes_min = self.shared.options.large_bytes_min;
+        let in_file = |it: &Connection<D::Stream>| it.flags.has(Flags::IN_FILE);
+        if self.shared.services.spool.is_none() || self.connections.get(key).is_some_and(in_file) {
+            return;
+        }
+        let Some(collected) = self.collected(key) else { return };
+        let is_large = match &collected.rest {
+            Some(BodyRest::Length(left)) => {
+                *left as usize + collected.request.body.len() >= bytes_min
+            }
+            Some(BodyRest::Chunked(_)) => collected.request.body.len() >= bytes_min,
+            None => false,
+        };
+        let (protocol, is_known) = (collected.protocol, collected.is_known());
+        let Some(session) = collected.session.filter(|_| is_large && is_known) else { return };
+        let face = self.shared.services.protocols.get(usize::from(protocol));
+        let face = face.and_then(|protocol| protocol.http.as_ref());
+        if face.is_none_or(|face| face.large_body_bytes_max == 0) {
+            return;
+        }
+        let Some(collected) = self.collected(key) else { return };
+        let body = std::mem::take(&mut collected.request.body);
+        if !self.begin_large_body(key, session, &body)
+            && let Some(collected) = self.collected(key)
+        {
+            collected.request.body = body;
+        }
+    }
+
+    /// Adds to a body that goes into a file.
+    fn collect_in_file(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let frame = self.shared.options.deadlines.frame;
+        let shared = self.shared.clone();
+        let Some(collected) = self.collected(key) else { return Step::Next(0) };
+        let Some(rest) = &mut collected.rest else { return Step::Wait(0) };
+        let mut parts = Vec::new();
+        let taken =
+            take_body(rest, &shared.options.http, bytes, |part| parts.extend_from_slice(part));
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => return self.refuse_request(key, error, bytes.len()),
+        };
+        let most = collected.most;
+        if self.large_input.bytes(key) + parts.len() > most {
+            return self.refuse_large_body(key, bytes.len());
+        }
+        self.append_large(key, &parts);
+        if taken.over {
+            self.finish_large_body(key);
+        } else if let Some(connection) = self.connections.get_mut(key) {
+            connection.deadline = self.now.time + frame;
+        }
+        // What is behind it waits until it has been answered.
+        if taken.over || taken.consumed == 0 {
+            Step::Wait(taken.consumed)
+        } else {
+            Step::Next(taken.consumed)
+        }
+    }
+
+    fn refuse_large_body(&mut self, key: Key, taken: usize) -> Step {
+        let shared = self.shared.clone();
+        if let Some(collected) = self.collected(key)
+            && let Some(face) = shared.services.protocols.get(usize::from(collected.protocol))
+            && let Some(face) = &face.http
+        {
+            let response = collected.request.with(|request| (face.too_large)(request));
+            self.write_answer(key, &response, false, false);
+        }
+        self.end(key, &CloseCode::FrameTooLarge.into(), Farewell::Silent);
+        Step::Wait(taken)
+    }
+
+    /// Gives a request to its session whose body lies in a file.
+    fn ask_with_file(&mut self, key: Key, body: Bytes) -> Step {
+        let Some(connection) = self.connections.get_mut(key) else { return Step::Wait(0) };
+        let Stage::Http(stage) = &mut connection.stage else { return Step::Next(0) };
+        let Work::Collect(collected) = std::mem::take(&mut stage.work) else {
+            return Step::Next(0);
+        };
+        let is_head = collected.request.method == "HEAD";
+        let Collected { persists, chunks, session, .. } = *collected;
+        let asked = Asked { session: key, is_head, persists, chunks };
+        let (protocol, route) = (collected.protocol, &collected.route);
+        self.commands.set_input_file(Some(body.clone()));
+        let done = collected.request.with(|request| {
+            let request = Request { body: &body, ..*request };
+            self.ask(key, protocol, route, &request, asked, session)
+        });
+        self.commands.set_input_file(None);
+        if done {
+            self.forget_large(key);
+            return Step::Next(0);
+        }
+        // Its session does not take it now: it is offered again when this connection's turn comes.
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Http(stage) = &mut connection.stage
+        {
+            stage.work = Work::Collect(collected);
+        }
+        Step::Wait(0)
     }
 }

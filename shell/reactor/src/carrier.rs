@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
     /// Moves the carrier of one record, with what was read of it, to the record of a session. The record that
     /// had it goes; its address stays admitted, since the connection goes on.
     pub(crate) fn move_carrier(&mut self, from: Key, to: Key) -> Option<Moved> {
-        self.release_input(from);
+        self.forget_input(from);
         let carrier = self.take_carrier(from)?;
         let Connection { stage, input, mut outgoing, .. } = self.connections.remove(from)?;
         self.change_gauge(Some(stage.gauge()), None);
@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
 
     /// Sends a record and what carries it to another shard, which counts it among its connections already.
     pub(crate) fn depart(&mut self, key: Key, shard: ShardId) {
-        self.release_input(key);
+        self.forget_input(key);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };

@@ -61,7 +61,7 @@ impl<D: Driver> Shard<D> {
                 Work::Idle | Work::Skip(_) => {}
             }
         }
-        self.release_input(key);
+        self.forget_input(key);
         let before = match before {
             Some(Stage::Http2(h2)) => {
                 self.close_h2(key, *h2, close);
@@ -176,7 +176,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives up the record of a connection that has ended.
     pub(crate) fn forget(&mut self, key: Key) {
-        self.release_input(key);
+        self.forget_input(key);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };

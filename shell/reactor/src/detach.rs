@@ -66,6 +66,7 @@ impl<D: Driver> Shard<D> {
             connection.deadline = deadline;
         }
         // What had begun to come is gone with the connection.
+        self.forget_large(key);
         self.count_input(key);
         self.detached.add(key, principal);
         self.metrics.detached.add(1);

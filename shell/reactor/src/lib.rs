@@ -53,6 +53,8 @@ mod http;
 mod http_answer;
 mod http_stage;
 mod internal_sessions;
+mod large_frames;
+mod large_input;
 mod log;
 mod mailbox;
 mod message_framing;

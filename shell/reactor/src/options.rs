@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tiderace_base::Span;
+use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
@@ -43,6 +44,10 @@ pub struct Options {
     pub ahead_bytes_max: usize,
     /// Bytes of one unfinished protocol frame: a bound behind the protocols' own limits.
     pub unfinished_bytes_max: usize,
+    /// Frames of so many bytes and more arrive in a file, if there is a spool and they say how long they are.
+    pub large_bytes_min: usize,
+    /// Bytes of such a frame, whatever carries it. Protocols have lower limits of their own.
+    pub large_bytes_max: usize,
     /// Bytes that one connection is given in one turn, whatever waits for it: then come the others.
     /// At most [`tiderace_base::limits::WRITE_BLOCK_BYTES`].
     pub block_bytes: usize,
@@ -82,6 +87,8 @@ impl Default for Options {
             detached: DetachedLimits::default(),
             ahead_bytes_max: 64 * 1024,
             unfinished_bytes_max: 128 * 1024 * 1024,
+            large_bytes_min: 256 * 1024,
+            large_bytes_max: 0,
             batch_delay: Span::ZERO,
             block_bytes: tiderace_base::limits::WRITE_BLOCK_BYTES,
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
@@ -228,6 +235,8 @@ pub struct Services {
     pub verifier: Arc<dyn Verifier>,
     /// Keeps what is to survive, if something is.
     pub store_gateway: Option<Arc<dyn StoreGateway>>,
+    /// Has files for large frames, if they may be that large.
+    pub spool: Option<Arc<Spool>>,
     /// The broker's options.
     pub broker: Arc<tiderace_broker::BrokerOptions>,
 }

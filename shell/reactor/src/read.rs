@@ -120,6 +120,11 @@ impl<D: Driver> Shard<D> {
         };
         // Many publishers do not bring much more before they hear that they have to wait.
         let most = if is_full { connection.little_room(most) } else { most };
+        let in_file = connection.reads_into_file();
+        let most = if in_file { self.large_room(key, most) } else { most };
+        let Some(connection) = self.connections.get_mut(key) else {
+            return 0;
+        };
         if connection.flags.is_h2_stream() {
             return self.read_by_h2_stream(key, buffer, most);
         }
@@ -206,6 +211,14 @@ impl<D: Driver> Shard<D> {
         };
         let waits = kept + count < connection.need as usize
             && !matches!(connection.stage, Stage::Closing { .. });
+        let in_file = connection.reads_into_file();
+        if in_file || waits && self.begin_large(key) {
+            self.append_large(key, buffer.get(front..front + count).unwrap_or_default());
+            return self.end_input(key, None, true);
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
         if kept > 0 && (waits || front == 0) {
             let new = buffer.get(front..front + count).unwrap_or_default();
             connection.input.get_or_insert_with(|| self.pool.input()).extend_from_slice(new);
@@ -220,7 +233,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Replaces the kept bytes.
-    fn keep(&mut self, key: Key, rest: &[u8]) {
+    pub(crate) fn keep(&mut self, key: Key, rest: &[u8]) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -264,7 +277,10 @@ impl<D: Driver> Shard<D> {
             flags.clear(Flags::HELD);
             self.lists.read(key, flags);
         }
-        let is_h2_stream = flags.is_h2_stream();
+        let (is_h2_stream, in_file) = (flags.is_h2_stream(), flags.has(Flags::IN_FILE));
+        if in_file {
+            self.offer_large(key);
+        }
         let departure = self.offer_rest(key).or_else(|| self.consume_kept(key));
         self.end_input(key, departure, may_seek);
         if is_h2_stream && let Some(h2) = self.h2_streams.h2_connection_of(key) {
@@ -273,7 +289,12 @@ impl<D: Driver> Shard<D> {
     }
 
     /// What is to be done after a connection's bytes have been handled and kept.
-    fn end_input(&mut self, key: Key, departure: Option<Box<Departure>>, may_seek: bool) {
+    pub(crate) fn end_input(
+        &mut self,
+        key: Key,
+        departure: Option<Box<Departure>>,
+        may_seek: bool,
+    ) {
         if let Some(departure) = departure {
             self.leave(key, departure.to, may_seek);
         }
@@ -398,7 +419,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives a stream's bytes to its session.
-    fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
+    pub(crate) fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
         let waited = !self.is_established(key);
         let mut progress = tiderace_wire::Progress::default();
         let mut called = self.call(key, |session, now, context| {
@@ -497,6 +518,7 @@ impl<D: Driver> Shard<D> {
             Stage::Closing { .. } => {}
             // It has more to take in, and comes back here then.
             _ if connection.flags.has(Flags::YIELDED) => {}
+            _ if connection.flags.has(Flags::STORING) => {}
             Stage::Http2(_) if is_untaken => {}
             Stage::Live(live) if live.verifying => {}
             Stage::Live(live) if live.is_internal() => {}

@@ -102,7 +102,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
         };
-        let reading_paused = connection.is_unread();
+        let reading_paused = connection.is_unread() || connection.is_amid_frame();
         let Stage::Live(live) = &mut connection.stage else {
             return Ok(());
         };

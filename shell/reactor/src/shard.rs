@@ -16,6 +16,7 @@ use crate::date::Dates;
 use crate::detached_sessions::Detached;
 use crate::driver::Driver;
 use crate::h2::streams::H2Streams;
+use crate::large_frames::LargeFrames;
 use crate::log::EndLog;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
@@ -54,6 +55,7 @@ pub struct Shard<D: Driver> {
     /// The records of [`crate::Services::internal_sessions`].
     pub(crate) internal_sessions: Vec<Key>,
     pub(crate) unfinished: UnfinishedInput,
+    pub(crate) large_input: LargeFrames,
     pub(crate) client_session_ids: ClientSessionIds,
     pub(crate) detached: Detached,
     pub(crate) clock: TurnClock,
@@ -92,6 +94,7 @@ impl<D: Driver> Shard<D> {
             end_log: EndLog::default(),
             internal_sessions: Vec::new(),
             unfinished: UnfinishedInput::new(now.time),
+            large_input: LargeFrames::default(),
             client_session_ids: ClientSessionIds::default(),
             detached: Detached::default(),
             clock: TurnClock::new(now.time),

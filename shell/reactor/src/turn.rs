@@ -157,6 +157,7 @@ impl<D: Driver> Shard<D> {
                 }
                 Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Loaded(loaded) => self.receive_loaded(loaded),
+                Notice::Spooled(key) => self.note_spooled(key),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }

@@ -50,7 +50,10 @@ impl<D: Driver> Shard<D> {
     /// and the connection ends; one that has not logged in may have no more than its small limit.
     pub(crate) fn count_input(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let (bytes, is_known) = connection.unfinished();
+        let (mut bytes, is_known) = connection.unfinished();
+        if connection.flags.has(Flags::IN_FILE) {
+            bytes += self.large_input.memory_bytes(key);
+        }
         if bytes < COUNTED_BYTES_MIN {
             if connection.flags.has(Flags::COUNTED) {
                 self.release_input(key);
@@ -111,8 +114,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// What a record's client has begun is for nobody any more.
+    pub(crate) fn forget_input(&mut self, key: Key) {
+        self.forget_large(key);
+        self.release_input(key);
+    }
+
     /// Nothing of a record counts any more.
-    pub(crate) fn release_input(&mut self, key: Key) {
+    fn release_input(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.flags.has(Flags::COUNTED) {
             connection.flags.clear(Flags::COUNTED);

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tiderace_base::{Close, CloseCode, SessionId, Span};
+use tiderace_base::{Close, CloseCode, Key, SessionId, Span};
 use tiderace_broker::{Principal, StoreLoaded};
 use tiderace_tls::Settings;
 
@@ -21,6 +21,8 @@ pub(crate) enum Notice {
     Store(CommitResult),
     /// Messages were read back.
     Loaded(StoreLoaded),
+    /// The spool has caught up with a frame of that connection, or has done with it.
+    Spooled(Key),
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.

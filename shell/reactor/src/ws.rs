@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(Frame::stop(bytes.len()));
         };
-        let is_behind = connection.flags.is_behind();
+        let is_behind = connection.flags.is_behind() || connection.flags.has(Flags::STORING);
         let Stage::Live(Live {
             transport: Transport::WebSocket { decoder, rest },
             session,
@@ -95,9 +95,18 @@ impl<D: Driver> Shard<D> {
         if is_behind || waits || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
             return Ok(Frame::stop(0));
         }
-        let decoded = decoder
-            .decode(&self.shared.options.websocket, bytes)
-            .map_err(|error| Ended(close_of(error), Farewell::Transport))?;
+        let (options, limits) = (&self.shared.options, &self.shared.options.websocket);
+        // What goes into a file goes there as it comes.
+        let in_parts =
+            options.large_bytes_max > 0 && !session.takes_messages() && session.is_established();
+        let decoded = match in_parts {
+            true => {
+                let most = limits.message_bytes_max.max(options.large_bytes_max);
+                decoder.decode_parts(limits, most, bytes)
+            }
+            false => decoder.decode(limits, bytes),
+        };
+        let decoded = decoded.map_err(|error| Ended(close_of(error), Farewell::Transport))?;
         let consumed = decoded.consumed;
         match decoded.event {
             Event::Incomplete { need } => {
@@ -108,6 +117,7 @@ impl<D: Driver> Shard<D> {
             Event::Reassembled { kind, payload } => {
                 self.take_message(key, kind, &payload, actions)?;
             }
+            Event::Part(payload) => self.payload(key, payload, actions)?,
             Event::Ping(payload) => {
                 encode_pong(self.pool.queue(&mut connection.outgoing).tail(), payload, None);
             }
@@ -184,6 +194,18 @@ impl<D: Driver> Shard<D> {
         payload: &[u8],
         actions: &mut SessionActions,
     ) -> Result<(), Ended> {
+        if self.connections.get_mut(key).is_some_and(|it| it.flags.has(Flags::IN_FILE)) {
+            // What is behind the frame that goes there waits until the session has taken that.
+            let taken = self.append_large_part(key, payload);
+            let behind = payload.get(taken..).unwrap_or_default();
+            if !behind.is_empty() {
+                let mut rest = self.take_rest(key).unwrap_or_default();
+                rest.bytes.extend_from_slice(behind);
+                rest.need = 0;
+                self.put_rest(key, rest);
+            }
+            return Ok(());
+        }
         let mut rest = self.take_rest(key);
         if let Some(rest) = rest.as_mut().filter(|rest| !rest.bytes.is_empty()) {
             rest.bytes.extend_from_slice(payload);
@@ -208,6 +230,7 @@ impl<D: Driver> Shard<D> {
             }
             self.put_rest(key, rest);
         }
+        self.begin_large(key);
         self.check_rest(key)
     }
 
@@ -232,7 +255,7 @@ impl<D: Driver> Shard<D> {
         departure
     }
 
-    fn give(
+    pub(crate) fn give(
         &mut self,
         key: Key,
         bytes: &[u8],
@@ -277,14 +300,14 @@ impl<D: Driver> Shard<D> {
         Ok(())
     }
 
-    fn take_rest(&mut self, key: Key) -> Option<Box<Rest>> {
+    pub(crate) fn take_rest(&mut self, key: Key) -> Option<Box<Rest>> {
         match &mut self.connections.get_mut(key)?.live()?.transport {
             Transport::WebSocket { rest, .. } => rest.take(),
             _ => None,
         }
     }
 
-    fn put_rest(&mut self, key: Key, rest: Box<Rest>) {
+    pub(crate) fn put_rest(&mut self, key: Key, rest: Box<Rest>) {
         if let Some(live) = self.connections.get_mut(key).and_then(|c| c.live())
             && let Transport::WebSocket { rest: slot, .. } = &mut live.transport
         {

@@ -14,9 +14,9 @@ use tiderace_broker::{
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
-    ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind,
-    ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, TokenSecret, UserPassword,
-    ViewConfig,
+    LargeMessagesConfig, ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig,
+    RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, TokenSecret,
+    UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -27,6 +27,7 @@ use tiderace_reactor::{
     Deadlines, Hosts, Http2Options, ListenerOptions, Options, Security, SocketOptions,
 };
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
+use tiderace_spool::Spool;
 use tiderace_stomp::StompOptions;
 use tiderace_tls::Settings;
 use tiderace_topics::Path;
@@ -150,6 +151,11 @@ pub(crate) fn reactor(
             ..defaults.deadlines
         },
         ahead_bytes_max: limits.preauth_bytes_max.max(4096),
+        large_bytes_min: config.large_messages.bytes_min,
+        large_bytes_max: match large_message_bytes_max(config) {
+            0 => 0,
+            bytes => bytes + limits.header_bytes_max + 4096,
+        },
         unfinished_bytes_max: limits.message_bytes_max + limits.header_bytes_max + 4096,
         detached: tiderace_reactor::DetachedLimits {
             sessions_max: config.session.detached_max,
@@ -174,7 +180,10 @@ pub(crate) fn reactor(
             head_bytes_max: limits.header_bytes_max,
             headers_max: limits.headers_max.min(tiderace_http1::HEADERS_CAPACITY),
             // Each protocol has a limit of its own; this one only bounds what they all refuse.
-            body_bytes_max: limits.message_bytes_max.max(config.events.batch_bytes_max) as u64
+            body_bytes_max: limits
+                .message_bytes_max
+                .max(config.events.batch_bytes_max)
+                .max(large_message_bytes_max(config)) as u64
                 + (1 << 20),
             ..defaults.http
         },
@@ -219,6 +228,7 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         header_bytes_max: limits.header_bytes_max,
         headers_max: limits.headers_max,
         message_bytes_max: limits.message_bytes_max,
+        large_message_bytes_max: large_message_bytes_max(config),
         preauth_bytes_max: limits.preauth_bytes_max,
         subscriptions_max: limits.subscriptions_per_session_max,
         transactions_max: limits.transactions_max,
@@ -230,6 +240,28 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         deltas: deltas(config),
         ..StompOptions::default()
     }
+}
+
+/// The most bytes of a message that arrives in a file; zero if none may.
+pub(crate) fn large_message_bytes_max(config: &Config) -> usize {
+    let large = &config.large_messages;
+    large.directory.as_ref().map_or(0, |_| large.bytes_max)
+}
+
+/// Makes files for large messages, if they have a directory.
+pub(crate) fn spool(config: &LargeMessagesConfig) -> anyhow::Result<Option<Arc<Spool>>> {
+    let Some(directory) = &config.directory else { return Ok(None) };
+    let spool = Spool::open(tiderace_spool::Options {
+        directory: directory.into(),
+        disk_bytes_max: config.disk_bytes_max,
+        owner_bytes_max: config.user_bytes_max,
+        uploads_max: config.uploads_max,
+        owner_uploads_max: config.user_uploads_max,
+    });
+    let spool = spool.with_context(|| {
+        format!("`large_messages.directory`: no files can be made in {directory}")
+    })?;
+    Ok(Some(Arc::new(spool)))
 }
 
 /// The store's options.

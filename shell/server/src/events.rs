@@ -38,6 +38,7 @@ pub(crate) fn options(config: &Config) -> anyhow::Result<EventsOptions> {
         base_path: events.base_path.trim_end_matches('/').to_owned(),
         origins: Arc::new(move |origin, host| origins.allows(Some(origin), host)),
         message_bytes_max: config.limits.message_bytes_max,
+        large_message_bytes_max: compose::large_message_bytes_max(config),
         batch_bytes_max: events.batch_bytes_max,
         batch_items_max: events.batch_items_max,
         topics_max: events.stream_topics_max,

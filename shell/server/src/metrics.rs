@@ -12,6 +12,9 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     TLS_EXPIRY,
     TLS_RELOADS,
     LOG_LINES_DROPPED,
+    LARGE_MESSAGE_BYTES,
+    LARGE_MESSAGES_ARRIVING,
+    LARGE_MESSAGES,
     PROCESS_CPU,
     PROCESS_MEMORY,
     HOST_CPU,
@@ -37,6 +40,22 @@ pub(crate) const LOG_LINES_DROPPED: MetricRow = MetricRow::new(
     "tiderace_log_lines_dropped_total",
     "Lines of the log that were dropped because standard error was not read, or could not be written to.",
 );
+pub(crate) const LARGE_MESSAGE_BYTES: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_large_message_bytes",
+    "Bytes of large messages in files, arriving ones included.",
+);
+pub(crate) const LARGE_MESSAGES_ARRIVING: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_large_messages_arriving",
+    "Large messages that arrive in files.",
+);
+pub(crate) const LARGE_MESSAGES: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_large_messages_total",
+    "Large messages that began to arrive in files, by outcome: whole or failed.",
+)
+.with_labels(&["outcome"]);
 // Names of `process_…` are those that Prometheus's own clients use.
 pub(crate) const PROCESS_CPU: MetricRow = MetricRow::new(
     MetricKind::Counter,

@@ -12,13 +12,14 @@ use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
 use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
+use tiderace_spool::Spool;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
 use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
-use crate::metrics::BUILD_INFO;
+use crate::metrics::{BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESSAGES_ARRIVING};
 use crate::persistence::Persistence;
 use crate::process;
 use crate::tls::TlsState;
@@ -36,6 +37,8 @@ pub(crate) struct Monitor {
     pub(crate) tls: OnceLock<Arc<TlsState>>,
     /// Set once the store is open, if there is one.
     pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
+    /// Set once large messages have a place, if they do.
+    pub(crate) spool: OnceLock<Option<Arc<Spool>>>,
     /// Set once RSocket's sessions count.
     pub(crate) rsocket: OnceLock<Arc<RSocketMetrics>>,
     /// Whether new connections are welcome.
@@ -107,6 +110,9 @@ impl Monitor {
                 if let Some(Some(persistence)) = self.persistence.get() {
                     out.extend(persistence.metrics().samples());
                 }
+                if let Some(Some(spool)) = self.spool.get() {
+                    out.extend(large_messages(spool.usage()));
+                }
                 out.extend(self.rsocket.get().into_iter().flat_map(|rsocket| rsocket.samples()));
                 out.into_text().into()
             },
@@ -168,4 +174,18 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
     Response { status, headers, body: body.into() }
+}
+/// What is told of large messages.
+fn large_messages(usage: tiderace_spool::Usage) -> [Sample<'static>; 4] {
+    let ended = |outcome, count| Sample {
+        row: &LARGE_MESSAGES,
+        labels: vec![outcome],
+        value: SampleValue::Number(count),
+    };
+    [
+        Sample::number(&LARGE_MESSAGE_BYTES, usage.bytes),
+        Sample::number(&LARGE_MESSAGES_ARRIVING, usage.uploads as u64),
+        ended("whole", usage.bodies_total),
+        ended("failed", usage.failed_total),
+    ]
 }

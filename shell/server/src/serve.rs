@@ -55,6 +55,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         verifier,
         node: OnceLock::new(),
         persistence: OnceLock::new(),
+        spool: OnceLock::new(),
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
         ready: AtomicBool::new(true),
@@ -63,6 +64,9 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         Persistence::open(&config.store, broker.epoch, compose::shards(config))?.map(Arc::new);
     // Nobody else sets it.
     let _ = monitor.persistence.set(persistence.clone());
+    let spool = compose::spool(&config.large_messages)?;
+    // Nobody else sets it.
+    let _ = monitor.spool.set(spool.clone());
     let native = Arc::new(compose::native(config));
     let mut protocols = vec![
         // One line per protocol.
@@ -110,6 +114,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         broker,
         internal_sessions: crate::feed::internal_sessions(config, request.development),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
+        spool,
     };
     let secured = tls::read(config)?;
     let expiry = secured.as_ref().map(|read| read.not_after);

@@ -133,6 +133,7 @@ fn services(shards: usize) -> Services {
         http: Arc::new(|_| Response { status: 404, ..Response::default() }),
         verifier: Arc::new(Everybody),
         internal_sessions: Vec::new(),
+        spool: None,
         store_gateway: None,
         broker: Arc::new(BrokerOptions { shards, ..BrokerOptions::default() }),
     }

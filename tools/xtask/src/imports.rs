@@ -51,8 +51,17 @@ const ROWS: &[Row] = &[
     ),
     row(
         "shell/reactor",
-        &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],
+        &[
+            "core/base",
+            "core/filter",
+            "core/topics",
+            "core/wire",
+            "core/broker",
+            "shell/spool",
+            "transports/*",
+        ],
     ),
+    row("shell/spool", &[]),
     row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
     row("shell/config", &["core/base", "core/topics", "core/views"]),
     row("shell/store", &["core/base"]),

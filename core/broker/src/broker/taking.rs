@@ -4,6 +4,7 @@
 //! `delivery/taking.rs`. Invariant: whatever waits for a backlog to become shorter goes on here.
 
 use tiderace_base::{Now, SessionId};
+use tiderace_queues::Settlement;
 use tiderace_wire::SubscriptionKey;
 
 use super::Broker;
@@ -16,9 +17,30 @@ use crate::session::Session;
 impl Broker {
     /// Takes the session's next delivery out of its backlog.
     pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
-        let mut pending = self.take_next(now, session, effects)?;
-        if pending.source.is_place() {
-            pending = self.next_behind(now, session, pending, effects)?;
+        self.next_within(now, session, |_| true, effects)
+    }
+
+    /// The same of a session that does not take all bodies that lie in files: whether it takes one of so many bytes. One
+    /// that it does not take is passed over; a message of a queue goes back there, as if it had been rejected.
+    pub fn next_within(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        takes: impl Fn(usize) -> bool,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
+        let pending = loop {
+            let mut pending = self.take_next(now, session, effects)?;
+            if pending.source.is_place() {
+                pending = self.next_behind(now, session, pending, effects)?;
+            }
+            match pending.run.run().body_in_file() {
+                Some(body) if !takes(body.len()) => self.pass_over(session, &pending, effects),
+                _ => break pending,
+            }
+        };
+        if pending.source == Source::AutoQueue {
+            self.accept_taken(session, &pending, effects);
         }
         self.take_loopback(now, effects);
         Some(pending)
@@ -58,10 +80,16 @@ impl Broker {
         if more {
             self.note_taken(now, session, &mut pending, left, effects);
         }
-        if pending.source == Source::AutoQueue {
-            self.accept_taken(session, &pending, effects);
-        }
         Some(pending)
+    }
+
+    /// A session does not get a message that its protocol cannot carry.
+    #[cold]
+    fn pass_over(&mut self, session: SessionId, pending: &Pending, effects: &mut Effects) {
+        self.metrics.dropped_too_large += 1;
+        if pending.source.is_queue() {
+            self.session_side().settle_taken(session, pending, Settlement::Reject, effects);
+        }
     }
 
     /// Apart from [`Broker::next`], which most deliveries leave without a side of the shard.
@@ -83,7 +111,7 @@ impl Broker {
 
     #[inline(never)]
     fn accept_taken(&mut self, session: SessionId, pending: &Pending, effects: &mut Effects) {
-        self.session_side().accept_taken(session, pending, effects);
+        self.session_side().settle_taken(session, pending, Settlement::Accept, effects);
     }
 
     /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those

@@ -95,6 +95,10 @@ fn merged(older: &Rc<SharedRun>, newer: &Rc<SharedRun>, parts: MergedParts) -> O
         (from..to).map(move |index| (run.clone(), index as usize))
     };
     let mut body: Option<Vec<u8>> = None;
+    // A body in a file is no value that could be merged, and not copied into memory.
+    if older.run().body_in_file().or(newer.run().body_in_file()).is_some() {
+        return None;
+    }
     for (run, index) in of(older, parts.older).chain(of(newer, parts.newer)) {
         let next = run.run().message(index)?.body;
         let both = body.and_then(|before| joined_text(&before, next));

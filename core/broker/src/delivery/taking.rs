@@ -66,11 +66,12 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Messages of a queue whose subscription settles nothing are accepted when they are taken.
-    pub(crate) fn accept_taken(
+    /// Settles messages of a queue when they are taken: they are accepted if their subscription settles nothing.
+    pub(crate) fn settle_taken(
         &mut self,
         session: SessionId,
         pending: &Pending,
+        settlement: Settlement,
         effects: &mut Effects,
     ) {
         let run = pending.run.run();
@@ -81,7 +82,7 @@ impl SessionSide<'_> {
             session,
             pending.key,
             vec![(first, last)],
-            Settlement::Accept,
+            settlement,
             effects,
         );
     }

@@ -211,7 +211,11 @@ impl History {
         self.memory.charge(MemoryUse::Histories, run.bytes());
         self.messages += run.len();
         self.runs += 1;
-        while topic.bytes() > options.history_bytes_per_topic {
+        // A file is not kept for who may come back: like any message that is larger than what is kept of a topic.
+        let is_too_large = run.body_in_file().is_some();
+        while topic.bytes() > options.history_bytes_per_topic
+            || is_too_large && topic.oldest().is_some()
+        {
             self.shorten(topic, displaced);
         }
         // Nobody is refused anything for lack of what is kept here, so it is given up first.

@@ -230,6 +230,8 @@ impl ViewSide<'_> {
         run: Option<&Run>,
         form: Form,
     ) -> (Evaluation, bool) {
+        // What lies in a file is too large to be looked into.
+        let run = run.filter(|run| run.body_in_file().is_none());
         let Some(message) = run.and_then(|run| run.message(run.len().checked_sub(1)?)) else {
             return (Evaluation::default(), false);
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
-use tiderace_wire::Run;
+use tiderace_wire::{Message, Run};
 
 use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
@@ -187,7 +187,9 @@ impl ViewSide<'_> {
     }
 }
 
-/// The value that a retained run is, unless its time is over.
+/// The value that a retained run is, unless its time is over, or it lies in a file: nobody looks into that.
 fn body(run: &Run, now: Now) -> Option<&[u8]> {
-    run.message(0).filter(|message| !message.is_expired(now.wall_ms)).map(|message| message.body)
+    let fresh = |message: &Message<'_>| !message.is_expired(now.wall_ms);
+    let in_memory = run.body_in_file().is_none();
+    run.message(0).filter(|message| in_memory && fresh(message)).map(|message| message.body)
 }

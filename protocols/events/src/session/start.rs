@@ -8,8 +8,8 @@ use tiderace_base::limits::SELECTOR_MEMBERS_MAX;
 use tiderace_base::{CloseCode, Now};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Call, Command, Context, Destination, ExchangeKey, Operation, Reading, Response, Run, Subscribe,
-    SubscriptionKey, Target, Token,
+    Call, Command, Context, Destination, ExchangeKey, Operation, Reading, Response, Run,
+    RunBuilder, Subscribe, SubscriptionKey, Target, Token,
 };
 
 use super::job::Job;
@@ -157,7 +157,15 @@ fn publish(
     let destination = Destination { kind: message.kind, path: who.path(&message.name)? };
     let meta = message.seal(now)?;
     // A run of its own, so that a refusal says which message it is about.
-    let run = Run::single(destination, now.time, &message.properties, &message.body, meta);
+    let run = match message.file {
+        Some(file) => {
+            let mut run = RunBuilder::new(destination, now.time);
+            run.properties().append(&mut message.properties);
+            run.finish_in_file(file, meta);
+            run.build()
+        }
+        None => Run::single(destination, now.time, &message.properties, &message.body, meta),
+    };
     context.commands.push(Command::Publish {
         run,
         confirm: Some(tiderace_wire::Confirm::one(token)),

@@ -112,6 +112,7 @@ impl World {
             http: Arc::new(|_: &Request<'_>| Response { status: 404, ..Response::default() }),
             verifier: Arc::new(Desk),
             internal_sessions: Vec::new(),
+            spool: None,
             store_gateway: None,
             broker: Arc::new(broker),
         };

@@ -3,7 +3,6 @@
 //! Relies on runs and their shared encodings. Invariant: subscribers whose frames are equal byte
 //! for byte share one encoding; every other frame is written straight into the write block.
 
-use tiderace_base::limits::APART_BYTES_MIN;
 use tiderace_topics::Path;
 use tiderace_wire::{Delivery, Destination, Kind, Output, SOURCE_TOPIC, is_durable, properties};
 
@@ -37,7 +36,7 @@ impl StompSession {
             update: None,
         };
         let shareable = delivery.redeliveries == 0 && !is_own;
-        let is_large = run.len() == 1 && run.bytes_of(0, 1) >= APART_BYTES_MIN;
+        let is_large = run.is_large();
         let is_auto = subscription.mode == AckMode::Auto;
         if subscription.codec != 0 {
             let lines = subscription.lines();

@@ -2,7 +2,7 @@
 //!
 //! Relies on `encode` for the bytes. Invariant: a large body is never copied.
 
-use tiderace_base::limits::APART_BYTES_MIN;
+use tiderace_base::limits::{APART_BYTES_MIN, COPIED_BODY_BYTES_MAX};
 use tiderace_wire::{Delivery, EncodingKey, Framing, Message, Output, SubscriptionKey};
 
 use super::subscription::Subscription;
@@ -74,9 +74,11 @@ fn share_body(index: usize, delivery: &Delivery<'_>, output: &mut Output<'_>) {
     output.queue.tail().push(0);
 }
 
-/// Only message framings ask.
+/// Only message framings ask. What is longer than most texts is not looked through for every subscriber.
 fn is_text(framing: Framing, body: &[u8]) -> bool {
-    framing.is_message() && simdutf8::basic::from_utf8(body).is_ok()
+    framing.is_message()
+        && body.len() <= COPIED_BODY_BYTES_MAX
+        && simdutf8::basic::from_utf8(body).is_ok()
 }
 
 /// Names a wire form of a subscription's messages.

@@ -73,6 +73,13 @@ impl StompSession {
     ) -> Result<(), Close> {
         let cold = publication.cold;
         check_company(cold)?;
+        let (bytes, most) = (publication.body.len(), self.options.message_bytes_max);
+        if bytes > most {
+            let text = format_args!(
+                "the body has {bytes} bytes; at most {most} are allowed where the update depends on the topic."
+            );
+            return Err(fault(CloseCode::FrameTooLarge, "SEND", text));
+        }
         let condition = cold.update.condition()?;
         let change = cold.update.change(publication.body)?;
         let destination = self.one_topic(spelling, publication)?;

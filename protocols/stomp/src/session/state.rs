@@ -124,6 +124,10 @@ impl StompSession {
             header_bytes_max: options.header_bytes_max.min(preauth),
             headers_max: options.headers_max,
             body_bytes_max: options.message_bytes_max.min(preauth),
+            large_body_bytes_max: match self.state {
+                State::Established => options.large_message_bytes_max,
+                _ => 0,
+            },
         }
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod history;
 pub(crate) mod http2;
+pub(crate) mod large_messages;
 pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod operations;
@@ -48,6 +49,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     history::HistoryConfig::SECTION,
     presence::PresenceConfig::SECTION,
     store::StoreConfig::SECTION,
+    large_messages::LargeMessagesConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,

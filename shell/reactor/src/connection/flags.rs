@@ -9,6 +9,7 @@
 //! | readiness | [`Flags::READABLE`], [`Flags::WRITABLE`], independent | the driver, or what stands for a socket |
 //! | work lists | [`Flags::READ_LISTED`], [`Flags::WRITE_LISTED`], [`Flags::AGAIN_LISTED`], independent | [`crate::work_lists`] |
 //! | input | [`Flags::PAUSED`] by the broker, [`Flags::HELD`] by the stage, [`Flags::YIELDED`] until the next turn; independent | see [`ReadGate`] |
+//! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
 //! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
@@ -21,6 +22,7 @@
 //! | `Ended` | the peer: it sends no more | nothing |
 //! | `Backpressure` | the broker: a topic or queue of the publisher's is full | the broker |
 //! | `Session` | the stage: what has been read is not taken in (a login is judged, a request waits for its answer) | an answer, when kept input is handled again |
+//! | `Disk` | the writer of the file in which a large frame arrives: it is behind, or about to be done | its notice |
 //! | `Turn` | the session: it has more to take in than one turn allows | the next turn |
 //! | `Clogged` | the peer: it does not read what it is sent | a write |
 //! | `Open` | | |
@@ -74,6 +76,7 @@ pub(crate) enum ReadGate {
     Open,
     Backpressure,
     Session,
+    Disk,
     Turn,
     Clogged,
     Ended,
@@ -109,6 +112,11 @@ impl Flags {
     /// The beginning of a record of TLS has come, and not its end.
     pub(crate) const PARTIAL: Mark = Mark(1 << 13);
 
+    /// What is read of it is a part of a frame that goes into a file.
+    pub(crate) const IN_FILE: Mark = Mark(1 << 14);
+    /// That file does not keep up, or is not ready: nothing is read until it is.
+    pub(crate) const STORING: Mark = Mark(1 << 15);
+
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
     const PEER_ENDING: u32 = 1 << 18;
@@ -116,7 +124,7 @@ impl Flags {
     const HEARD: u32 = 1 << 20;
     const PINGED: u32 = 1 << 21;
 
-    const UNREAD: u32 = Flags::PAUSED.0 | Flags::HELD.0 | Flags::YIELDED.0;
+    const UNREAD: u32 = Flags::PAUSED.0 | Flags::HELD.0 | Flags::YIELDED.0 | Flags::STORING.0;
     /// What of these goes where a carrier goes.
     const OF_CARRIER: u32 = Flags::TLS
         | Flags::H2_STREAM
@@ -193,6 +201,7 @@ impl Flags {
             flags if flags.is_peer_ended() => ReadGate::Ended,
             flags if flags.has(Flags::PAUSED) => ReadGate::Backpressure,
             flags if flags.has(Flags::HELD) => ReadGate::Session,
+            flags if flags.has(Flags::STORING) => ReadGate::Disk,
             _ => ReadGate::Turn,
         }
     }

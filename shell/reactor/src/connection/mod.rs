@@ -224,7 +224,21 @@ impl<S> Connection<S> {
 
     /// Whether something has begun to come and is not whole.
     pub(crate) fn is_partial(&self) -> bool {
-        self.input_len() > 0 || self.flags.has(Flags::PARTIAL)
+        self.input_len() > 0 || self.flags.has(Flags::PARTIAL) || self.flags.has(Flags::IN_FILE)
+    }
+
+    /// Whether what is read of it goes into a file as it is.
+    pub(crate) fn reads_into_file(&self) -> bool {
+        let is_stream = |stage: &Stage| {
+            let Stage::Live(live) = stage else { return false };
+            matches!(live.transport, Transport::Stream | Transport::Chunked)
+        };
+        self.flags.has(Flags::IN_FILE) && is_stream(&self.stage)
+    }
+
+    /// Whether a part of a frame has come of which the session has not heard: its client is not silent.
+    pub(crate) fn is_amid_frame(&self) -> bool {
+        self.flags.has(Flags::IN_FILE) || self.need > 0 && self.input_len() > 0
     }
 
     /// Whether nothing of its own carries it: requests of others do, or nothing at all.

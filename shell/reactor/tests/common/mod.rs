@@ -73,6 +73,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
     let mut broker = BrokerOptions { verify_logins: true, ..BrokerOptions::default() };
     Arc::make_mut(&mut broker.topic_default).slow_consumer = SlowConsumer::Block;
     Services {
+        spool: None,
         protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
         http: Arc::new(page),
         verifier,

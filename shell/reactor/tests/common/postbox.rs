@@ -267,6 +267,7 @@ pub fn postbox_protocol() -> Protocol {
         websocket_paths: Arc::from(["/box".to_string()]),
         stream_paths: Arc::from([]),
         http: Some(HttpFace {
+            large_body_bytes_max: 0,
             route: Arc::new(route),
             unknown: Arc::new(|_| Response::new(404, "text/plain", "unknown")),
             too_large: Arc::new(|_| Response::new(413, "text/plain", "too large")),

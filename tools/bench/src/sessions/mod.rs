@@ -199,6 +199,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
         SessionProtocol::Stomp => vec![stomp()],
     };
     Services {
+        spool: None,
         protocols,
         http: Arc::new(|_| Response::new(404, "text/plain", "")),
         internal_sessions: vec![publisher::internal_session(plan)],
