@@ -178,6 +178,15 @@ impl HomeSide<'_> {
                         effects,
                     );
                 }
+                Effect::Browsed { session, key, path }
+                    if self.loopback.is_direct(Place::of(session)) =>
+                {
+                    self.loopback.hand_on(LocalMessage::Browsed { session, key, path });
+                }
+                Effect::Browsed { session, key, path } => {
+                    let message = ToSubscriber::Browsed { session, key, path };
+                    self.send(Place::of(session), message, effects);
+                }
                 Effect::DeadLetter { queue, stream, from, to, segment, reason, wall_ms } => {
                     let death = (&segment, reason, wall_ms);
                     self.dead_letter((queue, stream), &from, to, death, effects);

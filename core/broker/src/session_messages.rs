@@ -26,6 +26,9 @@ impl SessionSide<'_> {
             ToSubscriber::Deliver { session, key, segment } => {
                 self.deliver_segment(session, key, segment, effects);
             }
+            ToSubscriber::Browsed { session, key, path } => {
+                self.deliver_end(now, session, key, path, effects);
+            }
             ToSubscriber::SubscribeAck { request, answer } => {
                 self.subscribe_acknowledged(now, from, request, answer, effects);
             }

@@ -8,7 +8,8 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Destination, Kind, Prefetch, Reply, Subscribe, SubscriptionKey, Target, Token,
+    Confirm, Destination, Kind, Prefetch, QueueStart, Reply, Subscribe, SubscriptionKey, Target,
+    Token,
 };
 
 use crate::authorise::Caller;
@@ -285,6 +286,7 @@ impl SessionSide<'_> {
             );
             return Err(Close::new(CloseCode::TooManySubscriptions, reason));
         }
+        check_browsing(subscribe)?;
         if subscribe.selector.is_some() && subscribe.targets.iter().any(is_service) {
             let reason = "a service takes every call; a selector cannot choose among them";
             return Err(Close::new(CloseCode::BadSelector, reason));
@@ -351,6 +353,8 @@ impl SessionSide<'_> {
                     selector: subscribe.selector.clone(),
                     window: subscribe.prefetch.unwrap_or(Prefetch { messages: 0, bytes: 0 }),
                     exclusive: subscribe.exclusive,
+                    browsing: subscribe.browsing,
+                    start: subscribe.start,
                     explicit: subscribe.explicit,
                     credit: subscribe.credit,
                 };
@@ -501,6 +505,25 @@ impl SessionSide<'_> {
             self.send(home, message, effects);
         }
     }
+}
+
+/// Who browses, or begins somewhere in a queue, does so in one queue, in which it knows the versions.
+fn check_browsing(subscribe: &Subscribe) -> Result<(), Close> {
+    if subscribe.browsing.is_none() && subscribe.start == QueueStart::Version(0) {
+        return Ok(());
+    }
+    let is_queue = |destination: &Destination| destination.kind == Kind::Queue;
+    if !matches!(&*subscribe.targets, [Target::Exact(one)] if is_queue(one)) {
+        let reason = "only one queue can be browsed, or read from a place on: no pattern, no topic, \
+                      and not several";
+        return Err(Close::new(CloseCode::BadDestination, reason));
+    }
+    if subscribe.browsing.is_some() && subscribe.exclusive {
+        let reason = "who browses a queue takes nothing of it and cannot have it alone; leave out \
+                      `exclusive`";
+        return Err(Close::new(CloseCode::BadHeader, reason));
+    }
+    Ok(())
 }
 
 fn is_service(target: &Target) -> bool {

@@ -5,6 +5,7 @@
 
 mod authorisation;
 mod browse;
+mod browsers;
 mod budget;
 #[path = "../fuzz/check.rs"]
 mod check;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tiderace_base::{Key, SessionId};
 use tiderace_filter::Selector;
 use tiderace_topics::Pattern;
-use tiderace_wire::{Prefetch, SubscriptionKey, Target};
+use tiderace_wire::{Browsing, Prefetch, QueueStart, SubscriptionKey, Target};
 
 use crate::Segment;
 
@@ -24,6 +24,10 @@ pub struct Consume {
     pub window: Prefetch,
     /// Whether it wants the queues for itself.
     pub exclusive: bool,
+    /// It is shown the messages of one queue and takes none.
+    pub browsing: Option<Browsing>,
+    /// Where in a queue it begins.
+    pub start: QueueStart,
     /// Whether its client settles; if not, messages are accepted as they are sent.
     pub explicit: bool,
     /// How many messages it may be given until it gets more credit; absent: any number.

@@ -37,6 +37,15 @@ pub enum Effect {
         /// The messages.
         segment: Segment,
     },
+    /// A browser has been shown all that was in its queue when it began.
+    Browsed {
+        /// Its session.
+        session: SessionId,
+        /// Its subscription, which is one no more.
+        key: SubscriptionKey,
+        /// Which queue.
+        path: Path,
+    },
     /// A message was rejected, or lost with its consumer, too often, or has expired where that is a reason.
     DeadLetter {
         /// In which queue it lay.

@@ -15,6 +15,8 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod browsers;
+mod browsing;
 mod consumer;
 mod delayed;
 mod dispatch;

@@ -80,6 +80,7 @@ impl Queues {
         let Some(want) = swapped.end_load() else { return 0 };
         let mut segments = part.of(swapped);
         self.drop_unkept(key, &mut segments, effects);
+        let browser = if let Want::Browser(at) = want { Some(at) } else { None };
         let unreadable = match want {
             // The consumer that wanted it has been given something else meanwhile; it is asked for again when there is room.
             Want::Front if self.is_short() && !self.has_taker(key) => 0,
@@ -88,6 +89,7 @@ impl Queues {
             Want::Drop => self.drop_loaded(key, part, (&segments, effects)),
             Want::Expired => self.take_expired(now, key, part, (segments, effects)),
             Want::Look(look) => self.take_looked(now, key, &look, part, (segments, effects)),
+            Want::Browser(at) => self.show_loaded(key, at, part, (segments, effects)),
         };
         let Some(queue) = self.queues.get_mut(key) else { return unreadable };
         queue.has_unread |= unreadable > 0;
@@ -96,6 +98,10 @@ impl Queues {
             swapped.catch_up();
         }
         self.note_swapped(key, before);
+        // Behind that, for it may ask the store anew.
+        if let Some(browser) = browser {
+            self.go_on(browser, effects);
+        }
         self.dispatch(key, effects);
         self.load_next(key, effects);
         self.resume_short(effects);

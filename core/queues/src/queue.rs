@@ -99,6 +99,8 @@ pub(crate) struct Queue {
     pub(crate) has_expiring: bool,
     /// Whether the search for expired messages under way has seen any that expire.
     expiring_seen: bool,
+    /// Browsers wait for something new.
+    pub(crate) is_browsed: bool,
     /// A selective consumer has yet to look at some ready messages.
     pub(crate) has_unseen: bool,
     /// The store has messages of it that could not be read: it stays, and so do they.
@@ -149,6 +151,7 @@ impl Queue {
             stays: false,
             has_expiring: false,
             expiring_seen: false,
+            is_browsed: false,
             has_unseen: false,
             has_unread: false,
             used: now,

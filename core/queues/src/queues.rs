@@ -9,6 +9,7 @@ use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Flags, Prefetch, Run, SubscriptionKey, Target, is_temporary};
 
+use crate::browsers::Browsers;
 use crate::consumer::{Consumer, Place};
 use crate::delayed::Due;
 use crate::dispatch::Dispatch;
@@ -41,6 +42,8 @@ pub struct Queues {
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     pub(crate) patterns: PatternIndex<Named>,
+    /// Who is shown messages and takes none.
+    pub(crate) browsers: Browsers,
     /// Consumers by patterns that have not yet found all queues that there are.
     pub(crate) walks: VecDeque<Walk>,
     /// Queues in which selectors have yet to look at some ready messages, in turns.
@@ -114,6 +117,7 @@ impl Queues {
             consumers: Slab::new(),
             subscriptions: Map::default(),
             patterns: PatternIndex::default(),
+            browsers: Browsers::default(),
             walks: VecDeque::new(),
             unseen: VecDeque::new(),
             resuming: VecDeque::new(),
@@ -160,9 +164,9 @@ impl Queues {
         self.queues.is_empty()
     }
 
-    /// The subscriptions that consume, in no order.
+    /// The subscriptions that consume or browse, in no order.
     pub fn subscriptions(&self) -> impl Iterator<Item = (SessionId, SubscriptionKey)> + '_ {
-        self.subscriptions.keys().copied()
+        self.subscriptions.keys().copied().chain(self.browsers.subscriptions())
     }
 
     /// Messages dropped because they expired, since the start.
@@ -225,7 +229,7 @@ impl Queues {
         self.drop_excess(key, versions, effects);
     }
 
-    /// Adds a consumer, or another target to one.
+    /// Adds a consumer, or another target to one; or somebody who browses.
     pub fn consume(
         &mut self,
         now: Now,
@@ -234,6 +238,9 @@ impl Queues {
         effects: &mut Vec<Effect>,
     ) {
         self.begin_turn(now);
+        if let Some(browsing) = consume.browsing {
+            return self.browse(consume, browsing, options, effects);
+        }
         let name = (consume.session, consume.key);
         let consumer = match self.subscriptions.get(&name) {
             Some(key) => *key,
@@ -269,7 +276,9 @@ impl Queues {
         messages: u64,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(at) = self.subscriptions.get(&(session, key)).copied() else { return };
+        let Some(at) = self.subscriptions.get(&(session, key)).copied() else {
+            return self.credit_browser(now, (session, key), messages, effects);
+        };
         let Some(consumer) = self.consumers.get_mut(at) else { return };
         consumer.credit = consumer.credit.map(|credit| credit.saturating_add(messages));
         self.begin_turn(now);
@@ -292,7 +301,7 @@ impl Queues {
         effects: &mut Vec<Effect>,
     ) {
         let Some(consumer_key) = self.subscriptions.remove(&(session, key)) else {
-            return;
+            return self.leave_browser((session, key));
         };
         let Some(mut consumer) = self.consumers.remove(consumer_key) else {
             return;
@@ -353,6 +362,10 @@ impl Queues {
         });
         self.asked += asked;
         self.memory.charge(MemoryUse::Names, price_of(&path));
+        let is_browsed = !self.browsers.waiting(&path).is_empty();
+        if let Some(queue) = self.queues.get_mut(key).filter(|_| is_browsed) {
+            queue.is_browsed = true;
+        }
         self.names.insert(path, key);
         for consumer in waiting {
             self.attach(key, consumer);
@@ -415,6 +428,10 @@ impl Queues {
         except: Option<Key>,
         effects: &mut Vec<Effect>,
     ) {
+        // Before anybody takes what they wait for.
+        if self.queues.get(key).is_some_and(|queue| queue.is_browsed) {
+            self.show_news(key, effects);
+        }
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
@@ -464,6 +481,7 @@ impl Queues {
         for stream in queue.stream.into_iter().chain(queue.volatile) {
             effects.push(Effect::Ended { stream });
         }
+        self.end_browsing(&queue.path, effects);
         self.paused = self.paused.saturating_sub(usize::from(queue.paused));
         if queue.full {
             self.full.remove(&key);

@@ -24,7 +24,7 @@ impl Queues {
     ) {
         let Some((consumer, landed, woken)) = self.land(now, (session, key), ranges, settlement)
         else {
-            return;
+            return self.settle_shown(now, (session, key), ranges, settlement, effects);
         };
         let queues = queues_of(&landed);
         for flight in landed {
@@ -50,6 +50,7 @@ impl Queues {
         let settlement = Settlement::Accept;
         let Some((consumer, landed, woken)) = self.land(now, (session, key), ranges, settlement)
         else {
+            self.settle_shown(now, (session, key), ranges, settlement, effects);
             return Vec::new();
         };
         let queues = queues_of(&landed);

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use tiderace_base::Time;
+use tiderace_base::{Key, Time};
 use tiderace_filter::Selector;
 use tiderace_wire::Flags;
 
@@ -30,6 +30,8 @@ pub(crate) enum Want {
     Drop,
     /// An operation has not looked at them.
     Look(Box<Look>),
+    /// A browser has not been shown them.
+    Browser(Key),
 }
 
 /// What an operation looks for among messages that are in the store alone.
@@ -66,8 +68,8 @@ impl Wanting {
             Want::Expired => !std::mem::replace(&mut self.expired, true),
             Want::Drop => !std::mem::replace(&mut self.drop, true),
             Want::Selection(id) => self.selections.insert(*id),
-            // Each search has a number of its own.
-            Want::Look(_) => true,
+            // Each search has a number of its own, and a browser waits for one part.
+            Want::Look(_) | Want::Browser(_) => true,
         }
     }
 
@@ -77,7 +79,7 @@ impl Wanting {
             Want::Expired => self.expired = false,
             Want::Drop => self.drop = false,
             Want::Selection(id) => _ = self.selections.remove(id),
-            Want::Look(_) => {}
+            Want::Look(_) | Want::Browser(_) => {}
         }
     }
 }
@@ -108,6 +110,10 @@ pub(crate) struct Swapped {
     /// The store cannot read just now: nothing is asked for before the next tick.
     is_stalled: bool,
     wants: VecDeque<Want>,
+    /// Those of browsers, which get every other part at most, however many they are.
+    browsers: VecDeque<Want>,
+    /// Whether the last part was for a browser.
+    was_browser: bool,
     wanting: Wanting,
     /// Whether messages in memory came to lie in the range since it was last looked whether any may be put back.
     may_put_back: bool,
@@ -132,6 +138,8 @@ impl Swapped {
             asked_bytes: 0,
             is_stalled: false,
             wants: VecDeque::new(),
+            browsers: VecDeque::new(),
+            was_browser: false,
             wanting: Wanting::default(),
             may_put_back: false,
             looks: 0,
@@ -156,12 +164,19 @@ impl Swapped {
 
     /// Whether nothing is in the range, and nobody waits for any of it.
     pub(crate) fn is_over(&self) -> bool {
-        self.messages == 0 && self.loading.is_none() && self.wants.is_empty() && self.looks == 0
+        let wants = self.wants.is_empty() && self.browsers.is_empty();
+        self.messages == 0 && self.loading.is_none() && wants && self.looks == 0
     }
 
     /// The version behind which nothing is given to who takes the first.
     pub(crate) fn barrier(&self) -> u64 {
         if self.messages == 0 { u64::MAX } else { self.first }
+    }
+
+    /// The first version from one on that is in the range.
+    pub(crate) fn first_inside(&self, from: u64) -> Option<u64> {
+        let version = self.outside.first_gap(from.max(self.first));
+        (self.messages > 0 && version <= self.last).then_some(version)
     }
 
     /// The versions between two, both included, that are in the range.
@@ -311,8 +326,10 @@ impl Swapped {
 
     /// Somebody wants messages of the range.
     pub(crate) fn want(&mut self, want: Want) {
-        if self.wanting.add(&want) {
-            self.wants.push_back(want);
+        match &want {
+            Want::Browser(_) => self.browsers.push_back(want),
+            _ if self.wanting.add(&want) => self.wants.push_back(want),
+            _ => {}
         }
     }
 
@@ -321,7 +338,10 @@ impl Swapped {
         if self.loading.is_some() || self.is_stalled {
             return None;
         }
-        let want = self.wants.pop_front()?;
+        let browser = if self.was_browser { None } else { self.browsers.pop_front() };
+        let want = browser.or_else(|| self.wants.pop_front());
+        let want = want.or_else(|| self.browsers.pop_front())?;
+        self.was_browser = matches!(want, Want::Browser(_));
         self.wanting.remove(&want);
         Some(want)
     }
@@ -344,8 +364,11 @@ impl Swapped {
             return false;
         }
         self.is_stalled = true;
-        self.wants.extend(self.loading.take());
-        self.wants.rotate_right(1);
+        match self.loading.take() {
+            Some(want @ Want::Browser(_)) => self.browsers.push_front(want),
+            Some(want) => self.wants.push_front(want),
+            None => {}
+        }
         true
     }
 

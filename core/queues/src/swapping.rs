@@ -14,7 +14,9 @@ use tiderace_base::{Key, MemoryUse, Now};
 use tiderace_wire::is_temporary;
 
 use crate::Segment;
+use crate::browsers::Browsers;
 use crate::effect::Effect;
+use crate::lines::Lines;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::swapped::{Look, Swapped, Want};
@@ -23,6 +25,8 @@ use crate::swapped::{Look, Swapped, Want};
 const FRONT_BYTES: usize = 1 << 20;
 /// The same for who looks for some.
 const LOOK_BYTES: usize = 256 << 10;
+/// The same for who browses, while memory is short.
+const SHORT_BYTES: usize = 16 << 10;
 /// Queues for which the store is asked at once while memory is short.
 const SINGLE_LOADS_MAX: usize = 2;
 /// Queues in which consumers wait behind groups that are gone on with in one tick.
@@ -432,34 +436,29 @@ impl Queues {
         let Some(swapped) = &mut queue.swapped else { return };
         let mut wakes = false;
         while let Some(want) = swapped.next_want() {
-            let (mut last, mut bytes_max) = (swapped.last(), look);
-            let first = match &want {
+            let mut bytes_max = look;
+            let (mut first, last) = stretch_of(&want, swapped, &queue.lines, &self.browsers);
+            match &want {
                 Want::Front if !reads_front => {
                     // Who has the others may have no room for long.
                     if is_held_up {
                         self.held_up.insert(key);
                     }
-                    u64::MAX
+                    first = u64::MAX;
                 }
                 Want::Front if is_short && self.single_loads >= SINGLE_LOADS_MAX => {
                     self.waiting_short.insert(key);
-                    u64::MAX
+                    first = u64::MAX;
                 }
-                Want::Front => {
-                    bytes_max = front;
-                    swapped.first()
+                Want::Front => bytes_max = front,
+                Want::Browser(at) => {
+                    let most = if is_short { SHORT_BYTES } else { look };
+                    let browser = self.browsers.get(*at);
+                    bytes_max =
+                        browser.map_or(1, |it| it.read_bytes(swapped.bytes_each(), most.min(look)));
                 }
-                Want::Selection(id) => match queue.lines.looked(*id) {
-                    Some(looked) => swapped.first().max(looked),
-                    None => u64::MAX,
-                },
-                Want::Drop => swapped.first(),
-                Want::Expired => swapped.first().max(swapped.search.0),
-                Want::Look(look) => {
-                    last = last.min(look.to);
-                    swapped.first().max(look.from)
-                }
-            };
+                Want::Selection(_) | Want::Drop | Want::Expired | Want::Look(_) => {}
+            }
             if swapped.messages() == 0 || first > last {
                 match want {
                     Want::Look(look) => {
@@ -470,6 +469,7 @@ impl Queues {
                         queue.lines.wake(id);
                         wakes = true;
                     }
+                    Want::Browser(at) => self.browsers.postpone(at),
                     Want::Front | Want::Expired | Want::Drop => {}
                 }
                 continue;
@@ -528,5 +528,20 @@ impl Queues {
 
     pub(crate) fn swapped_of(&mut self, key: Key) -> Option<&mut Swapped> {
         self.queues.get_mut(key)?.swapped.as_deref_mut()
+    }
+}
+
+/// Between which versions the next part for somebody lies; there is none if the first is behind the last.
+fn stretch_of(want: &Want, swapped: &Swapped, lines: &Lines, browsers: &Browsers) -> (u64, u64) {
+    let (first, last) = (swapped.first(), swapped.last());
+    match want {
+        Want::Front | Want::Drop => (first, last),
+        Want::Selection(id) => (lines.looked(*id).map_or(u64::MAX, |it| it.max(first)), last),
+        Want::Expired => (first.max(swapped.search.0), last),
+        Want::Look(look) => (first.max(look.from), last.min(look.to)),
+        Want::Browser(at) => match browsers.get(*at) {
+            Some(it) => (swapped.first_inside(it.cursor).unwrap_or(u64::MAX), last.min(it.last)),
+            None => (u64::MAX, last),
+        },
     }
 }

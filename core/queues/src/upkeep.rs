@@ -98,7 +98,8 @@ impl Queues {
         !(self.walks.is_empty()
             && self.unseen.is_empty()
             && self.resuming.is_empty()
-            && self.leaving.is_empty())
+            && self.leaving.is_empty()
+            && !self.browsers.has_postponed())
     }
 
     /// Goes on looking for messages and queues, within a budget; to be called once a turn while there
@@ -118,6 +119,7 @@ impl Queues {
             self.unpark(key, effects);
         }
         self.walk(effects);
+        self.browse_on(effects);
         for _ in 0..self.unseen.len() {
             if self.left == 0 {
                 break;

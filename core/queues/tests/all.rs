@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used)]
 
+mod browsing;
 mod delays;
 mod drops;
 mod groups;

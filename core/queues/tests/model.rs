@@ -15,7 +15,7 @@ use tiderace_base::{Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Settlement};
 use tiderace_topics::Path;
-use tiderace_wire::{Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
+use tiderace_wire::{Meta, Prefetch, Run, RunBuilder, SubscriptionKey};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -128,7 +128,10 @@ impl Model {
                 | Effect::Ended { .. }
                 | Effect::Purged { .. }
                 | Effect::Load { .. }
-                | Effect::Looked { .. } => unreachable!("nothing is stored here"),
+                | Effect::Looked { .. }
+                | Effect::Browsed { .. } => {
+                    unreachable!("nothing is stored here, and nobody browses")
+                }
                 Effect::Full { on, .. } => {
                     assert_ne!(self.full, on);
                     self.full = on;
@@ -224,14 +227,11 @@ proptest! {
                         model.selective.insert(consumer);
                     }
                     let consume = Consume {
-                        session: session(consumer),
-                        key,
-                        target: Target::Exact(destination()),
                         selector: selective.then(|| Selector::parse("colour = 'red'").unwrap()),
                         window: Prefetch { messages, bytes },
-                        exclusive: false,
                         explicit: messages % 2 == 0,
                         credit,
+                        ..crate::support::consumer(consumer, 0)
                     };
                     model.credit.extend(credit.map(|credit| (consumer, credit)));
                     queues.consume(now, &consume, options, &mut effects);
@@ -290,16 +290,8 @@ proptest! {
             model.apply(effects);
         }
         let mut effects = Vec::new();
-        let consume = Consume {
-            session: session(9u8),
-            key,
-            target: Target::Exact(destination()),
-            selector: None,
-            window: Prefetch { messages: 0, bytes: u32::MAX },
-            exclusive: false,
-            explicit: true,
-            credit: None,
-        };
+        let consume =
+            Consume { window: Prefetch { messages: 0, bytes: u32::MAX }, ..consumer(9u8, 0) };
         queues.consume(now, &consume, options, &mut effects);
         let order: Vec<u64> = effects.iter().filter_map(|effect| match effect {
             Effect::Deliver { segment, .. } => Some(segment.first()),

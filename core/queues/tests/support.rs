@@ -7,7 +7,9 @@ use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Effect, Policy, QueueOptions, Queues};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
+use tiderace_wire::{
+    Destination, Kind, Meta, Prefetch, QueueStart, Run, RunBuilder, SubscriptionKey, Target,
+};
 
 pub const REDELIVERIES_MAX: u32 = 3;
 
@@ -90,6 +92,8 @@ pub fn consumer(number: impl Into<u32>, messages: u32) -> Consume {
         selector: None,
         window: Prefetch { messages, bytes: 0 },
         exclusive: false,
+        browsing: None,
+        start: QueueStart::Version(0),
         explicit: true,
         credit: None,
     }

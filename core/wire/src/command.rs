@@ -88,6 +88,24 @@ pub struct Prefetch {
     pub bytes: u32,
 }
 
+/// How long a subscription goes on that shows the messages of a queue and takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Browsing {
+    /// Until it has shown what was in the queue when it began; [`crate::Reply::Browsed`] follows.
+    ToEnd,
+    /// Until it is ended: it shows what comes later, too.
+    Following,
+}
+
+/// With which message of a queue a subscription begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueStart {
+    /// The first of at least that version ([`Run::queue_version`]); with zero, the first that is there.
+    Version(u64),
+    /// The first that comes after the subscription.
+    Next,
+}
+
 /// A new subscription.
 #[derive(Clone, Debug)]
 pub struct Subscribe {
@@ -104,6 +122,10 @@ pub struct Subscribe {
     pub prefetch: Option<Prefetch>,
     /// Only this consumer gets messages of its queues while it lives.
     pub exclusive: bool,
+    /// Shows the messages of one queue and takes none; what is settled of them only makes room for more.
+    pub browsing: Option<Browsing>,
+    /// Where in a queue it begins.
+    pub start: QueueStart,
     /// Answered by [`crate::Reply::Confirmed`] once every message published from then on will come.
     pub confirm: Option<Token>,
     /// Whether retained values are wanted first. Those of a pattern may be many: they come as the
@@ -145,6 +167,8 @@ impl Subscribe {
             explicit: false,
             prefetch: None,
             exclusive: false,
+            browsing: None,
+            start: QueueStart::Version(0),
             confirm: None,
             retained: true,
             confirm_values: false,

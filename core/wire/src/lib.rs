@@ -38,8 +38,8 @@ mod ticket;
 
 pub use action::{SessionAction, SessionActions, Takeover};
 pub use command::{
-    Command, Commands, Confirm, Credentials, Outcome, Prefetch, Settle, Subscribe, SubscriptionKey,
-    Target, Token,
+    Browsing, Command, Commands, Confirm, Credentials, Outcome, Prefetch, QueueStart, Settle,
+    Subscribe, SubscriptionKey, Target, Token,
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};

@@ -42,6 +42,11 @@ pub enum Reply {
         /// The number.
         sequence: u64,
     },
+    /// A subscription that browses a queue has been given all that was there; nothing follows.
+    Browsed {
+        /// Which.
+        key: SubscriptionKey,
+    },
     /// An exchange is over before both sides had said all. Messages of it may still come.
     ExchangeEnded {
         /// Which.

@@ -355,8 +355,8 @@ impl Session for EventsSession {
                     self.respond(now, response, context);
                 }
             }
-            // It does not serve.
-            Reply::ExchangeCredit { .. } => {}
+            // It neither serves nor browses.
+            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
             Reply::Refused { token, close } => self.refused(now, token, close, context),
         }
         Ok(())

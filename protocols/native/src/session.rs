@@ -335,7 +335,7 @@ impl Session for NativeSession {
                 say(&ended, &mut context.output);
             }
             // The protocol has no message for it: who serves answers as it likes.
-            Reply::ExchangeCredit { .. } => {}
+            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;

@@ -193,7 +193,7 @@ impl Session for RSocketSession {
             }
             Reply::Recovered { .. } | Reply::Reached { .. } => {}
             // Nobody asks for them.
-            Reply::Joined { .. } | Reply::Left { .. } => {}
+            Reply::Joined { .. } | Reply::Left { .. } | Reply::Browsed { .. } => {}
         }
         self.release_if_empty();
         Ok(())

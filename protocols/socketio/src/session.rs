@@ -289,7 +289,7 @@ impl Session for SocketSession {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }
             // Events have no credit: who serves answers as it likes.
-            Reply::ExchangeCredit { .. } => {}
+            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }

@@ -5,6 +5,7 @@
 use tiderace_base::{Close, ErrorClass, SessionId, Span};
 use tiderace_wire::Output;
 
+use crate::encode::Tag;
 use crate::header::{append, append_value};
 use crate::version::{SUPPORTED, Version};
 
@@ -45,6 +46,26 @@ pub(crate) fn receipt(text: &[u8], output: &mut Output<'_>) {
     tail.extend_from_slice(RECEIPT_HEAD);
     tail.extend_from_slice(text);
     tail.extend_from_slice(RECEIPT_TAIL);
+}
+
+/// Writes the MESSAGE that ends a browser, whose messages begin with these lines; it is no message, and has a name all the
+/// same, by which it is acknowledged where messages are.
+pub(crate) fn browser_end(
+    version: Version,
+    lines: &[u8],
+    (key, tag): (u32, Option<Tag>),
+    output: &mut Output<'_>,
+) {
+    let mut frame = b"MESSAGE\n".to_vec();
+    frame.extend_from_slice(lines);
+    let mut name = format!("message-id:end-{key}");
+    if let Some(Tag { key, number }) = tag {
+        let separator = if version == Version::V12 { "\nack:" } else { "-" };
+        name.push_str(&format!("{separator}{key}-{number}"));
+    }
+    frame.extend_from_slice(name.as_bytes());
+    frame.extend_from_slice(b"\nbrowser:end\ncontent-length:0\n\n\0");
+    output.frame(&frame, true);
 }
 
 /// Writes ERROR; `receipt` is the receipt text of the frame to blame.

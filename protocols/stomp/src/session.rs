@@ -11,6 +11,7 @@
 //! until the login is answered; every fault carries the receipt of the frame to blame.
 
 mod acknowledge;
+mod browse;
 mod connect;
 mod deliver;
 mod deltas;
@@ -238,6 +239,10 @@ impl Session for StompSession {
                 if context.output.queue.len() > before {
                     self.heart_beat.sent(now.time);
                 }
+            }
+            Reply::Browsed { key } => {
+                self.browsed(key, context);
+                self.heart_beat.sent(now.time);
             }
             // It neither calls, nor serves, nor comes back for what it missed.
             Reply::Recovered { .. }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod apollo;
+mod browsers;
 #[path = "../fuzz/check.rs"]
 mod check;
 mod corpus;

@@ -133,7 +133,7 @@ fn connect_may_have_a_body_if_the_session_will_be_one_of_1_0() {
 
 #[test]
 fn what_is_not_supported_yet_is_refused() {
-    for header in ["browser:true", "from-seq:0", "include-seq:seq", "persistent:true"] {
+    for header in ["from-seq:0", "include-seq:seq", "persistent:true"] {
         let refused = subscribe_refused(&format!("destination:/queue/a\n{header}\n"));
         assert_eq!(refused, Some(CloseCode::BadHeader), "{header}");
     }

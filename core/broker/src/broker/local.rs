@@ -97,6 +97,9 @@ impl Broker {
             LocalMessage::Fanout { .. }
             | LocalMessage::Deliver { .. }
             | LocalMessage::Confirmed { .. } => debug_assert!(false, "taken by `take_local`"),
+            LocalMessage::Browsed { session, key, path } => {
+                self.session_side().deliver_end(now, session, key, path, effects);
+            }
             LocalMessage::Refused { session, refusal } => {
                 let (token, close) = *refusal;
                 self.session_side().reply(session, Reply::Refused { token, close }, effects);

@@ -5,7 +5,7 @@
 
 use tiderace_base::{Now, SessionId};
 use tiderace_queues::Settlement;
-use tiderace_wire::SubscriptionKey;
+use tiderace_wire::{Reply, SubscriptionKey};
 
 use super::Broker;
 use crate::delivery::backlog::Source;
@@ -46,7 +46,7 @@ impl Broker {
         Some(pending)
     }
 
-    /// The same behind the end of an exchange or the place of a page, which are no deliveries.
+    /// The same behind the end of an exchange or of a queue or the place of a page, which are no deliveries.
     #[cold]
     fn next_behind(
         &mut self,
@@ -56,9 +56,12 @@ impl Broker {
         effects: &mut Effects,
     ) -> Option<Pending> {
         loop {
-            match place.exchange_key() {
-                Some(exchange) => self.exchange_side().take_end(session, exchange, effects),
-                None => self.notice_side().ask_behind_taken(now, session, effects),
+            match (place.exchange_key(), place.source) {
+                (Some(exchange), _) => self.exchange_side().take_end(session, exchange, effects),
+                (None, Source::QueueEnd) => {
+                    self.session_side().reply(session, Reply::Browsed { key: place.key }, effects);
+                }
+                (None, _) => self.notice_side().ask_behind_taken(now, session, effects),
             }
             self.take_loopback(now, effects);
             let pending = self.take_next(now, session, effects)?;

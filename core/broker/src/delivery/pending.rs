@@ -1,11 +1,16 @@
 //! One thing that waits for a session: part of a run, for one of its subscriptions.
 //!
-//! Relies on runs being shared by reference. Invariant: only the end of an exchange and the place
-//! of a page have no message.
+//! Relies on runs being shared by reference. Invariant: only the ends of exchanges and of queues and the
+//! place of a page have no message.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use tiderace_wire::{Delivery, Exchange, ExchangeKey, Flags, SharedRun, Side, SubscriptionKey};
+use tiderace_base::{Now, ShardId};
+use tiderace_wire::{
+    Delivery, Destination, Exchange, ExchangeKey, Flags, Meta, Run, SharedRun, Side,
+    SubscriptionKey,
+};
 
 /// Stands for no subscription in deliveries to callers.
 pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
@@ -38,6 +43,8 @@ pub(crate) enum Source {
     ExchangeEnd(Side),
     /// Where the next page of topics is asked for; no message.
     MoreTopics,
+    /// The end of a queue that is browsed; no message.
+    QueueEnd,
 }
 
 impl Source {
@@ -53,7 +60,7 @@ impl Source {
     /// Whether it is no message, but a place at which something is to be done.
     #[inline]
     pub(crate) fn is_place(self) -> bool {
-        matches!(self, Source::ExchangeEnd(_) | Source::MoreTopics)
+        matches!(self, Source::ExchangeEnd(_) | Source::MoreTopics | Source::QueueEnd)
     }
 }
 
@@ -172,6 +179,18 @@ impl Pending {
 }
 
 impl Pending {
+    /// A place in a backlog at which something is to be done, behind what is there before; no message.
+    pub(crate) fn place(
+        (home, now): (ShardId, Now),
+        destination: Destination,
+        (key, source): (SubscriptionKey, Source),
+    ) -> Pending {
+        let mut run = Run::single(destination, now.time, b"", b"", Meta::default());
+        run.number(home, u64::MAX);
+        let run = Rc::new(SharedRun::new(Arc::new(run)));
+        Pending { key, run, from: 0, to: 0, redeliveries: 0, reached: 0, is_past: true, source }
+    }
+
     /// The first so many of its messages; the rest stays.
     pub(crate) fn split_front(&mut self, count: u32) -> Pending {
         let at = self.from + count;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Priority, SharedRun, SubscriptionKey, Target};
+use tiderace_wire::{Destination, Kind, Priority, SharedRun, SubscriptionKey, Target};
 
 use super::backlog::{Pending, Source};
 use super::offer::{OVERSHOOT, Offer};
@@ -17,6 +17,7 @@ use crate::places::{Place, key_of};
 use crate::price::ABOVE_MARK;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
+use crate::subscription::Subscription;
 use crate::subscriptions::Entry;
 
 /// What a session may have waiting when the shard's memory is exhausted.
@@ -274,21 +275,10 @@ impl SessionSide<'_> {
         segment: Segment,
         effects: &mut Effects,
     ) {
-        let record = self.sessions.get_mut(key_of(session));
-        let Some(subscription) = record.and_then(|record| record.subscription_mut(key)) else {
-            // Not one to a queue, or ended meanwhile; the home hears of that too and takes the messages back.
+        let (home, path) = (segment.run.home(), &segment.run.destination().path);
+        let Some(subscription) = self.consumer(session, key, (Place::here(home), path)) else {
             return;
         };
-        // A home answers before it delivers: what comes earlier was for a subscription that had
-        // the same key before.
-        let home = Place::here(segment.run.home());
-        let path = &segment.run.destination().path;
-        let answered = subscription.targets.as_slice().iter().any(|listening| {
-            !listening.waiting.contains(home) && listens_to(&listening.target, path)
-        });
-        if !answered {
-            return;
-        }
         let source = if subscription.explicit { Source::ExplicitQueue } else { Source::AutoQueue };
         if subscription.explicit {
             subscription.note_handed(segment.run.home(), segment.len());
@@ -307,6 +297,42 @@ impl SessionSide<'_> {
             is_past: false,
         };
         self.push_segment(key_of(session), pending, false, effects);
+    }
+
+    /// The same of the end of a queue that is browsed, behind what was shown of it.
+    pub(crate) fn deliver_end(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        path: Path,
+        effects: &mut Effects,
+    ) {
+        let home = self.options.home_of(&path);
+        if self.consumer(session, key, (home, &path)).is_some() {
+            let destination = Destination { kind: Kind::Queue, path };
+            let here = (home.shard, now);
+            let pending = Pending::place(here, destination, (key, Source::QueueEnd));
+            self.push(key_of(session), pending, None, Priority::Default, effects);
+        }
+    }
+
+    /// The subscription for which something has come of a queue. A home answers before it delivers: what comes earlier was
+    /// for one that had the same key before.
+    fn consumer(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        (home, path): (Place, &Path),
+    ) -> Option<&mut Subscription> {
+        let record = self.sessions.get_mut(key_of(session));
+        // If there is none it was not one to a queue, or has ended meanwhile: the home hears of that too and takes the
+        // messages back.
+        let subscription = record.and_then(|record| record.subscription_mut(key))?;
+        let is_answered = subscription.targets.as_slice().iter().any(|listening| {
+            !listening.waiting.contains(home) && listens_to(&listening.target, path)
+        });
+        is_answered.then_some(subscription)
     }
 
     /// Puts something into a session's backlog, whatever waits there.

@@ -38,6 +38,15 @@ pub(crate) enum LocalMessage {
         /// The messages.
         segment: Segment,
     },
+    /// Somebody who browses a queue has been given all that was there.
+    Browsed {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription.
+        key: SubscriptionKey,
+        /// Which queue.
+        path: Path,
+    },
     /// A publication or a settlement was taken.
     Confirmed {
         /// Whose.

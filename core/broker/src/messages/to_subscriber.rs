@@ -28,6 +28,15 @@ pub enum ToSubscriber {
         /// The messages.
         segment: Segment,
     },
+    /// Somebody who browses a queue has been given all that was there.
+    Browsed {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription.
+        key: SubscriptionKey,
+        /// Which queue.
+        path: Path,
+    },
     /// Everything published from now on will be sent; before it, the answer.
     SubscribeAck {
         /// Who asked.

@@ -14,13 +14,11 @@
 //! the backlog asks for it.
 
 use std::ops::Bound;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
+use tiderace_wire::{Destination, Kind, Priority, SubscriptionKey};
 
 use super::{Noticer, Topics, TopicsAsk};
 use crate::delivery::backlog::{Pending, Source};
@@ -96,18 +94,8 @@ impl NoticeSide<'_> {
     ) {
         let Some(path) = last else { return self.ask_behind_taken(now, session, effects) };
         let destination = Destination { kind: Kind::Topic, path };
-        let mut run = Run::single(destination, now.time, b"", b"", Meta::default());
-        run.number(self.sessions.shard, u64::MAX);
-        let pending = Pending {
-            key: NO_SUBSCRIPTION,
-            run: Rc::new(SharedRun::new(Arc::new(run))),
-            from: 0,
-            to: 0,
-            redeliveries: 0,
-            reached: 0,
-            is_past: true,
-            source: Source::MoreTopics,
-        };
+        let (here, source) = (self.sessions.shard, Source::MoreTopics);
+        let pending = Pending::place((here, now), destination, (NO_SUBSCRIPTION, source));
         self.sessions.push(key_of(session), pending, None, Priority::Default, effects);
     }
 

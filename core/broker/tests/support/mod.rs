@@ -25,7 +25,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, OperationResult, Outcome,
-    Position, Prefetch, Reply, Settle, Subscribe, SubscriptionKey, Target, Token, properties,
+    Position, Prefetch, QueueStart, Reply, Settle, Subscribe, SubscriptionKey, Target, Token,
+    properties,
 };
 
 use adding::add;
@@ -58,6 +59,8 @@ pub struct Client {
     /// By token of the operation: what came of it.
     pub operated: BTreeMap<Token, OperationResult>,
     pub notices: Vec<Notice>,
+    /// Subscriptions that have seen their queue to its end, and how many messages had come.
+    pub browsed: Vec<(u32, usize)>,
 }
 
 /// Brokers, the messages between them and clients under one clock.
@@ -116,6 +119,7 @@ impl World {
             recovered: BTreeMap::new(),
             operated: BTreeMap::new(),
             notices: Vec::new(),
+            browsed: Vec::new(),
         });
         link
     }
@@ -202,6 +206,8 @@ impl World {
             explicit: wish.explicit,
             prefetch: wish.window.map(|messages| Prefetch { messages, bytes: 0 }),
             exclusive: wish.exclusive,
+            browsing: wish.browsing,
+            start: wish.start.unwrap_or(QueueStart::Version(0)),
             retained: !wish.unretained,
             confirm_values: wish.confirm_values,
             recoverable: wish.recoverable,
@@ -445,6 +451,7 @@ impl World {
                     assert!(known.is_none(), "recovered twice");
                     assert!(!client.confirmed.contains(&token), "recovered after the confirmation");
                 }
+                Reply::Browsed { key } => client.browsed.push((key.0, client.received.len())),
                 Reply::Reached { home, sequence } => client.position.advance(home, sequence),
                 Reply::Operated { token, result } => {
                     let before = client.operated.insert(token, *result);

@@ -1,7 +1,7 @@
 //! What clients ask for and what they publish.
 
 use tiderace_base::Span;
-use tiderace_wire::{Flags, Position, Replay};
+use tiderace_wire::{Browsing, Flags, Position, QueueStart, Replay};
 
 /// What a client asks for in a subscription; targets are written like `topic:a/*`.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +11,8 @@ pub struct Wish {
     pub explicit: bool,
     pub window: Option<u32>,
     pub exclusive: bool,
+    pub browsing: Option<Browsing>,
+    pub start: Option<QueueStart>,
     pub unretained: bool,
     pub confirm_values: bool,
     pub recoverable: bool,

@@ -9,7 +9,9 @@ use tiderace_queues::{
     Consume, Effect, Ending, LoadedPart, LoadedRun, QueueOptions, Queues, Settlement,
 };
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Flags, Kind, Meta, RunBuilder, SubscriptionKey, Target};
+use tiderace_wire::{
+    Browsing, Destination, Flags, Kind, Meta, RunBuilder, SubscriptionKey, Target,
+};
 
 const MEMORY: usize = 1 << 20;
 const QUEUES: u64 = 200;
@@ -36,6 +38,8 @@ struct World {
     asked: VecDeque<(Key, u64, u64, usize)>,
     asked_bytes: usize,
     delivered: Vec<(u32, u64)>,
+    /// Browsers that have come to the end.
+    ended: usize,
 }
 
 impl World {
@@ -51,7 +55,7 @@ impl World {
         let keys = keys.collect();
         let (asked, delivered) = (VecDeque::new(), Vec::new());
         let are_grouped = false;
-        World { queues, keys, numbers: 1, are_grouped, asked, asked_bytes: 0, delivered }
+        World { queues, keys, numbers: 1, are_grouped, asked, asked_bytes: 0, delivered, ended: 0 }
     }
 
     fn apply(&mut self, effects: Vec<Effect>) {
@@ -66,6 +70,7 @@ impl World {
                     self.delivered.extend(all.map(|number| (session.slot, number)));
                 }
                 Effect::Settled { .. } => {}
+                Effect::Browsed { .. } => self.ended += 1,
                 other => panic!("{other:?}"),
             }
         }
@@ -273,4 +278,47 @@ fn a_group_behind_another_that_is_held_up_is_read_when_memory_has_room_again() {
         "{swapped}, then {:?}",
         world.queues.swapped()
     );
+}
+
+/// Browsers get every other part at most, and nothing of what is read for them is kept.
+#[test]
+fn many_browsers_of_a_deep_queue_hold_no_consumer_up_and_take_no_memory() {
+    let mut world = World::new(1);
+    let target = Target::Exact(Destination { kind: Kind::Queue, path: path(0) });
+    for who in 100..150u32 {
+        let browsing = Some(Browsing::ToEnd);
+        world.consume(&Consume { target: target.clone(), browsing, ..consumer(who, 10) });
+    }
+    world.consume(&Consume { target, ..consumer(1u8, 10) });
+    let (mut taken, mut loads) = (0, 0);
+    while taken < DEPTH {
+        for _ in 0..4 {
+            loads += usize::from(world.answer());
+            assert!(world.queues.depth().1 <= 1 << 20, "{:?} in memory", world.queues.depth());
+        }
+        taken += world.delivered.iter().filter(|(who, _)| *who == 1).count() as u64;
+        world.settle_all();
+        assert!(loads < 200, "{taken} messages with {loads} loads");
+    }
+    while world.answer() || !world.delivered.is_empty() {
+        world.settle_all();
+    }
+    assert_eq!(world.ended, 50, "each has come to the end");
+    assert_eq!(world.queues.depth(), (0, 0));
+}
+
+#[test]
+fn a_browser_of_a_deep_queue_sees_all_of_it_in_order_and_leaves_it_in_the_store() {
+    let mut world = World::new(1);
+    let target = Target::Exact(Destination { kind: Kind::Queue, path: path(0) });
+    let browsing = Some(Browsing::ToEnd);
+    world.consume(&Consume { target, browsing, ..consumer(1u8, 7) });
+    let mut seen = Vec::new();
+    while world.answer() || !world.delivered.is_empty() {
+        seen.extend(world.delivered.iter().map(|(_, number)| *number));
+        world.settle_all();
+        assert_eq!((world.queues.swapped().0, world.queues.depth().1), (DEPTH, 0));
+    }
+    assert_eq!((seen.len() as u64, world.ended), (DEPTH, 1));
+    assert!(seen.is_sorted());
 }

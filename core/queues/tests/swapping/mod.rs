@@ -4,14 +4,18 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod browsers;
 mod fair;
+mod step;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::support::{consumer, destination, options, queues_within, selective, session};
+use browsers::{Shown, browser_of};
 use proptest::prelude::*;
+use step::{Step, step};
 use store::{Load, Store, Told};
 use tiderace_base::{Key, Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
@@ -29,70 +33,6 @@ const VOLATILE: u64 = 1 << 63;
 
 fn small(path: &Path) -> QueueOptions {
     QueueOptions { bytes_max: 300, redeliveries_max: 0, ..options(path) }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Publish {
-        count: u8,
-        persistent: bool,
-        expires: bool,
-    },
-    /// All messages, the red ones, or the others.
-    Consume {
-        number: u8,
-        messages: u32,
-        red: Option<bool>,
-    },
-    Settle {
-        number: u8,
-        place: u8,
-        count: u8,
-        settlement: u8,
-    },
-    Leave {
-        number: u8,
-        lost: bool,
-    },
-    Commit {
-        count: u8,
-        refuse: bool,
-    },
-    Read,
-    Give,
-    TakeOut {
-        from: u64,
-        more: u64,
-        selective: bool,
-        messages: u64,
-    },
-    Drop(u8),
-    GiveBack(u8),
-    Purge,
-    Pass(u16),
-    Damage,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(count, persistent, expires)| Step::Publish { count, persistent, expires }),
-        2 => (0u8..4, 1u32..6, any::<Option<bool>>())
-            .prop_map(|(number, messages, red)| Step::Consume { number, messages, red }),
-        6 => (0u8..4, any::<u8>(), 1u8..6, 0u8..4)
-            .prop_map(|(number, place, count, settlement)| Step::Settle { number, place, count, settlement }),
-        1 => (0u8..4, any::<bool>()).prop_map(|(number, lost)| Step::Leave { number, lost }),
-        6 => (1u8..5, prop::bool::weighted(0.15)).prop_map(|(count, refuse)| Step::Commit { count, refuse }),
-        4 => Just(Step::Read),
-        4 => Just(Step::Give),
-        2 => (0u64..60, 0u64..30, any::<bool>(), 1u64..9)
-            .prop_map(|(from, more, selective, messages)| Step::TakeOut { from, more, selective, messages }),
-        1 => any::<u8>().prop_map(Step::Drop),
-        1 => any::<u8>().prop_map(Step::GiveBack),
-        1 => Just(Step::Purge),
-        1 => (1u16..200).prop_map(Step::Pass),
-        1 => Just(Step::Damage),
-    ]
 }
 
 /// An operation that takes messages out, which may wait for the store.
@@ -124,6 +64,7 @@ struct World {
     taken: Vec<Vec<Segment>>,
     taking: BTreeMap<u64, Taking>,
     looked: VecDeque<(u64, u64)>,
+    browsers: BTreeMap<u8, Shown>,
     is_damaged: bool,
     unreadable: u64,
 }
@@ -147,6 +88,7 @@ fn new_world(options: fn(&Path) -> QueueOptions) -> World {
         taken: Vec::new(),
         taking: BTreeMap::new(),
         looked: VecDeque::new(),
+        browsers: BTreeMap::new(),
         is_damaged: false,
         unreadable: 0,
     }
@@ -179,6 +121,7 @@ impl World {
             let is_red = message.properties.starts_with(b"colour:red");
             self.known.insert(version, (is_red, message.expires_ms));
             self.ready.insert(version);
+            self.browsers.values_mut().for_each(|it| it.note_ready(version, is_red));
         }
         let mut stream = persistent.then_some(STREAM);
         if !persistent && self.queues.leaves_new(key) {
@@ -219,9 +162,11 @@ impl World {
     fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Deliver { session, segment, .. } => {
-                    self.deliver(session.slot as u8, &segment)
-                }
+                Effect::Deliver { session, segment, .. } => match browser_of(session) {
+                    Some(number) => self.show(number, &segment),
+                    None => self.deliver(session.slot as u8, &segment),
+                },
+                Effect::Browsed { session, .. } => self.browsed(browser_of(session).unwrap()),
                 Effect::Settled { stream, segment, is_outside } => {
                     let (first, last) = (segment.first_version(), segment.last_version());
                     for version in first..=last {
@@ -252,6 +197,7 @@ impl World {
                 Effect::DeadLetter { .. } | Effect::Ended { .. } => unreachable!("{effect:?}"),
             }
         }
+        self.forget_due();
         while let Some((number, through)) = self.looked.pop_front() {
             if let Some(mut taking) = self.taking.remove(&number) {
                 taking.seen_below = through.saturating_add(1);
@@ -463,8 +409,18 @@ impl World {
                     self.store.damaged.insert(*first);
                 }
             }
+            Step::Browse { number, messages, red, follows, from } => {
+                self.browse(number, (messages, red, follows), from);
+            }
+            Step::Write { number, count } => self.write(number, count),
+            Step::LeaveBrowser(number) => self.leave_browser(number),
         }
         self.apply(effects);
+        self.work();
+    }
+
+    /// Searches go on that were too long for a turn.
+    fn work(&mut self) {
         while self.queues.has_work() {
             let mut effects = Vec::new();
             self.queues.work(self.now, &mut effects);
@@ -508,6 +464,7 @@ impl World {
             let committed = self.commit(false);
             self.store.read_next(&mut self.numbers);
             let gave = self.give();
+            self.work();
             if !(committed || gave) {
                 break;
             }
@@ -516,7 +473,7 @@ impl World {
 
     /// Somebody takes all there is.
     fn finish(&mut self) {
-        self.quiesce();
+        self.finish_browsing();
         assert!(self.taking.is_empty(), "an operation was not answered");
         for segments in std::mem::take(&mut self.taken) {
             self.ready.extend(versions(&segments));

@@ -11,6 +11,7 @@ use tiderace_wire::{
     Command, Context, Destination, Kind, Operation, Prefetch, Replay, Subscribe, Target, is_durable,
 };
 
+use super::browse::browsing;
 use super::durable::{is_persistent, operate};
 use super::operate::UNTOLD;
 use super::request::{Request, number};
@@ -48,6 +49,7 @@ impl StompSession {
             let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
             fault(CloseCode::BadDestination, request.command, text)
         })?;
+        let browsing = browsing(request, &targets)?;
         let mut selector = selector(request)?;
         let mut durable = None;
         let mut targets = targets;
@@ -85,6 +87,7 @@ impl StompSession {
             prefetch,
             credit,
             exclusive,
+            browsing,
             confirm,
             deltas: codec != 0,
             replay,
@@ -150,7 +153,7 @@ fn name<'a>(
 
 fn refuse_unsupported(request: &Request<'_>) -> Result<(), Close> {
     let headers = request.headers;
-    for name in ["browser", "from-seq", "include-seq"] {
+    for name in ["from-seq", "include-seq"] {
         if headers.find_raw(name).is_some_and(|value| value != b"false") {
             let text = format_args!("the header `{name}` is not supported yet. Leave it out.");
             return Err(bad_header(request.command, text));

@@ -50,9 +50,14 @@ impl Backend {
         let mut commands = Commands::new();
         commands.push(command);
         self.world.handle(self.client, &mut commands);
-        while let Some(reply) = self.world.reply(self.client) {
-            self.replies.push_back(reply);
-        }
+        self.note_replies();
+    }
+
+    /// What the broker has to say, also when something was delivered: whether there is anything.
+    fn note_replies(&mut self) -> bool {
+        let before = self.replies.len();
+        self.replies.extend(std::iter::from_fn(|| self.world.reply(self.client)));
+        self.replies.len() > before
     }
 }
 
@@ -228,6 +233,7 @@ impl Rig {
                 answered = true;
             }
             self.deliver();
+            answered |= self.broker.note_replies();
             let after = (self.input.len(), self.broker.handled);
             if self.end.is_some() || (before == after && !answered) {
                 return;

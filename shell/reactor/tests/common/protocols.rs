@@ -141,6 +141,7 @@ impl Session for Line {
             | Reply::ExchangeEnded { .. }
             | Reply::ExchangeCredit { .. }
             | Reply::Operated { .. }
+            | Reply::Browsed { .. }
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
             Reply::Refused { close, .. } => return Err(close),
