@@ -291,3 +291,76 @@ fn a_browser_of_a_deep_queue_that_is_drained_meanwhile_ends_and_loses_nobody_any
     assert_eq!(world.metrics().queue_messages, 0);
     assert_eq!(keeping.messages(), 0, "the store has nothing left");
 }
+
+/// The version of each message in its queue, as it was received.
+fn versions(world: &World, client: usize) -> Vec<(usize, u64)> {
+    let received = world.clients[client].received.iter();
+    received.map(|it| (it.body.parse().unwrap(), it.queue_version)).collect()
+}
+
+#[test]
+fn what_a_message_counts_in_its_queue_survives_restarts_and_is_given_once() {
+    let mut keeping = Keeping::default();
+    let mut world = begin(&mut keeping);
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    for first in (0..100).step_by(10) {
+        let run: Vec<Outgoing> =
+            (first..first + 10).map(|it| message(it, Flags::PERSISTENT)).collect();
+        world.publish_all(ann, QUEUE, &run);
+        keeping.settle_down(&mut world);
+    }
+    world.subscribe(bob, 0, to_end());
+    keeping.settle_down(&mut world);
+    let before = versions(&world, bob);
+    assert!(before.len() == 100 && before.windows(2).all(|pair| pair[0].1 < pair[1].1));
+    let taker = world.connect(0, "cid");
+    let wish = Wish { explicit: true, window: Some(30), ..Wish::to(QUEUE) };
+    world.subscribe(taker, 0, wish.clone());
+    keeping.settle_down(&mut world);
+    for message in world.clients[taker].received.clone() {
+        world.settle(taker, &message, Outcome::Accept);
+    }
+    keeping.settle_down(&mut world);
+    keeping.crash(&mut world);
+
+    let mut world = begin(&mut keeping);
+    let (ann, bob, cid) =
+        (world.connect(0, "ann"), world.connect(0, "bob"), world.connect(0, "cid"));
+    world.subscribe(bob, 0, to_end());
+    keeping.settle_down(&mut world);
+    assert_eq!(versions(&world, bob), before[30..], "the others have their versions");
+    let start = Some(QueueStart::Version(before[60].1));
+    world.subscribe(cid, 0, Wish { start, window: Some(5), ..Wish::to(QUEUE) });
+    let news = world.connect(0, "dan");
+    world.subscribe(news, 0, Wish { start: Some(QueueStart::Next), ..following() });
+    keeping.settle_down(&mut world);
+    assert_eq!(versions(&world, cid), before[60..]);
+    assert_eq!(world.metrics().queue_messages, 30, "those before it wait for somebody else");
+    world.subscribe(ann, 0, Wish { window: Some(5), ..Wish::to(QUEUE) });
+    keeping.settle_down(&mut world);
+    assert_eq!(versions(&world, ann), before[30..60]);
+    world.publish(ann, QUEUE, "100");
+    keeping.settle_down(&mut world);
+    assert_eq!(numbers(&world, news), [100]);
+    let last = versions(&world, news)[0].1;
+    assert!(last > before[99].1);
+
+    // The queue goes for being idle, and its versions do not come again, also in the next life.
+    world.end();
+    world.advance(Span::from_secs(60));
+    world.advance(Span::from_secs(60));
+    keeping.finish(&mut world);
+    assert_eq!(keeping.streams(), 0);
+    keeping.crash(&mut world);
+    let mut world = begin(&mut keeping);
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.publish(ann, QUEUE, "101");
+    let start = Some(QueueStart::Version(last + 1));
+    world.subscribe(bob, 0, Wish { start, ..Wish::to(QUEUE) });
+    keeping.settle_down(&mut world);
+    assert_eq!(
+        numbers(&world, bob),
+        [101],
+        "who goes on behind the last that it had misses nothing"
+    );
+}

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, MemoryUse, Now, SessionId};
 use tiderace_topics::Path;
-use tiderace_wire::{Browsing, Destination, Prefetch, QueueStart, SubscriptionKey, Target};
+use tiderace_wire::{Browsing, Destination, Prefetch, SubscriptionKey, Target};
 
 use crate::browsers::{Browser, Stand};
 use crate::effect::Effect;
 use crate::loading::LoadedPart;
 use crate::queue::QueueOptions;
-use crate::queues::Queues;
+use crate::queues::{Queues, first_of};
 use crate::swapped::{Want, alone};
 use crate::walk::TURN_STEPS;
 use crate::{Consume, Segment, Settlement};
@@ -100,10 +100,7 @@ impl Queues {
         let Target::Exact(Destination { path, .. }) = &consume.target else { return };
         let queue = self.queue(path);
         let next = queue.map_or(0, |queue| queue.next_version);
-        let cursor = match consume.start {
-            QueueStart::Version(version) => version,
-            QueueStart::Next => next,
-        };
+        let cursor = first_of(consume.start, next);
         let last = match browsing {
             Browsing::ToEnd => next.saturating_sub(1),
             Browsing::Following => u64::MAX,

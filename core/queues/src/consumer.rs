@@ -107,6 +107,8 @@ pub(crate) struct Consumer {
     pub(crate) selector: Option<Selector>,
     pub(crate) window: Prefetch,
     pub(crate) exclusive: bool,
+    /// It takes no message of its queue with a lower version.
+    pub(crate) start: u64,
     pub(crate) explicit: bool,
     pub(crate) credit: Option<u64>,
     /// The queues that it consumes from, and how it stands in each.
@@ -135,6 +137,7 @@ impl Consumer {
             selector: consume.selector.clone(),
             window: consume.window,
             exclusive: consume.exclusive,
+            start: 0,
             explicit: consume.explicit,
             credit: consume.credit,
             queues: BTreeMap::new(),
@@ -147,6 +150,11 @@ impl Consumer {
             given: 0,
             settled_up_to: 0,
         }
+    }
+
+    /// Whether it takes whatever comes next.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.selector.is_none() && self.start == 0
     }
 
     /// It has no room: the queue waits until it has.

@@ -280,7 +280,7 @@ impl Dispatch<'_> {
         let Some(selective) = lines.selective.as_mut() else { return Turn::Parked };
         let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
         let search = ready.search((cursor, unseen), self.budget, |message, version| {
-            let (selected, price) = selection.selector.look(message);
+            let (selected, price) = selection.choice.look(message);
             let is_wanted = selected
                 && !message.is_expired(wall_ms)
                 && groups.as_mut().is_none_or(|groups| groups.may_have(key, message, version));

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use hashbrown::HashMap;
 use tiderace_base::{Key, Slab};
 use tiderace_filter::Selector;
+use tiderace_wire::Message;
 
 use crate::DispatchPolicy;
 use crate::consumer::{Consumer, Place};
@@ -53,13 +54,28 @@ pub(crate) struct Selective {
     returned: Returned,
     /// Messages that are in the store alone again, as far as selections have looked at them there.
     left_again: Returned,
-    by_selector: HashMap<Selector, u32, foldhash::fast::RandomState>,
+    by_choice: HashMap<Choice, u32, foldhash::fast::RandomState>,
 }
 
-/// What consumers with the same selector have looked at.
+/// What a consumer takes of what is ready, if not whatever comes next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Choice {
+    pub(crate) selector: Option<Selector>,
+    /// Nothing of a lower version.
+    pub(crate) start: u64,
+}
+
+impl Choice {
+    /// Whether a message is taken whose version is not too low, and what it costs to say so.
+    pub(crate) fn look(&self, message: &Message<'_>) -> (bool, u32) {
+        self.selector.as_ref().map_or((true, 1), |selector| selector.look(message))
+    }
+}
+
+/// What consumers with the same choice have looked at.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    pub(crate) selector: Selector,
+    pub(crate) choice: Choice,
     /// Everything ready before this version has been looked at and is not selected, but for what has
     /// come back since.
     cursor: u64,
@@ -170,18 +186,19 @@ impl Lines {
         if consumer.exclusive {
             self.exclusive.insert(self.orders, key);
         }
-        let selection = consumer.selector.as_ref().map(|selector| {
+        let selection = (!consumer.is_plain()).then(|| {
+            let choice = Choice { selector: consumer.selector.clone(), start: consumer.start };
             let selective = self.selective.get_or_insert_default();
             let next = self.next_selection;
-            let id = *selective.by_selector.entry(selector.clone()).or_insert(next);
+            let id = *selective.by_choice.entry(choice.clone()).or_insert(next);
             if id == next {
                 self.next_selection = next.wrapping_add(1);
             }
             let leaves = selective.left_again.count;
             let empty = || Selection {
-                selector: selector.clone(),
-                cursor: 0,
-                looked: 0,
+                cursor: choice.start,
+                looked: choice.start,
+                choice,
                 returns: 0,
                 leaves,
                 members: 0,
@@ -212,7 +229,7 @@ impl Lines {
         if selection.members == 0
             && let Some(selection) = selective.selections.remove(&id)
         {
-            selective.by_selector.remove(&selection.selector);
+            selective.by_choice.remove(&selection.choice);
         }
         if selective.selections.is_empty() {
             self.selective = None;
@@ -247,8 +264,8 @@ impl Lines {
     }
 
     /// What a selection selects, if it has members.
-    pub(crate) fn selector(&self, id: u32) -> Option<&Selector> {
-        Some(&self.selective.as_ref()?.selections.get(&id)?.selector)
+    pub(crate) fn choice(&self, id: u32) -> Option<&Choice> {
+        Some(&self.selective.as_ref()?.selections.get(&id)?.choice)
     }
 
     /// Up to which version a selection has looked at messages that are in the store alone, if it has members.
@@ -256,7 +273,7 @@ impl Lines {
         let selective = self.selective.as_ref()?;
         let selection = selective.selections.get(&id)?;
         let again = selective.left_again.lowest_after(selection.leaves).unwrap_or(u64::MAX);
-        Some(selection.looked.min(again))
+        Some(selection.looked.min(again).max(selection.choice.start))
     }
 
     /// A selection has looked at those before that version.
@@ -291,7 +308,8 @@ impl Selective {
     pub(crate) fn begin_look(&mut self, id: u32) -> Option<(u64, &mut Selection)> {
         let selection = self.selections.get_mut(&id)?;
         let lowest = self.returned.lowest_after(selection.returns);
-        selection.cursor = lowest.map_or(selection.cursor, |lowest| lowest.min(selection.cursor));
+        let cursor = lowest.map_or(selection.cursor, |lowest| lowest.min(selection.cursor));
+        selection.cursor = cursor.max(selection.choice.start);
         selection.returns = self.returned.count;
         Some((selection.cursor, selection))
     }

@@ -10,6 +10,7 @@ use tiderace_wire::{Flags, Run};
 
 use crate::Segment;
 use crate::effect::{DeathReason, Effect};
+use crate::lines::Choice;
 use crate::queues::Queues;
 use crate::swapped::{Look, Swapped, Want, alone, expires_ms};
 
@@ -168,13 +169,13 @@ impl Queues {
         part: &LoadedPart,
         segments: Vec<Segment>,
     ) -> u64 {
-        let selector = self.queues.get(key).and_then(|queue| queue.lines.selector(id)).cloned();
-        let Some(selector) = selector else { return 0 };
+        let choice = self.queues.get(key).and_then(|queue| queue.lines.choice(id)).cloned();
+        let Some(Choice { selector, start }) = choice else { return 0 };
         let look = Look {
             number: 0,
-            from: 0,
+            from: start,
             to: u64::MAX,
-            selector: Some(selector),
+            selector,
             messages: u64::MAX,
             bytes: SELECTED_BYTES,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Flags, Prefetch, Run, SubscriptionKey, Target, is_temporary};
+use tiderace_wire::{Flags, Prefetch, QueueStart, Run, SubscriptionKey, Target, is_temporary};
 
 use crate::browsers::Browsers;
 use crate::consumer::{Consumer, Place};
@@ -253,6 +253,10 @@ impl Queues {
         match &consume.target {
             Target::Exact(destination) => {
                 let queue = self.ensure(now, destination.path.clone(), options);
+                let next = self.queues.get(queue).map_or(0, |queue| queue.next_version);
+                if let Some(known) = self.consumers.get_mut(consumer) {
+                    known.start = first_of(consume.start, next);
+                }
                 self.attach(queue, consumer);
                 self.dispatch(queue, effects);
             }
@@ -487,6 +491,14 @@ impl Queues {
             self.full.remove(&key);
             effects.push(Effect::Full { path: queue.path, on: false });
         }
+    }
+}
+
+/// The first version that somebody is to have who begins there in a queue whose next message has that version.
+pub(crate) fn first_of(start: QueueStart, next: u64) -> u64 {
+    match start {
+        QueueStart::Version(version) => version,
+        QueueStart::Next => next,
     }
 }
 

@@ -336,7 +336,7 @@ impl Queues {
         }
         if let Some(holder) = queue.lines.exclusive() {
             let holder = self.consumers.get(holder);
-            return holder.is_some_and(|it| it.selector.is_none() && it.room_messages() > 0);
+            return holder.is_some_and(|it| it.is_plain() && it.room_messages() > 0);
         }
         while let Some(first) = queue.lines.first_plain() {
             if let Some(consumer) = self.consumers.get_mut(first) {

@@ -266,3 +266,42 @@ fn what_a_browser_was_shown_has_bounded_bytes_whatever_its_window() {
     let (numbers, is_end) = shown(&begin(&mut queues, now, &consume));
     assert!(numbers.len() == 27 && !is_end, "{}", numbers.len());
 }
+
+/// Who begins at a version shares nothing with who takes whatever comes next, wherever these stand.
+#[test]
+fn a_consumer_begins_where_it_says() {
+    let (mut queues, now) = (new_queues(), Now::default());
+    send(&mut queues, now, 1, 6);
+    let from = |number: u8, start| Consume { start, ..consumer(number, 2) };
+    let effects = begin(&mut queues, now, &from(1, QueueStart::Version(4)));
+    assert_eq!(shown_to(session(1u8), &effects).0, [4, 5]);
+    let effects = begin(&mut queues, now, &from(2, QueueStart::Next));
+    assert_eq!(shown_to(session(2u8), &effects).0, []);
+    let effects = begin(&mut queues, now, &from(3, QueueStart::Version(0)));
+    assert_eq!(shown_to(session(3u8), &effects).0, [1, 2]);
+    let effects = send(&mut queues, now, 7, 1);
+    assert_eq!(shown_to(session(2u8), &effects).0, [7], "the others have no room");
+    // What comes back goes to who may have it.
+    let mut effects = Vec::new();
+    queues.leave(now, session(3u8), KEY, (2, Ending::Orderly), &mut effects);
+    assert_eq!(effects.len(), 0, "nobody begins so early");
+    queues.settle(now, session(1u8), KEY, &[(4, 5)], Settlement::Accept, &mut effects);
+    assert_eq!(shown_to(session(1u8), &effects).0, [6]);
+    assert_eq!(queues.at(0).unwrap().messages, 3);
+    let effects = begin(&mut queues, now, &consumer(4u8, 9));
+    assert_eq!(shown_to(session(4u8), &effects).0, [1, 2, 3]);
+}
+
+#[test]
+fn one_that_has_the_queue_for_itself_begins_where_it_says_too() {
+    let (mut queues, now) = (new_queues(), Now::default());
+    send(&mut queues, now, 1, 4);
+    let consume = Consume {
+        exclusive: true,
+        start: QueueStart::Version(3),
+        ..selective(1u8, "colour = 'blue'")
+    };
+    let effects = begin(&mut queues, now, &consume);
+    assert_eq!(shown_to(session(1u8), &effects).0, [4]);
+    assert_eq!(begin(&mut queues, now, &consumer(2u8, 9)).len(), 0);
+}

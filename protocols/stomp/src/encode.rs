@@ -27,9 +27,23 @@ pub(crate) struct Form<'a> {
     pub(crate) home: u16,
     /// How often they were delivered before.
     pub(crate) redeliveries: u32,
+    /// Of subscriptions that want it: how a message says which number it has in its destination.
+    pub(crate) sequence: Option<Sequence<'a>>,
     /// Of subscriptions with deltas: which version a message is and how its body is to be read.
     pub(crate) update: Option<Update>,
 }
+
+/// How messages say which number they have in their destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence<'a> {
+    /// The header.
+    pub(crate) name: &'a [u8],
+    /// By how much that number is larger than the one that its home gave; wraps.
+    pub(crate) ahead: u64,
+}
+
+/// A number with what stands around it.
+const NUMBER_BYTES: usize = 22;
 
 /// A message as a version of its topic.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +65,8 @@ pub(crate) struct Tag {
 /// Appends one whole MESSAGE frame, framed.
 #[inline]
 pub(crate) fn message(form: &Form<'_>, message: &Message<'_>, tag: Option<Tag>, out: &mut Vec<u8>) {
-    let fixed = form.prefix.len() + form.destination.len() + message.properties.len();
+    let sequence = form.sequence.map_or(0, |it| it.name.len() + NUMBER_BYTES);
+    let fixed = form.prefix.len() + form.destination.len() + message.properties.len() + sequence;
     out.reserve(fixed + message.body.len() + FIXED_BYTES_MAX);
     if form.framing.is_message() {
         let text = simdutf8::basic::from_utf8(message.body).is_ok();
@@ -105,6 +120,12 @@ fn head(form: &Form<'_>, message: &Message<'_>, tag: Option<Tag>, out: &mut Vec<
     }
     out.push(b'\n');
     out.extend_from_slice(form.destination);
+    if let Some(Sequence { name, ahead }) = form.sequence {
+        out.extend_from_slice(name);
+        out.push(b':');
+        out.extend_from_slice(number.format(message.sequence.wrapping_add(ahead)).as_bytes());
+        out.push(b'\n');
+    }
     if form.redeliveries > 0 {
         out.extend_from_slice(b"redelivered:true\nredeliveries:");
         out.extend_from_slice(number.format(form.redeliveries).as_bytes());
@@ -225,6 +246,7 @@ mod tests {
             destination: b"",
             home: 1,
             redeliveries: 0,
+            sequence: None,
             update: None,
         }
     }

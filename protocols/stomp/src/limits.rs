@@ -5,6 +5,8 @@
 
 /// The most bytes that a frame has besides the lines and the body: names, numbers, NUL.
 pub(crate) const FIXED_BYTES_MAX: usize = 192;
+/// Bytes of the name that `include-seq` gives: it is in each message, and a word is enough.
+pub(crate) const SEQUENCE_NAME_BYTES_MAX: usize = 64;
 /// Characters of a client's text that an error shows: long enough to recognise a command, a name or a destination by.
 pub(crate) const SHOWN_CHARS_MAX: usize = 64;
 /// Receipts that may wait before the session stops consuming input; it goes on as soon as the

@@ -24,6 +24,7 @@ mod publish;
 mod receipt;
 mod receipts;
 mod request;
+mod sequence;
 mod settling;
 mod state;
 mod subscribe;

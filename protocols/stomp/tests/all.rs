@@ -12,6 +12,7 @@ mod deltas;
 mod extensions;
 mod laws;
 mod memory;
+mod sequences;
 mod spec;
 mod support;
 mod transcripts;

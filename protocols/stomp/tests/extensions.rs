@@ -132,15 +132,6 @@ fn connect_may_have_a_body_if_the_session_will_be_one_of_1_0() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_refused() {
-    for header in ["from-seq:0", "include-seq:seq", "persistent:true"] {
-        let refused = subscribe_refused(&format!("destination:/queue/a\n{header}\n"));
-        assert_eq!(refused, Some(CloseCode::BadHeader), "{header}");
-    }
-    assert_eq!(subscribe_refused("destination:/queue/a\nbrowser:false\n"), None);
-}
-
-#[test]
 fn a_durable_subscription_gathers_until_it_is_ended() {
     let begin = "SUBSCRIBE\nid:audit.fx\ndestination:/topic/fx.*,/topic/gold\npersistent:true\nselector:a = 'b'\nreceipt:r\n\n\0";
     let end = "UNSUBSCRIBE\nid:audit.fx\npersistent:true\nreceipt:e\n\n\0";

@@ -23,7 +23,7 @@ use tiderace_queues::{
     Consume, Effect, Ending, Look, QueueOptions, Queues, Segment, Settlement, Slice,
 };
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Meta, Prefetch, RunBuilder, SubscriptionKey};
+use tiderace_wire::{Flags, Meta, Prefetch, QueueStart, RunBuilder, SubscriptionKey};
 
 const RED: &str = "colour = 'red'";
 const BLUE: &str = "colour = 'blue'";
@@ -61,6 +61,8 @@ struct World {
     in_flight: BTreeMap<u8, BTreeMap<u64, u64>>,
     /// By consumer with a selector: whether it takes the red ones.
     selective: BTreeMap<u8, bool>,
+    /// By consumer: the first version that it takes.
+    starts: BTreeMap<u8, u64>,
     taken: Vec<Vec<Segment>>,
     taking: BTreeMap<u64, Taking>,
     looked: VecDeque<(u64, u64)>,
@@ -85,6 +87,7 @@ fn new_world(options: fn(&Path) -> QueueOptions) -> World {
         ready: BTreeSet::new(),
         in_flight: BTreeMap::new(),
         selective: BTreeMap::new(),
+        starts: BTreeMap::new(),
         taken: Vec::new(),
         taking: BTreeMap::new(),
         looked: VecDeque::new(),
@@ -147,7 +150,9 @@ impl World {
         for (number, version) in numbers.zip(segment.first_version()..) {
             let wanted = self.selective.get(&consumer).copied();
             let is_selected = |red: bool| wanted.is_none_or(|wanted| wanted == red);
-            let mut before = self.ready.range(..version).filter(|version| {
+            let start = self.starts.get(&consumer).copied().unwrap_or(0);
+            assert!(version >= start, "{version} comes before {start}");
+            let mut before = self.ready.range(start..version).filter(|version| {
                 !self.is_expired(**version) && is_selected(self.known[*version].0)
             });
             // A message that damage has taken is known to be gone when it is passed.
@@ -297,6 +302,8 @@ impl World {
             Some(is_red) => self.selective.insert(number, is_red),
             None => self.selective.remove(&number),
         };
+        let QueueStart::Version(start) = consume.start else { unreachable!() };
+        self.starts.insert(number, start);
         let mut effects = Vec::new();
         self.queues.consume(self.now, consume, small, &mut effects);
         self.apply(effects);
@@ -334,13 +341,11 @@ impl World {
             Step::Publish { count, persistent, expires } => {
                 self.publish(count, persistent, expires)
             }
-            Step::Consume { number, messages, red: Some(is_red) } => {
-                let window = Prefetch { messages, bytes: 0 };
-                let selector = if is_red { RED } else { BLUE };
-                self.consume(number, &Consume { window, ..selective(number, selector) });
-            }
-            Step::Consume { number, messages, .. } => {
-                self.consume(number, &consumer(number, messages))
+            Step::Consume { number, messages, red, from } => {
+                let (window, start) = (Prefetch { messages, bytes: 0 }, QueueStart::Version(from));
+                let selecting = red.map(|red| selective(number, if red { RED } else { BLUE }));
+                let consume = selecting.unwrap_or_else(|| consumer(number, messages));
+                self.consume(number, &Consume { window, start, ..consume });
             }
             Step::Settle { number, place, count, settlement } => {
                 let all = [

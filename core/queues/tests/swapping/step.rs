@@ -14,6 +14,8 @@ pub enum Step {
         number: u8,
         messages: u32,
         red: Option<bool>,
+        /// No version below it.
+        from: u64,
     },
     Settle {
         number: u8,
@@ -62,8 +64,8 @@ pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(count, persistent, expires)| Step::Publish { count, persistent, expires }),
-        2 => (0u8..4, 1u32..6, any::<Option<bool>>())
-            .prop_map(|(number, messages, red)| Step::Consume { number, messages, red }),
+        2 => (0u8..4, 1u32..6, any::<Option<bool>>(), prop_oneof![3 => Just(0u64), 1 => 0u64..60])
+            .prop_map(|(number, messages, red, from)| Step::Consume { number, messages, red, from }),
         6 => (0u8..4, any::<u8>(), 1u8..6, 0u8..4)
             .prop_map(|(number, place, count, settlement)| Step::Settle { number, place, count, settlement }),
         1 => (0u8..4, any::<bool>()).prop_map(|(number, lost)| Step::Leave { number, lost }),

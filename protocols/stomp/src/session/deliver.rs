@@ -4,13 +4,15 @@
 //! for byte share one encoding; every other frame is written straight into the write block.
 
 use tiderace_topics::Path;
-use tiderace_wire::{Delivery, Destination, Kind, Output, SOURCE_TOPIC, is_durable, properties};
+use tiderace_wire::{
+    Delivery, Destination, Kind, Output, Run, SOURCE_TOPIC, is_durable, properties,
+};
 
 use super::message::{form_key, write, write_large, write_tagged};
 use super::state::StompSession;
 use super::subscription::{AckMode, Subscription};
 use crate::destination::{spell_destination, spell_own_temporary};
-use crate::encode::{self, Form};
+use crate::encode::{self, Form, Sequence};
 use crate::header::append_value;
 
 /// Letters of the protocol's wire forms: whole runs, and heads of frames whose body goes apart.
@@ -33,16 +35,21 @@ impl StompSession {
             destination: &line,
             home: run.home().0,
             redeliveries: delivery.redeliveries,
+            sequence: None,
             update: None,
         };
+        let sequence = sequence_of(subscription, run);
         let shareable = delivery.redeliveries == 0 && !is_own;
         let is_large = run.is_large();
         let is_auto = subscription.mode == AckMode::Auto;
         if subscription.codec != 0 {
-            let lines = subscription.lines();
-            let form = Form { prefix: &lines, ..form };
+            let (lines, name) = (subscription.lines(), subscription.sequence().map(Vec::from));
+            let sequence = sequence.zip(name.as_deref());
+            let sequence = sequence.map(|(it, name)| Sequence { name, ..it });
+            let form = Form { prefix: &lines, sequence, ..form };
             return self.write_updates(form, shareable, delivery, output);
         }
+        let form = Form { sequence, ..form };
         if is_auto && shareable && !is_large && delivery.is_whole() {
             let key = form_key(WHOLE, self.version, framing, subscription);
             let write = |out: &mut Vec<u8>| {
@@ -110,6 +117,16 @@ impl StompSession {
             unacked.push(tag, run.home().0, run.first() + index as u64);
         }
     }
+}
+
+/// How the messages of a run say which number they have in their destination, if the subscription wants that.
+fn sequence_of<'a>(subscription: &'a Subscription, run: &Run) -> Option<Sequence<'a>> {
+    let name = subscription.sequence()?;
+    let first = match run.destination().kind {
+        Kind::Queue => run.queue_version(),
+        Kind::Topic | Kind::Service => run.version(),
+    };
+    Some(Sequence { name, ahead: first.wrapping_sub(run.first()) })
 }
 
 /// The topic to which the messages of a durable subscription were published: those of a run to one.

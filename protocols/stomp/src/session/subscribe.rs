@@ -15,6 +15,7 @@ use super::browse::browsing;
 use super::durable::{is_persistent, operate};
 use super::operate::UNTOLD;
 use super::request::{Request, number};
+use super::sequence::{from_seq, include_seq};
 use super::state::StompSession;
 use super::subscription::{AckMode, Name, Subscription};
 use crate::destination::{is_topic, parse_targets, style_of, without_ends};
@@ -43,7 +44,6 @@ impl StompSession {
             let text = format_args!("the session has {max} subscriptions already. End some first.");
             return Err(fault(CloseCode::TooManySubscriptions, request.command, text));
         }
-        refuse_unsupported(request)?;
         let mode = ack_mode(request)?;
         let targets = parse_targets(&destination, &self.temporary).map_err(|error| {
             let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
@@ -63,6 +63,8 @@ impl StompSession {
         let prefetch = credit(request)?;
         let credit = topic_credit(request, prefetch, mode, &targets)?;
         let (replay, interval) = pace(request, &targets)?;
+        let start = from_seq(request, &targets)?;
+        let sequence = include_seq(request)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
         let mut confirm = self.owe(request.command, request.headers, 1)?;
         let style = match &*targets {
@@ -72,6 +74,9 @@ impl StompSession {
             _ => Some(style_of(&destination)),
         };
         let mut subscription = Subscription::new(self.version, name, &destination, style, mode);
+        if let Some(name) = sequence {
+            subscription.say_sequence(&name);
+        }
         subscription.codec = codec;
         subscription.has_credit = credit.is_some();
         let key = self.subscriptions.insert(subscription);
@@ -90,7 +95,9 @@ impl StompSession {
             browsing,
             confirm,
             deltas: codec != 0,
-            replay,
+            start: start.queue,
+            retained: start.retained,
+            replay: replay.or(start.replay),
             interval,
             ..Subscribe::new(key, targets)
         })));
@@ -149,17 +156,6 @@ fn name<'a>(
         (None, Some(destination)) if version == Version::V10 => Ok((destination.into(), true)),
         (None, _) => Err(missing(request.command, "id")),
     }
-}
-
-fn refuse_unsupported(request: &Request<'_>) -> Result<(), Close> {
-    let headers = request.headers;
-    for name in ["from-seq", "include-seq"] {
-        if headers.find_raw(name).is_some_and(|value| value != b"false") {
-            let text = format_args!("the header `{name}` is not supported yet. Leave it out.");
-            return Err(bad_header(request.command, text));
-        }
-    }
-    Ok(())
 }
 
 fn ack_mode(request: &Request<'_>) -> Result<AckMode, Close> {

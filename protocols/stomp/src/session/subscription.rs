@@ -23,11 +23,14 @@ pub(super) enum AckMode {
 #[derive(Debug)]
 pub(super) struct Subscription {
     /// Its id, an EOL and, with a single destination, that, as they are sent; without an id only
-    /// the destination. There may be millions, so the lines are made of it when they are needed.
+    /// the destination. If messages say their number, a NUL follows and the name of the header. There may be
+    /// millions, so the lines are made of it when they are needed.
     text: Box<[u8]>,
     pub(super) mode: AckMode,
     /// Whether an acknowledgement allows another message.
     pub(super) has_credit: bool,
+    /// Whether messages say their number in their destination.
+    has_sequence: bool,
     /// The codec of its deltas; 0 for none.
     pub(super) codec: u8,
     /// Whether messages may be of several destinations, so that each says its own, in this style.
@@ -63,7 +66,30 @@ impl Subscription {
         if name.is_destination || style.is_none() {
             append_value(&mut text, version, destination);
         }
-        Subscription { text: text.into(), mode, has_credit: false, codec: 0, style, unacked: None }
+        Subscription {
+            text: text.into(),
+            mode,
+            has_credit: false,
+            has_sequence: false,
+            codec: 0,
+            style,
+            unacked: None,
+        }
+    }
+
+    /// Its messages say their number in a header of that name, which needs no escapes.
+    pub(super) fn say_sequence(&mut self, name: &str) {
+        self.text = [&self.text, &b"\0"[..], name.as_bytes()].concat().into();
+        self.has_sequence = true;
+    }
+
+    /// The header in which they say it.
+    pub(super) fn sequence(&self) -> Option<&[u8]> {
+        if !self.has_sequence {
+            return None;
+        }
+        let at = self.text.iter().rposition(|byte| *byte == 0)?;
+        self.text.get(at + 1..)
     }
 
     /// What tells apart subscriptions whose messages begin with different lines.
@@ -102,10 +128,11 @@ impl Subscription {
 
     /// The id and the destination.
     fn parts(&self) -> (Option<&[u8]>, &[u8]) {
-        let end = self.text.iter().position(|byte| *byte == b'\n');
-        match end.and_then(|end| self.text.split_at_checked(end)) {
+        let text = self.text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let end = text.iter().position(|byte| *byte == b'\n');
+        match end.and_then(|end| text.split_at_checked(end)) {
             Some((id, rest)) => (Some(id), rest.get(1..).unwrap_or_default()),
-            None => (None, &self.text),
+            None => (None, text),
         }
     }
 
@@ -155,5 +182,14 @@ mod tests {
         let row = Subscription::new(Version::V12, id(""), "/topic/a", None, AckMode::Auto);
         assert_eq!(&*row.lines(), b"subscription:\ndestination:/topic/a\n");
         assert!(row.is_named(Version::V12, "") && !row.is_nameless());
+        assert_eq!(row.sequence(), None);
+        for (name, version) in [(id("7"), Version::V12), (nameless, Version::V10)] {
+            let new = || Subscription::new(version, name, "/topic/a", None, AckMode::Auto);
+            let (plain, mut numbered) = (new(), new());
+            numbered.say_sequence("seq");
+            assert_eq!(numbered.sequence(), Some(&b"seq"[..]));
+            assert_eq!((numbered.lines(), numbered.name()), (plain.lines(), plain.name()));
+            assert_ne!(numbered.variant(), plain.variant(), "their messages differ");
+        }
     }
 }
