@@ -251,6 +251,7 @@ impl Client {
                     known.topic.follows = Some(version);
                 }
             }
+            ServerMessage::Browsed { subscription } => tell(Event::Browsed { subscription }),
             ServerMessage::Recovered { request, complete, .. } => {
                 let subscription = self.unanswered.get(&request).copied();
                 let subscription = subscription.ok_or(ClientError::UnknownId)?;

@@ -50,6 +50,11 @@ pub enum Event<'a> {
         /// Whether nothing is missing.
         complete: bool,
     },
+    /// A subscription that browses a queue has told all that was there.
+    Browsed {
+        /// Which.
+        subscription: u32,
+    },
     /// What came of an operation.
     Outcome(ResultMessage<'a>),
     /// A subscription that asked for notices has gained a topic.

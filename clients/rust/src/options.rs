@@ -13,6 +13,7 @@ pub struct SubscribeOptions {
     pub(crate) prefetch: Option<Prefetch>,
     pub(crate) replay: Option<Replay>,
     pub(crate) interval_ms: Option<u64>,
+    pub(crate) start: Option<u64>,
 }
 
 impl SubscribeOptions {
@@ -25,6 +26,7 @@ impl SubscribeOptions {
             prefetch: None,
             replay: None,
             interval_ms: None,
+            start: None,
         }
     }
 
@@ -77,6 +79,26 @@ impl SubscribeOptions {
     #[must_use]
     pub fn exclusive(self) -> SubscribeOptions {
         self.with(subscribe::EXCLUSIVE)
+    }
+
+    /// Of queues: the messages are shown and stay there, until all that was there has been told, which
+    /// [`crate::Event::Browsed`] says. The server has to be of this version at least.
+    #[must_use]
+    pub fn browse(self) -> SubscribeOptions {
+        self.with(subscribe::BROWSE)
+    }
+
+    /// The same, going on with what comes.
+    #[must_use]
+    pub fn follow(self) -> SubscribeOptions {
+        self.with(subscribe::BROWSE | subscribe::FOLLOW)
+    }
+
+    /// Of queues: begin with the first message of at least that position (of the operation `peek`), or with
+    /// zero behind all that is there. The server has to be of this version at least.
+    #[must_use]
+    pub fn start(self, position: u64) -> SubscribeOptions {
+        SubscribeOptions { start: Some(position), ..self }
     }
 
     /// Only messages that match, by an SQL-92 condition on their properties.
@@ -153,6 +175,7 @@ impl SubscribeOptions {
             position: resume.then_some(b""),
             replay: self.replay.filter(|_| !resume),
             interval_ms: self.interval_ms,
+            start: self.start,
         }
     }
 }

@@ -18,6 +18,8 @@ export interface Wish {
     /** From where on: kind and number of the protocol. */
     replay?: readonly [number, number];
     interval?: number;
+    /** The position in a queue to begin at. */
+    start?: number | undefined;
 }
 export interface Interest {
     readonly wish: Wish;
@@ -43,6 +45,8 @@ export interface Interest {
     noticed?(gained: boolean, topic: string, text: string): void;
     /** The next version of a topic follows this one: none in between was given to a message. */
     follows?(path: string | undefined, version: number): void;
+    /** All that was in the queue has come. */
+    browsed?(): void;
     /** Takes one entry of UPDATES, flags and id read. `path` of a topic that was announced. */
     update(flags: number, path: string | undefined, input: Reader): void;
     /** Takes the rest of a QUEUED, flags and id read. */

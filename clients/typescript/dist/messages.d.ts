@@ -30,6 +30,7 @@ export declare const RESULT = 78;
 export declare const JOINED = 79;
 export declare const LEFT = 80;
 export declare const FOLLOWS = 81;
+export declare const BROWSED = 82;
 export declare const TOPIC_KIND = 0;
 export declare const QUEUE_KIND = 1;
 export declare const SERVICE_KIND = 2;
@@ -49,6 +50,9 @@ export declare const INTERVAL = 1024;
 export declare const NOTICES = 2048;
 export declare const VALUES = 4096;
 export declare const OK_LAST = 8192;
+export declare const BROWSE = 16384;
+export declare const FOLLOW = 32768;
+export declare const START = 65536;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export declare const patternFlag: (path: string) => 0 | 256;
 /** Flags of messages with a body: the two lowest bits are the content. */

@@ -34,19 +34,34 @@ export interface ReceiveOptions {
     /** Only messages whose properties match this SQL-92 condition. */
     selector?: string;
 }
+export interface BrowseOptions {
+    /** Go on with what comes, instead of ending with what is there. */
+    follow?: boolean;
+    /** Begin with the first message of at least this position (of the operation `peek`), or, with 0, with what comes. */
+    from?: number;
+    /** Messages that may be under way; default 16. */
+    prefetch?: number;
+    /** Only messages whose properties match this SQL-92 condition. */
+    selector?: string;
+}
 export type QueueHandler<T> = (value: T, message: QueueMessage<T>) => unknown;
 /** What a consumer asks of its client. */
 export interface QueueKeeper extends Keeper {
     /** For messages of this interest that arrive now. */
     settler(interest: Interest): Settle;
 }
-/** A consumer of a queue or of a pattern of queues; ends by `stop`. */
+/**
+ * A consumer of a queue or of a pattern of queues; ends by `stop`. One that browses ends when all that was there has come
+ * (`end`), and does not outlive its connection: on the next one it would begin anew.
+ */
 export declare class Consumer<T = unknown> extends Emitter<{
     error: TideraceError;
+    end: void;
 }> implements Interest, AsyncIterable<T> {
     private readonly keeper;
     readonly path: string;
     private readonly handler;
+    private readonly browses;
     readonly wish: Wish;
     confirmed: boolean;
     /** Settles when the server has confirmed it. */
@@ -56,7 +71,7 @@ export declare class Consumer<T = unknown> extends Emitter<{
     private settle;
     private readonly running;
     private stopping;
-    constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions);
+    constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions & BrowseOptions, browses?: number);
     /** No more comes. What handlers have begun is waited for; the rest goes back to the queue. */
     stop(): Promise<void>;
     /**
@@ -70,6 +85,7 @@ export declare class Consumer<T = unknown> extends Emitter<{
     restarted(): void;
     update(): void;
     lost(): void;
+    browsed(): void;
     queued(path: string | undefined, input: Reader): void;
     private give;
     private handle;
@@ -102,6 +118,11 @@ export declare class Queue<T = unknown> {
      * or whose promise rejects, gives it back. Without a handler, iterate over what is returned.
      */
     receive(handler?: QueueHandler<T> | ReceiveOptions, options?: ReceiveOptions): Consumer<T>;
+    /**
+     * Shows the messages of the queue, which stay there: those that are there, in their order, or also what comes. Accepting
+     * a message, or giving it back, only lets more come.
+     */
+    browse(handler?: QueueHandler<T> | BrowseOptions, options?: BrowseOptions): Consumer<T>;
 }
 /** Gathers outcomes of one turn and writes them as ranges. */
 export declare class Settler {

@@ -108,6 +108,11 @@ export class Hub {
         if (!place.ended) place.interest.follows?.(path, input.varint());
         return;
       }
+      case m.BROWSED: {
+        const place = this.places[input.varint()];
+        if (!place?.ended) place?.interest.browsed?.();
+        return;
+      }
       case m.RECOVERED: {
         const interest = this.recovering.get(input.varint());
         const complete = input.u8() === 1;
@@ -164,6 +169,7 @@ export class Hub {
       if (flags & m.RESUME) out.varint(0);
       if (flags & m.REPLAY) out.u8(wish.replay![0]).varint(wish.replay![1]);
       if (flags & m.INTERVAL) out.varint(wish.interval!);
+      if (flags & m.START) out.varint(wish.start!);
       return out;
     };
     link.request(m.SUBSCRIBE, build).then(

@@ -32,6 +32,7 @@ export const RESULT = 0x4e;
 export const JOINED = 0x4f;
 export const LEFT = 0x50;
 export const FOLLOWS = 0x51;
+export const BROWSED = 0x52;
 
 export const TOPIC_KIND = 0;
 export const QUEUE_KIND = 1;
@@ -53,6 +54,9 @@ export const INTERVAL = 0x400;
 export const NOTICES = 0x800;
 export const VALUES = 0x1000;
 export const OK_LAST = 0x2000;
+export const BROWSE = 0x4000;
+export const FOLLOW = 0x8000;
+export const START = 0x10000;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export const patternFlag = (path: string) => (/^[?[]|[*+#]/.test(path) ? PATTERN : 0);
 

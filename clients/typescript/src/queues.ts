@@ -50,6 +50,17 @@ export interface ReceiveOptions {
   selector?: string;
 }
 
+export interface BrowseOptions {
+  /** Go on with what comes, instead of ending with what is there. */
+  follow?: boolean;
+  /** Begin with the first message of at least this position (of the operation `peek`), or, with 0, with what comes. */
+  from?: number;
+  /** Messages that may be under way; default 16. */
+  prefetch?: number;
+  /** Only messages whose properties match this SQL-92 condition. */
+  selector?: string;
+}
+
 export type QueueHandler<T> = (value: T, message: QueueMessage<T>) => unknown;
 
 /** What a consumer asks of its client. */
@@ -58,9 +69,12 @@ export interface QueueKeeper extends Keeper {
   settler(interest: Interest): Settle;
 }
 
-/** A consumer of a queue or of a pattern of queues; ends by `stop`. */
+/**
+ * A consumer of a queue or of a pattern of queues; ends by `stop`. One that browses ends when all that was there has come
+ * (`end`), and does not outlive its connection: on the next one it would begin anew.
+ */
 export class Consumer<T = unknown>
-  extends Emitter<{ error: TideraceError }>
+  extends Emitter<{ error: TideraceError; end: void }>
   implements Interest, AsyncIterable<T>
 {
   readonly wish: Wish;
@@ -77,18 +91,21 @@ export class Consumer<T = unknown>
     private readonly keeper: QueueKeeper,
     readonly path: string,
     private readonly handler: QueueHandler<T> | undefined,
-    options: ReceiveOptions = {},
+    options: ReceiveOptions & BrowseOptions = {},
+    private readonly browses = 0,
   ) {
     super();
-    const { prefetch = 16, exclusive, selector } = options;
+    const { prefetch = 16, exclusive, selector, from: start } = options;
     const flags =
       m.EXPLICIT |
       m.WINDOW |
       (exclusive ? m.EXCLUSIVE : 0) |
+      browses |
+      (start === undefined ? 0 : m.START) |
       (selector === undefined ? 0 : m.SELECTOR) |
       m.patternFlag(path);
     const window = { messages: prefetch, bytes: 0 };
-    this.wish = { kind: m.QUEUE_KIND, path, flags, selector, window };
+    this.wish = { kind: m.QUEUE_KIND, path, flags, selector, window, start };
     this.ready = new Promise((resolve, reject) => (this.outcome = { resolve, reject }));
     this.ready.catch(() => {});
   }
@@ -135,6 +152,14 @@ export class Consumer<T = unknown>
 
   lost(): void {
     this.settle = undefined;
+    if (!this.browses || !this.confirmed) return;
+    void this.keeper.remove(this);
+    this.failed(new TideraceError("connection-lost", "what was shown is not known on another connection"));
+  }
+
+  browsed(): void {
+    this.inbox.end();
+    this.emit("end", undefined);
   }
 
   queued(path: string | undefined, input: Reader): void {
@@ -229,6 +254,19 @@ export class Queue<T = unknown> {
     );
     this.sender.add(consumer);
     return consumer;
+  }
+
+  /**
+   * Shows the messages of the queue, which stay there: those that are there, in their order, or also what comes. Accepting
+   * a message, or giving it back, only lets more come.
+   */
+  browse(handler?: QueueHandler<T> | BrowseOptions, options?: BrowseOptions): Consumer<T> {
+    const isHandler = typeof handler === "function";
+    const wanted = (isHandler ? options : handler) ?? {};
+    const flags = m.BROWSE | (wanted.follow ? m.FOLLOW : 0);
+    const browser = new Consumer<T>(this.sender, this.path, isHandler ? handler : undefined, wanted, flags);
+    this.sender.add(browser);
+    return browser;
   }
 }
 

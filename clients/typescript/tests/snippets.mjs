@@ -88,7 +88,7 @@ const rows = {
     },
     {
       name: "queues",
-      replace: [["{ … }", "{ seen(order.id ?? order.value?.id); break; }"]],
+      replace: [["{ … }", "{ break; }"], ["{ … }", "{ seen(order.id ?? order.value?.id); break; }"]],
       scope: (seen) => ({
         client: connect(target),
         work: async (order) => seen.push(["worked", order.id ?? order.value?.id]),

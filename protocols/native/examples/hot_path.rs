@@ -104,6 +104,7 @@ fn session(flags: u64) -> Box<dyn Session> {
             position: None,
             replay: None,
             interval_ms: None,
+            start: None,
         };
         ClientMessage::Subscribe(message).write(&mut bytes);
     }

@@ -110,6 +110,7 @@ fn helpful() -> [ClientMessage<'static>; 6] {
             position: None,
             replay: None,
             interval_ms: None,
+            start: None,
         })
     };
     [

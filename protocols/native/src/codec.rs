@@ -58,6 +58,7 @@ pub mod kind {
     pub const JOINED: u8 = 0x4f;
     pub const LEFT: u8 = 0x50;
     pub const FOLLOWS: u8 = 0x51;
+    pub const BROWSED: u8 = 0x52;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }
@@ -99,6 +100,8 @@ pub mod flag {
 pub mod feature {
     /// SUBSCRIBE may have the flags VALUES and OK_LAST.
     pub const VALUES: u64 = 0x1;
+    /// SUBSCRIBE may have the flags BROWSE, FOLLOW and START.
+    pub const BROWSE: u64 = 0x2;
 }
 
 /// Flags of SUBSCRIBE.
@@ -118,5 +121,8 @@ pub mod subscribe {
     pub const NOTICES: u64 = 0x800;
     pub const VALUES: u64 = 0x1000;
     pub const OK_LAST: u64 = 0x2000;
-    pub const ALL: u64 = 0x3fff;
+    pub const BROWSE: u64 = 0x4000;
+    pub const FOLLOW: u64 = 0x8000;
+    pub const START: u64 = 0x1_0000;
+    pub const ALL: u64 = 0x1_ffff;
 }

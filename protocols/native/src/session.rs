@@ -335,7 +335,11 @@ impl Session for NativeSession {
                 say(&ended, &mut context.output);
             }
             // The protocol has no message for it: who serves answers as it likes.
-            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
+            Reply::ExchangeCredit { .. } => {}
+            Reply::Browsed { key } => {
+                let browsed = ServerMessage::Browsed { subscription: key.0 };
+                say(&browsed, &mut context.output);
+            }
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;

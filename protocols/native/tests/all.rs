@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
+mod browsing;
 #[path = "../fuzz/check.rs"]
 mod check;
 mod corpus;

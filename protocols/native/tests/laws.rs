@@ -73,7 +73,8 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
                     | subscribe::WINDOW
                     | subscribe::RESUME
                     | subscribe::REPLAY
-                    | subscribe::INTERVAL),
+                    | subscribe::INTERVAL
+                    | subscribe::START),
             kind,
             path: a,
             selector: bits[0].then_some(b.as_str()),
@@ -86,6 +87,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
                 Some(Replay::Time(numbers[2])),
             ][three as usize % 4],
             interval_ms: bits[0].then_some(numbers[0]),
+            start: bits[1].then_some(numbers[1]),
         }),
         ClientMessage::Unsubscribe { request: one, subscription: two },
         ClientMessage::Declare { declared: one, kind, path: a },
@@ -177,6 +179,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Joined { subscription: two, path: a, spec: c },
         ServerMessage::Left { subscription: two, path: b, reason: a },
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
+        ServerMessage::Browsed { subscription: two },
     ]
 }
 

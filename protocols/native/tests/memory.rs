@@ -61,6 +61,7 @@ fn idle_bytes(subscription: u32) -> isize {
         position: None,
         replay: None,
         interval_ms: None,
+        start: None,
     };
     send(&mut *session, &ClientMessage::Subscribe(wish));
     turn(&mut *session, |session, context| {

@@ -70,6 +70,10 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 flags |= subscribe::INTERVAL;
                 more["interval_ms"] = json!(interval_ms);
             }
+            if let Some(start) = message.start {
+                flags |= subscribe::START;
+                more["start"] = json!(start);
+            }
             let fields = json!({
                 "request": message.request, "subscription": message.subscription, "flags": flags,
                 "kind": kind_number(message.kind), "path": message.path,
@@ -213,6 +217,9 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
         }
         ServerMessage::Left { subscription, path, reason } => {
             ("LEFT", json!({"subscription": subscription, "path": path, "reason": reason}))
+        }
+        ServerMessage::Browsed { subscription } => {
+            ("BROWSED", json!({"subscription": subscription}))
         }
         ServerMessage::Follows { flags, id, version } => {
             ("FOLLOWS", json!({"flags": flags, "id": id, "version": version}))

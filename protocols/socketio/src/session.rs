@@ -289,7 +289,8 @@ impl Session for SocketSession {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }
             // Events have no credit: who serves answers as it likes.
-            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
+            Reply::ExchangeCredit { .. } => {}
+            Reply::Browsed { key } => self.browsed(key, &mut context.output),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }

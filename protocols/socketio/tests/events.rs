@@ -175,6 +175,36 @@ fn jobs_are_settled_by_answers() {
 }
 
 #[test]
+fn a_queue_is_shown_and_stays_there() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(bob, r#"2["send","jobs",1]"#);
+    node.say(bob, r#"2["send","jobs",2]"#);
+    let job = |n: u32| format!(r#"2["job","jobs",{n},{{"redelivered":false}}]"#);
+    let end = r#"2["browsed","jobs",{"id":0}]"#.to_owned();
+    for _ in 0..2 {
+        let said = node.say(ann, r#"2["receive","jobs",{"browse":true}]"#);
+        assert_eq!(said, [job(1), job(2), end.clone()]);
+        node.say(ann, r#"2["cancel","jobs"]"#);
+    }
+    let said = node.say(ann, r#"2["receive","jobs",{"browse":true,"follow":true}]"#);
+    assert_eq!(said, [job(1), job(2)]);
+    node.say(bob, r#"2["send","jobs",3]"#);
+    assert_eq!(node.received(ann), [job(3)]);
+    node.say(ann, r#"2["cancel","jobs"]"#);
+    // With answers each of them lets another come.
+    let said = node.say(ann, r#"2["receive","jobs",{"browse":true,"acks":true,"prefetch":1}]"#);
+    assert_eq!(said, [r#"20["job","jobs",1,{"redelivered":false}]"#]);
+    let said = node.say(ann, r#"30[{"reject":true}]"#);
+    assert_eq!(said, [r#"21["job","jobs",2,{"redelivered":false}]"#]);
+    node.say(ann, r#"2["cancel","jobs"]"#);
+    let said = node.say(bob, r#"2["receive","jobs",{"acks":false}]"#);
+    assert_eq!(said, [job(1), job(2), job(3)]);
+    let refused = node.say(bob, r#"20["receive","others",{"browse":"yes"}]"#);
+    assert!(refused.concat().contains("\"ok\":false"), "{refused:?}");
+}
+
+#[test]
 fn calls_are_answered_by_responders() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());

@@ -87,6 +87,17 @@ fn options_of_commands_reach_the_server() {
     for _ in 0..2 {
         assert_eq!(done(&server, &queue), "job\n".repeat(150));
     }
+
+    done(&server, &["pub", "-q", "--repeat", "3", "seen", "job"]);
+    for _ in 0..2 {
+        assert_eq!(
+            done(&server, &["sub", "-q", "--browse", "--prefetch", "1", "seen"]),
+            "job\n".repeat(3)
+        );
+    }
+    let follow = ["sub", "-q", "--browse", "--follow", "-C", "3", "seen"];
+    assert_eq!(done(&server, &follow), "job\n".repeat(3));
+    assert_eq!(done(&server, &["sub", "-q", "--browse", "none"]), "");
 }
 
 #[test]

@@ -105,6 +105,40 @@ test("queues", "an outcome that comes after a loss is not said to the next conne
   await sent;
 });
 
+test("queues", "a browser is shown what is there, and its end", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen: number[] = [];
+  const loop = (async () => {
+    for await (const value of client.queue<number>("work").browse({ from: 7, prefetch: 5 })) seen.push(value);
+  })();
+  await peer.welcomes();
+  const said = await peer.hears("SUBSCRIBE");
+  const { kind, flags } = subscribed(said);
+  equal([kind, flags], [m.QUEUE_KIND, m.EXPLICIT | m.WINDOW | m.BROWSE | m.START]);
+  equal([said.input.varint(), said.input.varint(), said.input.varint()], [5, 0, 7]);
+  await peer.ok(1);
+  await peer.says(m.QUEUED, queued(0, 0, 1, "1", "2"));
+  await peer.says(m.BROWSED, new Writer().varint(0));
+  await loop;
+  equal(seen, [1, 2]);
+});
+
+test("queues", "a browser does not outlive its connection", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const browser = client.queue<number>("work").browse(() => {}, { follow: true });
+  const lost = new Seen<string>();
+  browser.on("error", (error) => lost.push(error.code));
+  await peer.welcomes();
+  const { flags } = subscribed(await peer.hears("SUBSCRIBE"));
+  equal(flags, m.EXPLICIT | m.WINDOW | m.BROWSE | m.FOLLOW);
+  await peer.ok(1);
+  await browser.ready;
+  await peer.cut();
+  equal(await lost.next(), "connection-lost");
+});
+
 test("queues", "a message says when it is delivered and to which group it belongs", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);

@@ -165,6 +165,29 @@ both("a queue's message goes to one consumer, and back when it is refused", asyn
   }
 });
 
+both("a browser sees a queue to its end, or as it goes on, and takes nothing", async (begin) => {
+  const [sender, watcher] = [begin(), begin()];
+  const path = fresh("browsed");
+  for (let value = 0; value < 50; value++) await sender.queue(path).send(value, { properties: { odd: String(value % 2) } });
+  for (const [selector, expected] of [
+    [undefined, 50],
+    ["odd = '1'", 25],
+  ] as const) {
+    const values: number[] = [];
+    for await (const value of watcher.queue<number>(path).browse(selector ? { selector, prefetch: 3 } : {})) values.push(value);
+    equal(values, Array.from({ length: expected }, (_, at) => (selector ? 2 * at + 1 : at)));
+  }
+  const seen = new Seen<number>();
+  const browser = watcher.queue<number>(path).browse((value) => seen.push(value), { follow: true, from: 0 });
+  await browser.ready;
+  await sender.queue(path).send(50);
+  equal(await seen.next(), 50);
+  await browser.stop();
+  const rest: number[] = [];
+  for await (const value of sender.queue<number>(path).receive()) if (rest.push(value) === 51) break;
+  equal(rest, Array.from({ length: 51 }, (_, at) => at));
+});
+
 both("messages that nobody has read are no redeliveries, however often consumers end", async (begin) => {
   const [sender, path] = [begin(), fresh("unread")];
   for (let value = 0; value < 60; value++) await sender.queue(path).send(value);

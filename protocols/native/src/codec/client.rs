@@ -64,6 +64,8 @@ pub struct SubscribeMessage<'a> {
     pub replay: Option<Replay>,
     /// Milliseconds between two updates of one topic, at least.
     pub interval_ms: Option<u64>,
+    /// The position in a queue to begin at; 0 for behind all that is there.
+    pub start: Option<u64>,
 }
 
 /// Where a message goes.
@@ -344,6 +346,7 @@ impl<'a> SubscribeMessage<'a> {
             position: has(subscribe::RESUME).then(|| from.bytes()).transpose()?,
             replay: has(subscribe::REPLAY).then(|| read_replay(from)).transpose()?,
             interval_ms: has(subscribe::INTERVAL).then(|| from.varint()).transpose()?,
+            start: has(subscribe::START).then(|| from.varint()).transpose()?,
         })
     }
 
@@ -356,7 +359,8 @@ impl<'a> SubscribeMessage<'a> {
             | bit(subscribe::WINDOW, self.prefetch.is_some())
             | bit(subscribe::RESUME, self.position.is_some())
             | bit(subscribe::REPLAY, self.replay.is_some())
-            | bit(subscribe::INTERVAL, self.interval_ms.is_some());
+            | bit(subscribe::INTERVAL, self.interval_ms.is_some())
+            | bit(subscribe::START, self.start.is_some());
         write_varint(out, flags);
         out.push(kind_byte(self.kind));
         write_bytes(out, self.path.as_bytes());
@@ -373,8 +377,8 @@ impl<'a> SubscribeMessage<'a> {
         if let Some(replay) = self.replay {
             write_replay(replay, out);
         }
-        if let Some(interval_ms) = self.interval_ms {
-            write_varint(out, interval_ms);
+        for number in [self.interval_ms, self.start].into_iter().flatten() {
+            write_varint(out, number);
         }
     }
 }
@@ -523,4 +527,5 @@ const FIELDS: u64 = subscribe::SELECTOR
     | subscribe::WINDOW
     | subscribe::RESUME
     | subscribe::REPLAY
-    | subscribe::INTERVAL;
+    | subscribe::INTERVAL
+    | subscribe::START;

@@ -135,6 +135,10 @@ pub enum ServerMessage<'a> {
         id: u32,
         version: u64,
     },
+    /// A subscription with BROWSE has brought all that was there; nothing follows.
+    Browsed {
+        subscription: u32,
+    },
     /// Of a type that is not known: to be skipped.
     Other(u8),
 }
@@ -220,6 +224,7 @@ impl<'a> ServerMessage<'a> {
                 id: from.number()?,
                 version: from.varint()?,
             },
+            kind::BROWSED => ServerMessage::Browsed { subscription: from.number()? },
             other => ServerMessage::Other(other),
         })
     }
@@ -293,6 +298,7 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, u64::from(*id));
                 write_varint(out, *version);
             }
+            ServerMessage::Browsed { subscription } => write_varint(out, u64::from(*subscription)),
             ServerMessage::Other(_) => {}
         }
     }
@@ -321,6 +327,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Joined { .. } => kind::JOINED,
             ServerMessage::Left { .. } => kind::LEFT,
             ServerMessage::Follows { .. } => kind::FOLLOWS,
+            ServerMessage::Browsed { .. } => kind::BROWSED,
             ServerMessage::Other(other) => *other,
         }
     }

@@ -5,8 +5,8 @@ use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_filter::Selector;
 use tiderace_topics as topics;
 use tiderace_wire::{
-    Command, Context, Destination, Kind, Outcome, Position, Settle, Subscribe, SubscriptionKey,
-    Target, parse_selector,
+    Browsing, Command, Context, Destination, Kind, Outcome, Position, QueueStart, Settle,
+    Subscribe, SubscriptionKey, Target, parse_selector,
 };
 
 use super::connect::position;
@@ -71,6 +71,16 @@ impl NativeSession {
             explicit: has(subscribe::EXPLICIT),
             prefetch: message.prefetch,
             exclusive: has(subscribe::EXCLUSIVE),
+            browsing: match (has(subscribe::BROWSE), has(subscribe::FOLLOW)) {
+                (false, _) => None,
+                (true, false) => Some(Browsing::ToEnd),
+                (true, true) => Some(Browsing::Following),
+            },
+            start: match message.start {
+                None => QueueStart::Version(0),
+                Some(0) => QueueStart::Next,
+                Some(position) => QueueStart::Version(position),
+            },
             retained: has(subscribe::SNAPSHOT),
             recoverable: has(subscribe::RECOVERABLE),
             deltas: has(subscribe::DELTAS) && self.codec != 0,

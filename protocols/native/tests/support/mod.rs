@@ -283,6 +283,7 @@ pub fn subscribe(request: u32, key: u32, flags: u64, path: &str) -> SubscribeMes
         position: None,
         replay: None,
         interval_ms: None,
+        start: None,
     }
 }
 

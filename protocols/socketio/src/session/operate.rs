@@ -87,6 +87,19 @@ impl SocketSession {
         self.notice("joined", key, path, ("spec", spec), output);
     }
 
+    /// Tells that a browser has seen all that was in its queue: `browsed(queue, {id})`.
+    pub(super) fn browsed(&self, key: SubscriptionKey, output: &mut Output<'_>) {
+        let Some(known) = self.subscriptions.get(key) else { return };
+        let Some(namespace) = self.namespaces.get(known.namespace) else { return };
+        let mut text = Text::event(0, namespace.name(), None, "browsed");
+        text.raw(",");
+        text.text(&known.name);
+        text.raw(",{\"id\":");
+        text.number(u64::from(key.0));
+        text.raw("}]");
+        output.frame(text.bytes(), true);
+    }
+
     /// Tells of a topic that a subscription has lost: `left(path, {id, reason})`.
     pub(super) fn left(
         &self,

@@ -7,8 +7,8 @@ use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
 use tiderace_value::Json;
 use tiderace_wire::{
-    Command, Context, Destination, Kind, Position, Prefetch, Subscribe, SubscriptionKey, Target,
-    Token, shown,
+    Browsing, Command, Context, Destination, Kind, Position, Prefetch, Subscribe, SubscriptionKey,
+    Target, Token, shown,
 };
 
 use super::event::Event;
@@ -42,6 +42,7 @@ impl SocketSession {
             replay: event.replay(options)?,
             interval: event.interval(options)?,
             notices: event.truth(options, "notices", false)?,
+            browsing: None,
         };
         let choices = (choices != Choices::default()).then(|| Box::new(choices));
         let subscription = Subscription {
@@ -56,7 +57,7 @@ impl SocketSession {
         self.listen(subscription, event.ack, "subscribe", context)
     }
 
-    /// `receive(name, {prefetch, acks}?, ack?)` and `serve(name, {prefetch}?, ack?)`.
+    /// `receive(name, {prefetch, acks, browse, follow}?, ack?)` and `serve(name, {prefetch}?, ack?)`.
     pub(super) fn consume(
         &mut self,
         event: &Event<'_>,
@@ -71,14 +72,22 @@ impl SocketSession {
             Some(number @ 1..=PREFETCH_MAX) => Some(number as u32),
             Some(_) => return Err(event.wrong("its option `prefetch` is 1 to 10000")),
         };
-        let acks = event.truth(options, "acks", true)?;
+        let is_queue = listening == Listening::Queue;
+        let browsing = match is_queue && event.truth(options, "browse", false)? {
+            false => None,
+            true if event.truth(options, "follow", false)? => Some(Browsing::Following),
+            true => Some(Browsing::ToEnd),
+        };
+        // What is only shown is dealt with by being shown.
+        let acks = event.truth(options, "acks", browsing.is_none())?;
+        let choices = Choices { prefetch, browsing, ..Choices::default() };
         let subscription = Subscription {
             name: (&*destination).into(),
-            choices: prefetch.map(|_| Box::new(Choices { prefetch, ..Choices::default() })),
+            choices: (choices != Choices::default()).then(|| Box::new(choices)),
             namespace: event.namespace,
             listening,
             recoverable: false,
-            explicit: listening == Listening::Queue && acks,
+            explicit: is_queue && acks,
             snapshot: false,
         };
         self.listen(subscription, event.ack, name, context)
@@ -161,6 +170,7 @@ impl SocketSession {
             replay: choices.and_then(|choices| choices.replay).filter(|_| since.is_none()),
             interval: Span::from_millis(choices.map_or(0, |choices| u64::from(choices.interval))),
             notices: choices.is_some_and(|choices| choices.notices),
+            browsing: choices.and_then(|choices| choices.browsing),
             since,
             ..Subscribe::new(key, targets)
         })));

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use tiderace_base::prefetch;
-use tiderace_wire::{Replay, SubscriptionKey};
+use tiderace_wire::{Browsing, Replay, SubscriptionKey};
 
 /// What a subscription is to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,8 @@ pub(crate) struct Choices {
     pub(crate) interval: u32,
     /// Whether to be told of topics that come and go.
     pub(crate) notices: bool,
+    /// A queue is shown, and nothing is taken.
+    pub(crate) browsing: Option<Browsing>,
 }
 
 impl Subscription {

@@ -39,6 +39,8 @@ pub(super) struct Client {
     outstanding: HashSet<u32>,
     /// By subscription: the path or pattern.
     paths: Vec<String>,
+    /// How many subscriptions have told all that was in their queue.
+    browsed: usize,
     /// Messages that came while something else was waited for.
     messages: VecDeque<Message>,
     /// What came of the last operation.
@@ -101,6 +103,7 @@ impl Client {
             connection,
             outstanding: HashSet::new(),
             paths: Vec::new(),
+            browsed: 0,
             messages: VecDeque::new(),
             answer: None,
         })
@@ -161,7 +164,12 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for the next message; `None` if none comes within `timeout`.
+    /// Whether all that was in the queues has been told, of which nothing more is wanted.
+    pub(super) fn has_seen_all(&self) -> bool {
+        self.browsed > 0 && self.browsed == self.paths.len() && self.messages.is_empty()
+    }
+
+    /// Waits for the next message; `None` if none comes within `timeout`, or ever.
     pub(super) fn next_message(
         &mut self,
         timeout: Option<Duration>,
@@ -171,6 +179,9 @@ impl Client {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 return Ok(Some(message));
+            }
+            if self.has_seen_all() {
+                return Ok(None);
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -215,7 +226,7 @@ impl Client {
         // None at all would mean for ever.
         let timeout = timeout.max(Duration::from_millis(1));
         socket.set_read_timeout(Some(timeout)).map_err(ClientError::Io)?;
-        let Client { connection, outstanding, paths, messages, answer } = self;
+        let Client { connection, outstanding, paths, browsed, messages, answer } = self;
         let path = |known: Option<&str>, subscription: u32| {
             let own = paths.get(subscription as usize).map(String::as_str);
             known.or(own).unwrap_or_default().to_owned()
@@ -228,6 +239,7 @@ impl Client {
             Event::Refused { slug, sentence, .. } => {
                 problem.get_or_insert_with(|| refused(slug, sentence));
             }
+            Event::Browsed { .. } => *browsed += 1,
             Event::Outcome(result) => *answer = Some(Answer::of(&result)),
             Event::Update(update) => {
                 messages

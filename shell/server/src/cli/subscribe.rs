@@ -53,6 +53,12 @@ pub(crate) struct SubscribeArgs {
     /// Of a queue: be its only consumer.
     #[arg(long, requires = "queue")]
     exclusive: bool,
+    /// Of a queue: print its messages and leave them there; exit behind the last that is there.
+    #[arg(long, requires = "queue", conflicts_with = "exclusive")]
+    browse: bool,
+    /// With --browse: go on with what comes.
+    #[arg(long, requires = "browse")]
+    follow: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -67,6 +73,9 @@ pub(crate) fn run(args: &SubscribeArgs) -> anyhow::Result<()> {
     let mut printed = 0;
     while args.count.is_none_or(|count| printed < count) {
         let Some(message) = client.next_message(args.timeout)? else {
+            if client.has_seen_all() {
+                break;
+            }
             let timeout = tiderace_config::format_duration(args.timeout.unwrap_or_default());
             bail!("no message came for {timeout}, after {printed} of them");
         };
@@ -92,7 +101,12 @@ fn options(args: &SubscribeArgs, path: &str) -> anyhow::Result<SubscribeOptions>
     if let Some(messages) = args.prefetch {
         options = options.prefetch(Prefetch { messages, bytes: 0 });
     }
-    Ok(if args.exclusive { options.exclusive() } else { options })
+    Ok(match (args.browse, args.follow) {
+        (true, true) => options.follow(),
+        (true, false) => options.browse(),
+        _ if args.exclusive => options.exclusive(),
+        _ => options,
+    })
 }
 
 fn print(
