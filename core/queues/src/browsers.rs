@@ -13,6 +13,7 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{Prefetch, SubscriptionKey};
 
+use crate::versions::Versions;
 use crate::{Consume, Segment};
 
 /// Bytes that a browser may have been shown and not have written, whatever its window: they may be in memory for it alone.
@@ -45,6 +46,8 @@ pub(crate) struct Browser {
     /// That of the last; `u64::MAX` if it follows.
     pub(crate) last: u64,
     pub(crate) stand: Stand,
+    /// Versions that its cursor has passed and that are ready for the first time now.
+    late: Versions,
     explicit: bool,
     window: Prefetch,
     credit: Option<u64>,
@@ -75,6 +78,7 @@ impl Browser {
             cursor,
             last,
             stand: Stand::Turn,
+            late: Versions::default(),
             explicit: consume.explicit,
             window: Prefetch {
                 messages: or_most(wanted.messages, u32::MAX),
@@ -85,6 +89,16 @@ impl Browser {
             messages: 0,
             bytes: 0,
         }
+    }
+
+    /// The first of those that were delayed when its cursor passed them, and are ready.
+    pub(crate) fn first_late(&self) -> Option<u64> {
+        self.late.first()
+    }
+
+    /// It has looked at that one.
+    pub(crate) fn pass_late(&mut self, version: u64) {
+        self.late.remove(version, version);
     }
 
     /// Whether it goes on with what comes later.
@@ -214,6 +228,20 @@ impl Browsers {
         let mut waiting = self.of(path);
         waiting.retain(waits);
         waiting
+    }
+
+    /// Messages of a queue that were delayed are ready: those that follow it and have passed their place look there again.
+    pub(crate) fn note_woken(&mut self, path: &Path, (first, last): (u64, u64)) {
+        for at in self.of(path) {
+            let Some(browser) = self.browsers.get_mut(at).filter(|it| it.follows()) else {
+                continue;
+            };
+            browser.late.add(first, last.min(browser.cursor.saturating_sub(1)));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
     }
 
     /// One goes on in a later turn.

@@ -71,8 +71,9 @@ impl Browser {
             let (selected, price) =
                 self.selector.as_ref().map_or((true, 0), |selector| selector.look(&message));
             *steps = steps.saturating_sub(LOOK_STEPS + price);
-            // Nobody is given what has expired.
-            if !selected || message.is_expired(wall_ms) {
+            // Nobody is given what has expired; of what the store has, some may yet be delayed.
+            let is_due = message.deliver_at_ms().is_none_or(|due| due <= wall_ms);
+            if !selected || !is_due || message.is_expired(wall_ms) {
                 continue;
             }
             let one = Segment { from: at, to: at + 1, ..segment.clone() };
@@ -197,6 +198,18 @@ impl Queues {
             let Some(browser) = self.browsers.get_mut(at) else { return };
             let key = self.names.get(&browser.path).copied();
             let queue = key.and_then(|key| self.queues.get_mut(key));
+            if browser.first_late().is_some() {
+                if !browser.has_room() {
+                    browser.stand = Stand::Room;
+                    break;
+                }
+                if steps == 0 {
+                    self.browsers.postpone(at);
+                    break;
+                }
+                self.show_late(at, &mut steps, effects);
+                continue;
+            }
             let (cursor, last) = (browser.cursor, browser.last);
             let stored = queue.as_ref().and_then(|queue| queue.swapped.as_ref());
             let stored = stored.and_then(|it| it.first_inside(cursor)).filter(|it| *it <= last);
@@ -249,6 +262,29 @@ impl Queues {
         let browser = self.browsers.remove(at)?;
         self.memory.refund(MemoryUse::Names, price_of(&browser.path));
         Some(browser)
+    }
+
+    /// Messages that were delayed are about to be ready.
+    #[cold]
+    pub(crate) fn note_woken(&mut self, key: Key, segment: &Segment) {
+        let Some(queue) = self.queues.get(key) else { return };
+        let versions = (segment.first_version(), segment.last_version());
+        self.browsers.note_woken(&queue.path, versions);
+    }
+
+    /// A browser is shown the first of those that were delayed when its cursor came by, if nobody has taken it.
+    fn show_late(&mut self, at: Key, steps: &mut u32, effects: &mut Vec<Effect>) {
+        let Some(browser) = self.browsers.get_mut(at) else { return };
+        let Some(version) = browser.first_late() else { return };
+        browser.pass_late(version);
+        let queue = self.names.get(&browser.path).and_then(|key| self.queues.get(*key));
+        let segment = queue.and_then(|queue| queue.ready.from(version).next());
+        let Some(segment) = segment.filter(|it| it.first_version() <= version) else { return };
+        let cursor = std::mem::replace(&mut browser.cursor, version);
+        let mut found = Vec::new();
+        browser.look(segment, (version, self.wall_ms), steps, &mut found);
+        browser.cursor = cursor;
+        show(browser, found.into_iter(), effects);
     }
 
     /// A browser is shown what is ready in memory, from its cursor up to a version.

@@ -432,13 +432,15 @@ impl Queues {
         except: Option<Key>,
         effects: &mut Vec<Effect>,
     ) {
-        // Before anybody takes what they wait for.
-        if self.queues.get(key).is_some_and(|queue| queue.is_browsed) {
-            self.show_news(key, effects);
-        }
-        let Some(queue) = self.queues.get_mut(key) else {
+        let Some(mut queue) = self.queues.get_mut(key) else {
             return;
         };
+        if queue.is_browsed {
+            // Before anybody takes what they wait for.
+            self.show_news(key, effects);
+            let Some(again) = self.queues.get_mut(key) else { return };
+            queue = again;
+        }
         if queue.paused {
             return self.review(key, effects);
         }

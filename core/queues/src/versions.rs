@@ -81,6 +81,11 @@ impl Versions {
         gaps
     }
 
+    /// The first in the set.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.stretches.first_key_value().map(|(first, _)| *first)
+    }
+
     /// The first from a version on that is not in the set.
     pub(crate) fn first_gap(&self, from: u64) -> u64 {
         let stretch = self.stretch_up_to(from).filter(|(_, end)| *end >= from);
@@ -137,6 +142,7 @@ mod tests {
             let to = from + more;
             let gaps: Vec<u64> = versions.gaps(from, to).iter().flat_map(|(first, last)| *first..=*last).collect();
             let expected: Vec<u64> = (from..=to).filter(|version| !model.contains(version)).collect();
+            prop_assert_eq!(versions.first(), model.first().copied());
             prop_assert_eq!(versions.has_any(from, to), expected.len() as u64 != more + 1);
             prop_assert_eq!(gaps, expected);
             let gap = (from..).find(|version| !model.contains(version));

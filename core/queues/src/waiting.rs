@@ -99,10 +99,13 @@ impl Queues {
             if due > now.wall_ms {
                 break;
             }
-            let Some(segment) = self.undelay((due, key, version)) else { continue };
+            let Some((segment, has_failed)) = self.undelay((due, key, version)) else { continue };
             if has_expired(&segment, now.wall_ms) {
                 self.expire_delayed(key, segment, effects);
             } else {
+                if !has_failed && !self.browsers.is_empty() {
+                    self.note_woken(key, &segment);
+                }
                 self.put(key, segment);
             }
             woken.insert(key);
@@ -117,7 +120,9 @@ impl Queues {
     pub(crate) fn take_delayed(&mut self, key: Key, (first, last): (u64, u64)) -> Vec<Segment> {
         let delayed = self.queues.get(key).and_then(|queue| queue.delayed.as_ref());
         let found = delayed.map_or(Vec::new(), |delayed| delayed.between(first, last));
-        found.into_iter().filter_map(|(due, version)| self.undelay((due, key, version))).collect()
+        let found =
+            found.into_iter().filter_map(|(due, version)| self.undelay((due, key, version)));
+        found.map(|(segment, _)| segment).collect()
     }
 
     /// A queue has ended: what waited there is not waited for any more.
@@ -129,7 +134,8 @@ impl Queues {
         }
     }
 
-    fn undelay(&mut self, place: (u64, Key, u64)) -> Option<Segment> {
+    /// Takes one out; whether it has failed.
+    fn undelay(&mut self, place: (u64, Key, u64)) -> Option<(Segment, bool)> {
         self.due.times.remove(&place);
         let queue = self.queues.get_mut(place.1)?;
         let delayed = queue.delayed.as_mut()?;
@@ -141,7 +147,7 @@ impl Queues {
         if has_failed {
             self.release_groups(place.1, &segment);
         }
-        Some(segment)
+        Some((segment, has_failed))
     }
 
     /// The time of a message was over before it was to be delivered.

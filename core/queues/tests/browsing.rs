@@ -305,3 +305,40 @@ fn one_that_has_the_queue_for_itself_begins_where_it_says_too() {
     assert_eq!(shown_to(session(1u8), &effects).0, [4]);
     assert_eq!(begin(&mut queues, now, &consumer(2u8, 9)).len(), 0);
 }
+
+/// A message to be delivered so late.
+fn scheduled(number: u64, at_ms: u64) -> tiderace_wire::Run {
+    let mut builder = RunBuilder::new(destination(), tiderace_base::Time::ZERO);
+    builder.properties().extend_from_slice(format!("deliver-at:{at_ms}\n").as_bytes());
+    builder.finish(b"x", Meta { flags: tiderace_wire::Flags::DELAYED, ..Meta::default() });
+    let mut run = builder.build();
+    run.number(ShardId(0), number);
+    run
+}
+
+#[test]
+fn what_was_delayed_is_shown_to_those_that_follow_when_its_time_has_come() {
+    let (mut queues, mut effects) = (new_queues(), Vec::new());
+    let now = at_ms(0);
+    begin(&mut queues, now, &consumer(1u8, 99));
+    begin(&mut queues, now, &browser(2, Browsing::Following));
+    for number in [1, 2, 4, 5] {
+        publish(&mut queues, now, scheduled(number, 100), options, &mut effects);
+        if number == 2 {
+            assert_eq!(shown(&send(&mut queues, now, 3, 1)).0, [3]);
+        }
+    }
+    assert_eq!(shown(&effects).0, []);
+    write(&mut queues, now, (3, 3));
+    let to_end = Consume { session: session(60u32), ..browser(9, Browsing::ToEnd) };
+    assert_eq!(shown_to(session(60u32), &begin(&mut queues, now, &to_end)), (vec![], true));
+    queues.wake(at_ms(100), &mut effects);
+    assert_eq!(shown(&effects).0, [1, 2], "there is room for two of them");
+    assert_eq!(shown_to(session(1u8), &effects).0, [1, 2, 4, 5]);
+    assert_eq!(shown(&write(&mut queues, at_ms(100), (1, 2))).0, [], "the others were taken");
+    assert_eq!(shown(&send(&mut queues, at_ms(100), 6, 1)).0, [6]);
+    // What failed and comes again was shown.
+    effects.clear();
+    queues.settle(at_ms(100), session(1u8), KEY, &[(1, 2)], Settlement::Reject, &mut effects);
+    assert_eq!(shown(&effects).0, []);
+}
