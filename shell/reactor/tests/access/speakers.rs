@@ -177,6 +177,10 @@ impl Speaker {
             _ => "topic",
         };
         let head = match deed.verb {
+            // Who may take messages may look at them, and nobody else.
+            Verb::Receive if self.count.is_multiple_of(2) => {
+                format!("SUBSCRIBE\nid:{number}\nbrowser:true\n")
+            }
             Verb::Subscribe | Verb::SubscribePattern | Verb::Receive => {
                 format!("SUBSCRIBE\nid:{number}\n")
             }
@@ -198,7 +202,10 @@ impl Speaker {
             Verb::Publish => format!(r#"["publish","{path}",1]"#),
             Verb::Subscribe | Verb::SubscribePattern => format!(r#"["subscribe","{path}"]"#),
             Verb::Send => format!(r#"["send","{path}",1]"#),
-            Verb::Receive => format!(r#"["receive","{path}"]"#),
+            Verb::Receive => {
+                let browses = self.count.is_multiple_of(2);
+                format!(r#"["receive","{path}",{{"browse":{browses}}}]"#)
+            }
             _ => format!(r#"["operate",{}]"#, operation(deed)),
         };
         let number = self.count;
@@ -287,7 +294,11 @@ impl Speaker {
             Verb::SubscribePattern => {
                 native.subscribe(SubscribeOptions::topic(&deed.path).pattern(), &mut out);
             }
-            Verb::Receive => drop(native.subscribe(SubscribeOptions::queue(&deed.path), &mut out)),
+            Verb::Receive => {
+                let options = SubscribeOptions::queue(&deed.path);
+                let browses = self.count.is_multiple_of(2);
+                native.subscribe(if browses { options.follow() } else { options }, &mut out);
+            }
             _ => drop(native.operate(&operation(deed), None, &mut out)),
         }
         // Each attempt is one request; ids begin at 1 and rise by one.
