@@ -22,6 +22,8 @@ export interface QueueState {
   swapped?: number;
   swapped_bytes?: number;
   consumers: number;
+  /** Those who are shown its messages and take none; absent if there are none. */
+  browsers?: number;
   /** It has as much as it may. */
   full: boolean;
   /** Consumers get nothing. */

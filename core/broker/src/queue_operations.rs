@@ -227,6 +227,7 @@ impl HomeSide<'_> {
             swapped: state.swapped,
             swapped_bytes: state.swapped_bytes,
             consumers: state.consumers as u64,
+            browsers: state.browsers as u64,
             full: state.full,
             paused: state.paused,
             topics: durable.map(|durable| durable.about.topics_text()),

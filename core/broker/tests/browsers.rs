@@ -190,7 +190,10 @@ fn a_browser_is_no_consumer_and_a_paused_queue_shows_itself() {
     world.quiesce();
     assert_eq!(numbers(&world, bob), [0, 1, 2, 3, 4]);
     let entry = show(&mut world, ann, "jobs/a").unwrap().entry;
-    assert_eq!((entry.messages, entry.in_flight, entry.consumers), (5, 0, 0));
+    assert_eq!((entry.messages, entry.in_flight, entry.consumers, entry.browsers), (5, 0, 0, 1));
+    world.unsubscribe(bob, 0);
+    world.quiesce();
+    assert_eq!(show(&mut world, ann, "jobs/a").unwrap().entry.browsers, 0);
 }
 
 #[test]

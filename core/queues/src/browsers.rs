@@ -222,6 +222,11 @@ impl Browsers {
         self.by_path.get(path).map_or(Vec::new(), |them| them.iter().copied().collect())
     }
 
+    /// How many there are of a queue.
+    pub(crate) fn count_of(&self, path: &Path) -> usize {
+        self.by_path.get(path).map_or(0, BTreeSet::len)
+    }
+
     /// Those of a queue that wait for something new.
     pub(crate) fn waiting(&self, path: &Path) -> Vec<Key> {
         let waits = |at: &Key| self.get(*at).is_some_and(|it| it.stand == Stand::News);

@@ -59,7 +59,7 @@ pub struct ConsumerState<'a> {
 impl Queues {
     /// How a queue stands.
     pub fn state(&self, key: Key) -> Option<QueueState<'_>> {
-        self.queues.get(key).map(Queue::state)
+        self.queues.get(key).map(|queue| queue.state(self.browsers.count_of(&queue.path)))
     }
 
     /// What was chosen for a queue.
@@ -125,8 +125,8 @@ impl Queues {
 }
 
 impl Queue {
-    /// How it stands.
-    pub(crate) fn state(&self) -> QueueState<'_> {
+    /// How it stands, with so many who browse it.
+    pub(crate) fn state(&self, browsers: usize) -> QueueState<'_> {
         QueueState {
             path: &self.path,
             messages: self.ready.len() + self.swapped_messages() as usize,
@@ -137,6 +137,7 @@ impl Queue {
             swapped: self.swapped_messages(),
             swapped_bytes: self.swapped_bytes(),
             consumers: self.lines.len,
+            browsers,
             full: self.shows_full(),
             paused: self.paused,
             oldest: self.oldest(),

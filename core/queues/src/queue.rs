@@ -59,6 +59,8 @@ pub struct QueueState<'a> {
     pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: usize,
+    /// How many are shown its messages and take none.
+    pub browsers: usize,
     /// Whether it has as much as it may.
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.

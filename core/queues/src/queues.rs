@@ -202,7 +202,8 @@ impl Queues {
 
     /// The queue at a place; it stays there as long as it is there.
     pub fn at(&self, slot: u32) -> Option<QueueState<'_>> {
-        self.queues.at(slot).map(Queue::state)
+        let queue = self.queues.at(slot)?;
+        Some(queue.state(self.browsers.count_of(&queue.path)))
     }
 
     /// Messages ready, and bytes held in memory, over all queues.

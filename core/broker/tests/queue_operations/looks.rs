@@ -117,6 +117,7 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
             swapped: 0,
             swapped_bytes: 0,
             consumers: 5,
+            browsers: 0,
             full: false,
             paused: false,
             topics: None,

@@ -147,6 +147,8 @@ pub struct QueueEntry {
     pub swapped_bytes: u64,
     /// How many consume from it.
     pub consumers: u64,
+    /// How many are shown its messages and take none.
+    pub browsers: u64,
     /// Whether it has as much as it may.
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.
@@ -241,6 +243,7 @@ mod tests {
             swapped: 0,
             swapped_bytes: 0,
             consumers: 3,
+            browsers: 0,
             full: true,
             paused: false,
             topics: None,

@@ -213,12 +213,16 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
             r#","messages":{messages},"in_flight":{in_flight},"delayed":{delayed},"groups":{groups},"bytes":{bytes}"#
         ),
     );
-    let QueueEntry { swapped, swapped_bytes, full, paused, oldest_ms, .. } = queue;
+    let QueueEntry { swapped, swapped_bytes, browsers, full, paused, oldest_ms, .. } = queue;
     if *swapped > 0 {
         let text = format_args!(r#","swapped":{swapped},"swapped_bytes":{swapped_bytes}"#);
         print(out, text);
     }
-    print(out, format_args!(r#","consumers":{consumers},"full":{full},"paused":{paused}"#));
+    print(out, format_args!(r#","consumers":{consumers}"#));
+    if *browsers > 0 {
+        print(out, format_args!(r#","browsers":{browsers}"#));
+    }
+    print(out, format_args!(r#","full":{full},"paused":{paused}"#));
     if let Some(topics) = &queue.topics {
         out.extend_from_slice(b",\"topics\":");
         append_text(out, topics);
