@@ -125,6 +125,42 @@ fn one_that_follows_is_shown_what_others_take_until_it_ends() {
     });
 }
 
+/// What is on its way when a browser ends is for nobody, also if its key serves again.
+#[test]
+fn the_end_of_one_is_not_told_to_the_next_of_its_key() {
+    for_seeds(0..300, |seed| {
+        let mut world = sharded(seed);
+        let shards = world.brokers.len();
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(shards - 1, "bob"));
+        for number in 0..20 {
+            for queue in ["a", "b"] {
+                world.publish(ann, &format!("queue:jobs/{queue}"), &format!("{queue}{number}"));
+            }
+        }
+        world.quiesce();
+        world.subscribe(bob, 0, Wish { window: Some(1 + (seed % 30) as u32), ..to_end() });
+        for _ in 0..seed % 23 {
+            world.deliver_envelope();
+            world.pull(bob);
+        }
+        world.unsubscribe(bob, 0);
+        world.subscribe(bob, 0, Wish { targets: vec!["queue:jobs/b".to_owned()], ..to_end() });
+        world.quiesce();
+        let client = &world.clients[bob];
+        let shown: Vec<&str> = client.received.iter().map(|it| &*it.body).collect();
+        let first = shown.iter().position(|body| body.starts_with('b')).unwrap();
+        let expected: Vec<String> = (0..20).map(|number| format!("b{number}")).collect();
+        assert_eq!(shown[first..], expected, "after {} of the other", first);
+        let ends: Vec<usize> = client.browsed.iter().map(|(_, count)| *count).collect();
+        match ends[..] {
+            [last] => assert_eq!(last, first + 20),
+            [before, last] => assert_eq!((before, first, last), (20, 20, 40)),
+            _ => panic!("{ends:?}"),
+        }
+        world.end();
+    });
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_and_reading_takes_the_right_to_receive() {
     let mut options = BrokerOptions::default();
