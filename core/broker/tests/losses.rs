@@ -11,7 +11,8 @@ use tiderace_base::{CloseCode, ShardId, Span};
 use tiderace_broker::{BrokerOptions, Effects, NodeId, Place, Rules, SlowConsumer};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Change, Command, ExchangeKey, Fetch, Flags, Operation, Outcome, SubscriptionKey, Update,
+    Browsing, Change, Command, ExchangeKey, Fetch, Flags, Operation, Outcome, SubscriptionKey,
+    Update,
 };
 
 const SHARDS: usize = 3;
@@ -344,7 +345,11 @@ fn step(world: &mut World, client: usize, keys: &mut u32) {
             let wish = Wish { recoverable, credit: Some(2), ..Wish::to("topic:**") };
             world.subscribe(client, *keys, Wish { confirm_values: !recoverable, ..wish });
         }
-        7 => drop(world.subscribe(client, *keys, Wish { explicit: true, ..Wish::to(&queue) })),
+        7 => {
+            let ways = [None, None, Some(Browsing::ToEnd), Some(Browsing::Following)];
+            let browsing = *world.random.pick(&ways);
+            world.subscribe(client, *keys, Wish { explicit: true, browsing, ..Wish::to(&queue) });
+        }
         8 => drop(world.subscribe(client, *keys, Wish::to(&format!("service:{service}")))),
         9 => world.call(client, *keys, &service, "hello", true),
         10 => {

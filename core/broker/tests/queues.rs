@@ -1,6 +1,6 @@
 //! Queues under random consumers, settlements, ends and order of messages between shards: a message is with one consumer
 //! at a time and in the end accepted once or dead once; publishers never wait for ever. What was not
-//! taken by a client comes back as new, whichever shards its home and its consumer are on.
+//! taken by a client comes back as new, whichever shards its home and its consumer are on. Browsers change none of that.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
@@ -9,10 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::{Outgoing, Received, Wish, World, for_seeds, names, property};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::BrokerOptions;
-use tiderace_wire::{Outcome, Prefetch};
+use tiderace_wire::{Browsing, Outcome, Prefetch};
 
 const QUEUES: [&str; 4] = ["jobs/a", "jobs/b", "jobs/c", "jobs/d"];
 const KEYS: u32 = 2;
+/// The key by which clients browse.
+const BROWSER: u32 = KEYS;
 const REDELIVERIES_MAX: u32 = 3;
 
 /// A client, one of its keys, and a home.
@@ -32,6 +34,8 @@ struct Model {
     given: BTreeMap<Giving, Vec<usize>>,
     /// How much of it up to the last that it settled.
     settled_up_to: BTreeMap<Giving, usize>,
+    /// What each client's browser was shown.
+    browsers: BTreeMap<usize, BTreeSet<usize>>,
     /// By client and key.
     consumers: BTreeMap<(usize, u32), Wish>,
     seen: Vec<usize>,
@@ -146,6 +150,34 @@ impl Run {
         self.model.consumers.insert((client, key), wish);
     }
 
+    /// A client begins to browse, or ends it.
+    fn browse(&mut self, client: usize) {
+        if self.model.browsers.remove(&client).is_some() {
+            self.world.unsubscribe(client, BROWSER);
+            return;
+        }
+        let random = &mut self.world.random;
+        let wish = Wish {
+            browsing: Some(*random.pick(&[Browsing::ToEnd, Browsing::Following])),
+            explicit: random.one_in(2),
+            window: random.one_in(2).then_some(1 + random.below(6) as u32),
+            ..Wish::to(&format!("queue:{}", random.pick(&QUEUES)))
+        };
+        self.world.subscribe(client, BROWSER, wish);
+        self.model.browsers.insert(client, BTreeSet::new());
+    }
+
+    /// A browser is shown a message, and says whatever it likes of it.
+    fn shown(&mut self, client: usize, message: &Received) {
+        let body: usize = message.body.parse().unwrap();
+        let shown = self.model.browsers.get_mut(&client).expect("it browses");
+        assert!(shown.insert(body), "{message:?} is shown twice");
+        if self.world.random.one_in(2) {
+            let outcome = *self.world.random.pick(&[Outcome::Accept, Outcome::Reject]);
+            self.world.settle(client, message, outcome);
+        }
+    }
+
     fn leave(&mut self, client: usize, key: u32) {
         if self.model.consumers.remove(&(client, key)).is_none() {
             return;
@@ -161,6 +193,7 @@ impl Run {
             self.world.goodbye(client);
         }
         self.world.close(client);
+        self.model.browsers.remove(&client);
         for key in 0..KEYS {
             if self.model.consumers.remove(&(client, key)).is_some() {
                 self.model.gone(client, key, lost);
@@ -195,6 +228,10 @@ impl Run {
         for client in 0..self.world.clients.len() {
             let news = self.world.clients[client].received.split_off(self.model.seen[client]);
             for message in news {
+                if message.key == BROWSER {
+                    self.shown(client, &message);
+                    continue;
+                }
                 let body = message.body.parse().unwrap();
                 let model = &mut self.model;
                 assert!(!model.accepted.contains(&body), "{message:?} was accepted already");
@@ -228,7 +265,8 @@ impl Run {
     fn act(&mut self, clients: &mut Vec<usize>) {
         let client = *self.world.random.pick(clients);
         let key = self.world.random.below(KEYS as usize) as u32;
-        match self.world.random.below(24) {
+        match self.world.random.below(25) {
+            24 => self.browse(client),
             0..=4 => self.publish(client),
             5 | 6 => self.consume(client, key),
             7 => self.leave(client, key),
@@ -258,6 +296,9 @@ impl Run {
         for client in clients {
             for key in 0..KEYS {
                 self.leave(*client, key);
+            }
+            if self.model.browsers.contains_key(client) {
+                self.browse(*client);
             }
         }
         self.world.deliver_envelopes();

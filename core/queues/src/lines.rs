@@ -1,8 +1,8 @@
 //! Who stands in line for a queue's messages: consumers that may have room, and no others.
 //!
 //! A consumer that is found without room leaves its line and comes back when it has room; one with a
-//! selector that has looked at everything leaves it until there is something new. Consumers with the same
-//! selector share what they have looked at. So a message finds its consumer without asking all of those
+//! selector, or that begins at some version, leaves it until there is something new when it has looked at
+//! everything. Those that choose alike share what they have looked at. So a message finds its consumer without asking all of those
 //! that cannot have it. Invariant: a consumer is at most once in the lines and idle lists of a queue; who
 //! has gone is left there until its turn, but never more of these than of others.
 
@@ -41,7 +41,7 @@ pub(crate) struct Lines {
     next_selection: u32,
 }
 
-/// Consumers with selectors.
+/// Consumers that do not take whatever comes next.
 #[derive(Debug, Default)]
 pub(crate) struct Selective {
     /// Those that may have room and something to look at.
