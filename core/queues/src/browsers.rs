@@ -3,12 +3,13 @@
 //! A browser belongs to the name of a queue, not to the queue: it keeps no queue, and one that follows goes on with the
 //! next queue of that name. Bookkeeping only; what a browser is shown is decided in `browsing`. Invariants: a browser's
 //! cursor only rises, so it is shown a message once; what it was shown and has not written is within its window, but for
-//! the last message.
+//! the last message, and counts in the memory, of which all browsers together take a part until each has one message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use hashbrown::HashMap;
-use tiderace_base::{Key, SessionId, Slab};
+use tiderace_base::{Key, Memory, MemoryUse, SessionId, Slab};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{Prefetch, SubscriptionKey};
@@ -18,6 +19,8 @@ use crate::{Consume, Segment};
 
 /// Bytes that a browser may have been shown and not have written, whatever its window: they may be in memory for it alone.
 const SHOWN_BYTES_MAX: u32 = 256 << 10;
+/// What part of the memory may be on its way to browsers, as a divisor; beyond it each has one message at a time.
+const SHARE_DIVISOR: usize = 8;
 /// Bytes that are read for a browser at once, however little room it has.
 const READ_BYTES_MIN: u64 = 4 << 10;
 
@@ -32,6 +35,8 @@ pub(crate) enum Stand {
     Room,
     /// Something new in its queue.
     News,
+    /// Nothing: it has seen all, and has yet to write some of it.
+    End,
 }
 
 /// A subscription that is shown messages.
@@ -106,35 +111,23 @@ impl Browser {
         self.last == u64::MAX
     }
 
-    /// Messages and bytes that it may be shown now; the last message may exceed the bytes.
-    pub(crate) fn room(&self) -> (u32, usize) {
+    /// Messages and bytes that its window has room for; the last message may exceed the bytes.
+    fn window_room(&self) -> (u32, usize) {
         let messages = self.window.messages.saturating_sub(self.messages);
         let credit = self.credit.map_or(u32::MAX, |it| u32::try_from(it).unwrap_or(u32::MAX));
         (messages.min(credit), (self.window.bytes as usize).saturating_sub(self.bytes))
     }
 
-    pub(crate) fn has_room(&self) -> bool {
-        let (messages, bytes) = self.room();
-        messages > 0 && bytes > 0
-    }
-
-    /// Whether it has so much room that it is worth while to go on. That comes for sure where its session writes by itself.
+    /// Whether so much of its window is free that it is worth while to go on. That comes for sure where its session writes
+    /// by itself.
     fn is_worth_while(&self) -> bool {
-        self.has_room()
-            && (self.explicit
-                || self.messages <= self.window.messages / 2
-                    && self.bytes <= self.window.bytes as usize / 2)
-    }
-
-    /// How many bytes are to be read for it at once, if messages have so many on average.
-    pub(crate) fn read_bytes(&self, bytes_each: u64, most: usize) -> usize {
-        let (messages, bytes) = self.room();
-        let wanted = u64::from(messages).saturating_mul(bytes_each).min(bytes as u64);
-        usize::try_from(wanted.max(READ_BYTES_MIN)).unwrap_or(most).min(most)
+        self.explicit
+            || self.messages <= self.window.messages / 2
+                && self.bytes <= self.window.bytes as usize / 2
     }
 
     /// It is shown these.
-    pub(crate) fn show(&mut self, segment: &Segment) {
+    fn show(&mut self, segment: &Segment) {
         self.messages += segment.len();
         self.bytes += segment.bytes();
         self.credit = self.credit.map(|credit| credit.saturating_sub(u64::from(segment.len())));
@@ -170,8 +163,11 @@ impl Browser {
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// All browsers of one home.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Browsers {
+    memory: Rc<Memory>,
+    /// Bytes that browsers were shown and have not written.
+    shown_bytes: usize,
     browsers: Slab<Browser>,
     subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     by_path: Map<Path, BTreeSet<Key>>,
@@ -180,6 +176,17 @@ pub(crate) struct Browsers {
 }
 
 impl Browsers {
+    pub(crate) fn new(memory: Rc<Memory>) -> Browsers {
+        Browsers {
+            memory,
+            shown_bytes: 0,
+            browsers: Slab::new(),
+            subscriptions: Map::default(),
+            by_path: Map::default(),
+            postponed: VecDeque::new(),
+        }
+    }
+
     pub(crate) fn add(&mut self, browser: Browser) -> Key {
         let (name, path) = ((browser.session, browser.key), browser.path.clone());
         let at = self.browsers.insert(browser);
@@ -190,6 +197,7 @@ impl Browsers {
 
     pub(crate) fn remove(&mut self, at: Key) -> Option<Browser> {
         let browser = self.browsers.remove(at)?;
+        self.count(browser.bytes, 0);
         self.subscriptions.remove(&(browser.session, browser.key));
         if let Some(others) = self.by_path.get_mut(&browser.path) {
             others.remove(&at);
@@ -206,6 +214,51 @@ impl Browsers {
 
     pub(crate) fn get_mut(&mut self, at: Key) -> Option<&mut Browser> {
         self.browsers.get_mut(at)
+    }
+
+    /// Messages and bytes that one may be shown now; the last message may exceed the bytes.
+    pub(crate) fn room(&self, at: Key) -> (u32, usize) {
+        let Some(browser) = self.browsers.get(at) else { return (0, 0) };
+        let (messages, bytes) = browser.window_room();
+        let is_crowded =
+            self.memory.is_full() || self.shown_bytes > self.memory.max() / SHARE_DIVISOR;
+        match is_crowded {
+            true if browser.messages > 0 => (0, 0),
+            true => (messages.min(1), bytes),
+            false => (messages, bytes),
+        }
+    }
+
+    pub(crate) fn has_room(&self, at: Key) -> bool {
+        let (messages, bytes) = self.room(at);
+        messages > 0 && bytes > 0
+    }
+
+    /// How many bytes are to be read for one at once, if messages have so many on average.
+    pub(crate) fn read_bytes(&self, at: Key, bytes_each: u64, most: usize) -> usize {
+        let (messages, bytes) = self.room(at);
+        let wanted = u64::from(messages).saturating_mul(bytes_each).min(bytes as u64);
+        usize::try_from(wanted.max(READ_BYTES_MIN)).unwrap_or(most).min(most)
+    }
+
+    /// One is shown these.
+    pub(crate) fn show(&mut self, at: Key, segment: &Segment) {
+        let Some(browser) = self.browsers.get_mut(at) else { return };
+        browser.show(segment);
+        self.count(0, segment.bytes());
+    }
+
+    /// One has seen all: whether it has written all, too.
+    pub(crate) fn end(&mut self, at: Key) -> bool {
+        let Some(browser) = self.browsers.get_mut(at) else { return false };
+        browser.stand = Stand::End;
+        browser.messages == 0
+    }
+
+    /// So many bytes are on their way where `before` were.
+    fn count(&mut self, before: usize, after: usize) {
+        self.shown_bytes = (self.shown_bytes + after).saturating_sub(before);
+        self.memory.change(MemoryUse::Backlogs, before, after);
     }
 
     /// The browser that a subscription is.
@@ -269,21 +322,43 @@ impl Browsers {
         self.postponed.pop_front()
     }
 
-    /// A client has stretches of messages, or has settled them: whether its browser is to go on.
-    pub(crate) fn note_written(&mut self, at: Key, ranges: &[(u64, u64)]) -> bool {
-        let Some(browser) = self.browsers.get_mut(at) else { return false };
+    /// A client has stretches of messages, or has settled them.
+    pub(crate) fn note_written(&mut self, at: Key, ranges: &[(u64, u64)]) -> Written {
+        let Some(browser) = self.browsers.get_mut(at) else { return Written::Waits };
+        let before = browser.bytes;
         for (first, last) in ranges.iter().filter(|(first, last)| first <= last) {
             browser.note_written(*first, *last);
         }
-        browser.stand == Stand::Room && browser.is_worth_while()
+        let after = browser.bytes;
+        let written = match browser.stand {
+            Stand::End if browser.messages == 0 => Written::Over,
+            Stand::Room if browser.is_worth_while() => Written::GoesOn,
+            _ => Written::Waits,
+        };
+        self.count(before, after);
+        match written {
+            Written::GoesOn if !self.has_room(at) => Written::Waits,
+            written => written,
+        }
     }
 
     /// A client wants so many messages more: whether its browser is to go on.
     pub(crate) fn add_credit(&mut self, at: Key, messages: u64) -> bool {
         let Some(browser) = self.browsers.get_mut(at) else { return false };
         browser.credit = browser.credit.map(|credit| credit.saturating_add(messages));
-        browser.stand == Stand::Room && browser.has_room()
+        browser.stand == Stand::Room && self.has_room(at)
     }
+}
+
+/// What becomes of a browser that has written something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It waits on.
+    Waits,
+    /// It is to go on.
+    GoesOn,
+    /// It has seen and written all.
+    Over,
 }
 
 #[cfg(test)]
@@ -332,7 +407,7 @@ mod tests {
             ranges in proptest::collection::vec((0u64..90, 0u64..20), 0..40),
         ) {
             let mut browser = browser();
-            let all = browser.room();
+            let all = browser.window_room();
             let (mut first, mut held) = (0, BTreeSet::new());
             for count in counts {
                 browser.show(&segment(first, count));
@@ -343,11 +418,11 @@ mod tests {
             for (first, more) in ranges {
                 browser.note_written(first, first + more);
                 held.retain(|number| !(first..=first + more).contains(number));
-                prop_assert_eq!(browser.room().0, all.0 - held.len() as u32);
-                prop_assert!(browser.room().1 <= all.1);
+                prop_assert_eq!(browser.window_room().0, all.0 - held.len() as u32);
+                prop_assert!(browser.window_room().1 <= all.1);
             }
             browser.note_written(0, 200);
-            prop_assert_eq!((browser.room(), browser.shown.len()), (all, 0));
+            prop_assert_eq!((browser.window_room(), browser.shown.len()), (all, 0));
         }
     }
 }

@@ -15,7 +15,7 @@ use tiderace_base::{Key, MemoryUse, Now, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{Browsing, Destination, Prefetch, SubscriptionKey, Target};
 
-use crate::browsers::{Browser, Stand};
+use crate::browsers::{Browser, Browsers, Stand, Written};
 use crate::effect::Effect;
 use crate::loading::LoadedPart;
 use crate::queue::QueueOptions;
@@ -43,18 +43,19 @@ enum Pace {
 }
 
 impl Browser {
-    /// Looks at those messages of a segment that its cursor has not passed, up to a version: what it selects of them.
+    /// Looks at those messages of a segment that its cursor has not passed, up to a version: what it selects of them, as far
+    /// as there is room.
     fn look(
         &mut self,
         segment: &Segment,
         (to, wall_ms): (u64, u64),
+        (mut messages, mut bytes): (u32, usize),
         steps: &mut u32,
         found: &mut Vec<Segment>,
     ) -> Pace {
         let passed = self.cursor.saturating_sub(segment.first_version());
         let from = segment.from.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX));
         let base = segment.run.queue_version();
-        let (mut messages, mut bytes) = self.room();
         for at in from..segment.to {
             let version = base + u64::from(at);
             if version > to {
@@ -134,10 +135,17 @@ impl Queues {
         effects: &mut Vec<Effect>,
     ) {
         let Some(at) = self.browsers.named(name) else { return };
-        // What is returned comes from a browser that is about to end.
-        if settlement != Settlement::Return && self.browsers.note_written(at, ranges) {
-            self.begin_turn(now);
-            self.go_on(at, effects);
+        if settlement == Settlement::Return {
+            // It comes from a browser that is about to end.
+            return;
+        }
+        match self.browsers.note_written(at, ranges) {
+            Written::Waits => {}
+            Written::GoesOn => {
+                self.begin_turn(now);
+                self.go_on(at, effects);
+            }
+            Written::Over => _ = self.end_browser(at),
         }
     }
 
@@ -195,11 +203,15 @@ impl Queues {
         let mut steps = SLICE_STEPS.min(self.left);
         let before = steps;
         loop {
+            let has_room = self.browsers.has_room(at);
             let Some(browser) = self.browsers.get_mut(at) else { return };
+            if browser.stand == Stand::End {
+                return;
+            }
             let key = self.names.get(&browser.path).copied();
             let queue = key.and_then(|key| self.queues.get_mut(key));
             if browser.first_late().is_some() {
-                if !browser.has_room() {
+                if !has_room {
                     browser.stand = Stand::Room;
                     break;
                 }
@@ -224,7 +236,7 @@ impl Queues {
                 self.run_out(at, effects);
                 break;
             }
-            if !browser.has_room() {
+            if !has_room {
                 browser.stand = Stand::Room;
                 break;
             }
@@ -253,8 +265,12 @@ impl Queues {
         let Some(browser) = self.browsers.get_mut(at) else { return };
         if browser.follows() {
             browser.stand = Stand::News;
-        } else if let Some(Browser { session, key, path, .. }) = self.end_browser(at) {
-            effects.push(Effect::Browsed { session, key, path });
+            return;
+        }
+        let (session, key, path) = (browser.session, browser.key, browser.path.clone());
+        effects.push(Effect::Browsed { session, key, path });
+        if self.browsers.end(at) {
+            self.end_browser(at);
         }
     }
 
@@ -282,22 +298,23 @@ impl Queues {
         let Some(segment) = segment.filter(|it| it.first_version() <= version) else { return };
         let cursor = std::mem::replace(&mut browser.cursor, version);
         let mut found = Vec::new();
-        browser.look(segment, (version, self.wall_ms), steps, &mut found);
+        browser.look(segment, (version, self.wall_ms), (1, 1), steps, &mut found);
         browser.cursor = cursor;
-        show(browser, found.into_iter(), effects);
+        show(&mut self.browsers, at, found.into_iter(), effects);
     }
 
     /// A browser is shown what is ready in memory, from its cursor up to a version.
     fn show_ready(&mut self, at: Key, to: u64, steps: &mut u32, effects: &mut Vec<Effect>) -> Pace {
-        let Some(browser) = self.browsers.get_mut(at) else { return Pace::NoRoom };
+        let Some(browser) = self.browsers.get(at) else { return Pace::NoRoom };
         let queue = self.names.get(&browser.path).and_then(|key| self.queues.get(*key));
         let Some(queue) = queue else { return Pace::Through };
         let (mut pace, mut found) = (Pace::Through, Vec::new());
         let segments = queue.ready.from(browser.cursor);
         for segment in segments.take_while(|segment| segment.first_version() <= to) {
-            found.clear();
-            pace = browser.look(segment, (to, self.wall_ms), steps, &mut found);
-            show(browser, found.drain(..), effects);
+            let room = self.browsers.room(at);
+            let Some(browser) = self.browsers.get_mut(at) else { break };
+            pace = browser.look(segment, (to, self.wall_ms), room, steps, &mut found);
+            show(&mut self.browsers, at, found.drain(..), effects);
             if pace != Pace::Through {
                 break;
             }
@@ -322,10 +339,11 @@ impl Queues {
         for segment in segments.iter().take_while(|segment| segment.first_version() <= to) {
             let before = segment.first_version().saturating_sub(1);
             pace = self.show_ready(at, before, &mut steps, effects);
+            let room = self.browsers.room(at);
             if let Some(browser) = self.browsers.get_mut(at).filter(|_| pace == Pace::Through) {
                 let mut found = Vec::new();
-                pace = browser.look(segment, (to, self.wall_ms), &mut steps, &mut found);
-                show(browser, found.into_iter().flat_map(alone), effects);
+                pace = browser.look(segment, (to, self.wall_ms), room, &mut steps, &mut found);
+                show(&mut self.browsers, at, found.into_iter().flat_map(alone), effects);
             }
             if pace != Pace::Through {
                 break;
@@ -345,9 +363,15 @@ impl Queues {
 }
 
 /// Gives a browser what it has found.
-fn show(browser: &mut Browser, found: impl Iterator<Item = Segment>, effects: &mut Vec<Effect>) {
+fn show(
+    browsers: &mut Browsers,
+    at: Key,
+    found: impl Iterator<Item = Segment>,
+    effects: &mut Vec<Effect>,
+) {
     for segment in found {
-        browser.show(&segment);
+        browsers.show(at, &segment);
+        let Some(browser) = browsers.get(at) else { return };
         let (session, key) = (browser.session, browser.key);
         effects.push(Effect::Deliver { session, key, segment });
     }

@@ -117,7 +117,7 @@ impl Queues {
             consumers: Slab::new(),
             subscriptions: Map::default(),
             patterns: PatternIndex::default(),
-            browsers: Browsers::default(),
+            browsers: Browsers::new(memory.clone()),
             walks: VecDeque::new(),
             unseen: VecDeque::new(),
             resuming: VecDeque::new(),

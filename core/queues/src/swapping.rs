@@ -453,9 +453,8 @@ impl Queues {
                 Want::Front => bytes_max = front,
                 Want::Browser(at) => {
                     let most = if is_short { SHORT_BYTES } else { look };
-                    let browser = self.browsers.get(*at);
-                    bytes_max =
-                        browser.map_or(1, |it| it.read_bytes(swapped.bytes_each(), most.min(look)));
+                    let each = swapped.bytes_each();
+                    bytes_max = self.browsers.read_bytes(*at, each, most.min(look));
                 }
                 Want::Selection(_) | Want::Drop | Want::Expired | Want::Look(_) => {}
             }

@@ -342,3 +342,53 @@ fn what_was_delayed_is_shown_to_those_that_follow_when_its_time_has_come() {
     queues.settle(at_ms(100), session(1u8), KEY, &[(1, 2)], Settlement::Reject, &mut effects);
     assert_eq!(shown(&effects).0, []);
 }
+
+/// What is on its way to browsers counts, and beyond their share of the memory each has one message at a time.
+#[test]
+fn browsers_share_a_part_of_the_memory_and_all_come_to_their_end() {
+    const BODY: usize = 10_000;
+    let memory = std::rc::Rc::new(tiderace_base::Memory::new(8 << 20));
+    let (mut queues, now) = (Queues::new(memory.clone()), Now::default());
+    let roomy = |path: &Path| tiderace_queues::QueueOptions { bytes_max: 4 << 20, ..options(path) };
+    for number in 0..40 {
+        let mut builder = RunBuilder::new(destination(), now.time);
+        builder.finish(&[b'x'; BODY], Meta::default());
+        let (mut run, mut effects) = (builder.build(), Vec::new());
+        run.number(ShardId(0), number);
+        publish(&mut queues, now, run, roomy, &mut effects);
+    }
+    let used = || memory.used_for(tiderace_base::MemoryUse::Backlogs);
+    let mut waiting: Vec<Vec<u64>> = Vec::new();
+    for number in 0..50u32 {
+        let window = Prefetch { messages: 0, bytes: u32::MAX };
+        let who = session(BROWSER + number);
+        let consume = Consume { session: who, window, ..browser(0, Browsing::ToEnd) };
+        waiting.push(shown_to(who, &begin(&mut queues, now, &consume)).0);
+        let all: usize = waiting.iter().map(Vec::len).sum();
+        assert!((all * BODY..all * (BODY + 100)).contains(&used()), "{} for {all}", used());
+    }
+    assert!(waiting[0].len() > 20, "the first has its window");
+    assert_eq!(waiting[10..].iter().map(Vec::len).max(), Some(1), "no more is left for the others");
+    let (mut seen, mut ended) = (vec![0; 50], 0);
+    for _ in 0..100 {
+        for number in 0..50u32 {
+            let who = session(BROWSER + number);
+            let (mut effects, at) = (Vec::new(), number as usize);
+            let written: Vec<(u64, u64)> = waiting[at].drain(..).map(|it| (it, it)).collect();
+            seen[at] += written.len();
+            queues.settle(now, who, KEY, &written, Settlement::Accept, &mut effects);
+            let (numbers, is_end) = shown_to(who, &effects);
+            waiting[at] = numbers;
+            ended += usize::from(is_end);
+        }
+    }
+    assert_eq!((seen, ended, used()), (vec![40; 50], 50, 0));
+    // One that leaves gives back what it has not written, also behind its end.
+    let effects = begin(&mut queues, now, &browser(0, Browsing::ToEnd));
+    assert!(!shown(&effects).0.is_empty() && used() > 0);
+    queues.discard(&destination().path, &mut Vec::new());
+    assert!(used() > 0, "it was told of the end, and has not written it all");
+    let lost = (0, Ending::Lost);
+    queues.leave(now, session(BROWSER), KEY, lost, &mut Vec::new());
+    assert_eq!(used(), 0);
+}

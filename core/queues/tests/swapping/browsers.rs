@@ -59,6 +59,8 @@ impl World {
         if self.browsers.contains_key(&number) {
             return;
         }
+        // One that has come to its end may have left some unwritten.
+        self.queues.leave(self.now, session_of(number), KEY, (0, Ending::Lost), &mut Vec::new());
         let due = self.ready.range(from..).copied();
         let due = due.filter(|version| red.is_none_or(|red| red == self.known[version].0));
         let shown = Shown {
