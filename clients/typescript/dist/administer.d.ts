@@ -27,6 +27,10 @@ export interface QueueState {
     full: boolean;
     /** Consumers get nothing. */
     paused: boolean;
+    /** The topics that feed it, joined by commas; absent if none does. */
+    topics?: string;
+    /** What it takes of these; absent if everything. */
+    selector?: string;
     /** For how long the first of the ready messages has been on the server, in milliseconds. */
     oldest_ms?: number;
 }

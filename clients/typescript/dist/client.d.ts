@@ -3,7 +3,7 @@ import { type ValueOptions } from "./content.js";
 import { Emitter } from "./emitter.js";
 import { TideraceError } from "./error.js";
 import { type ConnectOptions } from "./options.js";
-import { Queue } from "./queues.js";
+import { type DurableOptions, DurableSubscription, Queue } from "./queues.js";
 import { Conversation, Responder, type ServeOptions, type ServiceHandler } from "./services.js";
 import { Topic } from "./topics.js";
 import type { TransportName } from "./transport/transport.js";
@@ -55,6 +55,11 @@ export declare class Client extends Emitter<ClientEvents> {
     topic<T = unknown>(path: string): Topic<T>;
     /** A queue. */
     queue<T = unknown>(path: string): Queue<T>;
+    /**
+     * A durable subscription of that name to topics and patterns of topics: they feed a queue, whether anybody is connected
+     * or not. Without topics, one that is there already.
+     */
+    durable<T = unknown>(name: string, topics?: string | string[], options?: DurableOptions): DurableSubscription<T>;
     /** Asks a service and waits for its answer. */
     call<Answer = unknown>(service: string, value?: unknown, options?: CallOptions): Promise<Answer>;
     /** Begins a conversation with a service; `first` is the first thing said. */

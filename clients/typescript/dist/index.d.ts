@@ -11,7 +11,7 @@ export type { State } from "./connector.js";
 export type { Properties, ValueOptions } from "./content.js";
 export { TideraceError } from "./error.js";
 export type { ConnectOptions } from "./options.js";
-export type { BrowseOptions, Consumer, Queue, QueueHandler, QueueMessage, ReceiveOptions, SendOptions } from "./queues.js";
+export type { BrowseOptions, Consumer, DurableOptions, DurableSubscription, Queue, QueueHandler, QueueMessage, ReceiveOptions, SendOptions, } from "./queues.js";
 export type { Conversation, Responder, ServeOptions, ServiceHandler } from "./services.js";
 export type { Gap, PublishOptions, Replay, SubscribeOptions, Subscription, SubscriptionEvents, Topic, Update, UpdateHandler, } from "./topics.js";
 export type { TransportName, WebSocketClass, WebSocketLike } from "./transport/transport.js";

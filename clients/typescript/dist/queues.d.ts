@@ -20,6 +20,8 @@ export declare class QueueMessage<T = unknown> {
     constructor(queue: string, value: T, properties: Properties, 
     /** How often a consumer had it before, as far as the server knows, and did not accept it. */
     redeliveries: number, settle: (accept: boolean) => void);
+    /** The topic that it was published to, if it comes by a durable subscription. */
+    get topic(): string | undefined;
     /** It is dealt with. */
     accept(): void;
     /** It is given back, to be delivered again. */
@@ -71,7 +73,7 @@ export declare class Consumer<T = unknown> extends Emitter<{
     private settle;
     private readonly running;
     private stopping;
-    constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions & BrowseOptions, browses?: number);
+    constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions & BrowseOptions, browses?: number, makes?: object);
     /** No more comes. What handlers have begun is waited for; the rest goes back to the queue. */
     stop(): Promise<void>;
     /**
@@ -110,7 +112,9 @@ export interface Sender extends QueueKeeper {
 export declare class Queue<T = unknown> {
     private readonly sender;
     readonly path: string;
-    constructor(sender: Sender, path: string);
+    constructor(sender: Sender, path: string, 
+    /** @internal */
+    makes?: object | undefined);
     /** Settles when the server has it; a persistent one, when it is stored. */
     send(value: T, options?: SendOptions): Promise<void>;
     /**
@@ -123,6 +127,26 @@ export declare class Queue<T = unknown> {
      * a message, or giving it back, only lets more come.
      */
     browse(handler?: QueueHandler<T> | BrowseOptions, options?: BrowseOptions): Consumer<T>;
+}
+export interface DurableOptions {
+    /** Only messages whose properties match this SQL-92 condition are gathered. */
+    selector?: string;
+}
+/**
+ * A durable subscription: a queue that topics feed, whether anybody is connected or not. Who consumes from it shares its
+ * messages with all others who do. That a consumer stops, or the client closes, ends nothing: it goes on gathering until
+ * somebody calls `delete`.
+ */
+export declare class DurableSubscription<T = unknown> extends Queue<T> {
+    private readonly operate;
+    readonly name: string;
+    /**
+     * Makes it, or changes what it gathers from now on; `receive` does so by itself. Everything that is published after it
+     * settles is gathered.
+     */
+    create(): Promise<void>;
+    /** Ends it, with all that it has gathered. Refused with `subscription-in-use` while somebody consumes from it. */
+    delete(): Promise<void>;
 }
 /** Gathers outcomes of one turn and writes them as ranges. */
 export declare class Settler {

@@ -15,7 +15,7 @@ import type { Link, Welcome } from "./link.js";
 import * as m from "./messages.js";
 import { credentials, settingsOf, type ConnectOptions, type Settings } from "./options.js";
 import { Position } from "./position.js";
-import { Queue, Settler, type Sender } from "./queues.js";
+import { type DurableOptions, DurableSubscription, Queue, Settler, type Sender } from "./queues.js";
 import { Conversation, Exchanges, Responder, type ServeOptions, type ServiceHandler } from "./services.js";
 import { type Publisher, type PublishOptions, Topic } from "./topics.js";
 import type { TransportName } from "./transport/transport.js";
@@ -119,6 +119,14 @@ export class Client extends Emitter<ClientEvents> {
   /** A queue. */
   queue<T = unknown>(path: string): Queue<T> {
     return new Queue<T>(this.keeper, path);
+  }
+
+  /**
+   * A durable subscription of that name to topics and patterns of topics: they feed a queue, whether anybody is connected
+   * or not. Without topics, one that is there already.
+   */
+  durable<T = unknown>(name: string, topics?: string | string[], options?: DurableOptions): DurableSubscription<T> {
+    return new DurableSubscription<T>(this.keeper, (operation) => this.operate(operation), name, topics, options);
   }
 
   /** Asks a service and waits for its answer. */

@@ -2,7 +2,7 @@
  * All interests of a client by their ids: subscribes them on each new connection and leads to them
  * what arrives. Invariant: an id is used again only when the server has let go of it.
  */
-import { malformed, Reader, Writer } from "./bytes.js";
+import { malformed, Reader, utf8, Writer } from "./bytes.js";
 import { TideraceError } from "./error.js";
 import type { Interest } from "./interest.js";
 import type { Link } from "./link.js";
@@ -172,7 +172,9 @@ export class Hub {
       if (flags & m.START) out.varint(wish.start!);
       return out;
     };
-    link.request(m.SUBSCRIBE, build).then(
+    // One write: what is subscribed to is there before the server comes to that.
+    const makes = wish.makes && link.request(m.OPERATE, (request) => operationOf(request, wish.makes!));
+    Promise.all([link.request(m.SUBSCRIBE, build), makes]).then(
       () => {
         // An answer that the next connection has overtaken says nothing any more.
         if (this.link !== link || place.ended) return;
@@ -181,12 +183,20 @@ export class Hub {
       },
       (error: TideraceError) => {
         if (this.link !== link || error.code === "connection-lost") return;
-        this.places[id] = undefined;
-        if (place.ended) return;
+        const over = place.ended;
+        // The other one of two requests may have been done.
+        if (wish.makes) void this.remove(interest);
+        else this.places[id] = undefined;
+        if (over) return;
         place.ended = true;
         interest.failed(error);
         this.refused(error);
       },
     );
   }
+}
+
+/** OPERATE with nothing beside the operation. */
+function operationOf(request: number, operation: object): Writer {
+  return new Writer().varint(request).u8(0).bytes(utf8(JSON.stringify(operation)));
 }

@@ -15,7 +15,17 @@ export type { State } from "./connector.js";
 export type { Properties, ValueOptions } from "./content.js";
 export { TideraceError } from "./error.js";
 export type { ConnectOptions } from "./options.js";
-export type { BrowseOptions, Consumer, Queue, QueueHandler, QueueMessage, ReceiveOptions, SendOptions } from "./queues.js";
+export type {
+  BrowseOptions,
+  Consumer,
+  DurableOptions,
+  DurableSubscription,
+  Queue,
+  QueueHandler,
+  QueueMessage,
+  ReceiveOptions,
+  SendOptions,
+} from "./queues.js";
 export type { Conversation, Responder, ServeOptions, ServiceHandler } from "./services.js";
 export type {
   Gap,

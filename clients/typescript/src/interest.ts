@@ -18,6 +18,8 @@ export interface Wish {
   interval?: number;
   /** The position in a queue to begin at. */
   start?: number | undefined;
+  /** An operation that makes what is subscribed to, if it is not there; it goes before SUBSCRIBE. */
+  makes?: object;
 }
 
 export interface Interest {

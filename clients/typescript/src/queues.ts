@@ -24,6 +24,11 @@ export class QueueMessage<T = unknown> {
     private readonly settle: (accept: boolean) => void,
   ) {}
 
+  /** The topic that it was published to, if it comes by a durable subscription. */
+  get topic(): string | undefined {
+    return this.properties["source-topic"];
+  }
+
   /** It is dealt with. */
   accept(): void {
     this.finish(true);
@@ -93,6 +98,7 @@ export class Consumer<T = unknown>
     private readonly handler: QueueHandler<T> | undefined,
     options: ReceiveOptions & BrowseOptions = {},
     private readonly browses = 0,
+    makes?: object,
   ) {
     super();
     const { prefetch = 16, exclusive, selector, from: start } = options;
@@ -106,6 +112,7 @@ export class Consumer<T = unknown>
       m.patternFlag(path);
     const window = { messages: prefetch, bytes: 0 };
     this.wish = { kind: m.QUEUE_KIND, path, flags, selector, window, start };
+    if (makes) this.wish.makes = makes;
     this.ready = new Promise((resolve, reject) => (this.outcome = { resolve, reject }));
     this.ready.catch(() => {});
   }
@@ -230,6 +237,8 @@ export class Queue<T = unknown> {
   constructor(
     private readonly sender: Sender,
     readonly path: string,
+    /** @internal */
+    protected readonly makes?: object,
   ) {}
 
   /** Settles when the server has it; a persistent one, when it is stored. */
@@ -251,6 +260,8 @@ export class Queue<T = unknown> {
       this.path,
       isHandler ? handler : undefined,
       isHandler ? options : handler,
+      0,
+      this.makes,
     );
     this.sender.add(consumer);
     return consumer;
@@ -267,6 +278,43 @@ export class Queue<T = unknown> {
     const browser = new Consumer<T>(this.sender, this.path, isHandler ? handler : undefined, wanted, flags);
     this.sender.add(browser);
     return browser;
+  }
+}
+
+export interface DurableOptions {
+  /** Only messages whose properties match this SQL-92 condition are gathered. */
+  selector?: string;
+}
+
+/**
+ * A durable subscription: a queue that topics feed, whether anybody is connected or not. Who consumes from it shares its
+ * messages with all others who do. That a consumer stops, or the client closes, ends nothing: it goes on gathering until
+ * somebody calls `delete`.
+ */
+export class DurableSubscription<T = unknown> extends Queue<T> {
+  /** @internal */
+  constructor(
+    sender: Sender,
+    private readonly operate: (operation: object) => Promise<unknown>,
+    readonly name: string,
+    topics?: string | string[],
+    options?: DurableOptions,
+  ) {
+    super(sender, `dsub/${name}`, topics ? { do: "create-subscription", name, topics, ...options } : undefined);
+  }
+
+  /**
+   * Makes it, or changes what it gathers from now on; `receive` does so by itself. Everything that is published after it
+   * settles is gathered.
+   */
+  async create(): Promise<void> {
+    if (!this.makes) throw new TideraceError("bad-operation", "say which topics it gathers");
+    await this.operate(this.makes);
+  }
+
+  /** Ends it, with all that it has gathered. Refused with `subscription-in-use` while somebody consumes from it. */
+  async delete(): Promise<void> {
+    await this.operate({ do: "delete-subscription", name: this.name });
   }
 }
 

@@ -115,6 +115,16 @@ const rows = {
       },
     },
     {
+      name: "durable subscriptions",
+      scope: (seen) => ({ client: connect(target), keep: async (...all) => seen.push(all) }),
+      async after() {
+        await other.durable("audit").delete().then(
+          () => ok(false, "it is there still"),
+          ({ code }) => equal(code, "queue-unknown"),
+        );
+      },
+    },
+    {
       name: "services",
       scope: () => ({ client: connect(target), priceOf: (pair) => ({ pair, bid: 1.08 }) }),
       async after({ printed }) {

@@ -283,7 +283,7 @@ impl Rules {
     }
 
     /// Whether the principal may do that on everything the pattern names. Told conservatively: a
-    /// rule must allow the pattern as a whole and no rule may deny the action anywhere.
+    /// rule must allow the pattern as a whole, and no rule that denies the action may concern anything of it.
     pub fn authorise_all(
         &self,
         principal: &Principal,
@@ -299,10 +299,13 @@ impl Rules {
         let concerned = |rule: &&Rule| {
             rule.concerns(principal, action) && rule.kind.is_none_or(|own| own == kind)
         };
-        let mut concerned = rules.iter().filter(concerned);
-        concerned.clone().all(|rule| rule.allow)
+        let concerned = rules.iter().filter(concerned);
+        let meets = |rule: &Rule| {
+            rule.paths.is_empty() || rule.paths.iter().any(|denied| denied.overlaps(pattern))
+        };
+        concerned.clone().all(|rule| rule.allow || !meets(rule))
             && (own == Some(true)
-                || concerned.any(|rule| {
+                || concerned.filter(|rule| rule.allow).any(|rule| {
                     rule.paths.is_empty()
                         || rule.paths.iter().any(|allowed| allowed.contains(pattern))
                 }))
@@ -501,6 +504,8 @@ mod tests {
             (&generous, &bob, "user/ann/*", false, false),
             (&generous, &bob, "**", true, true),
             (&strict, &ann, "user/ann/**", false, true),
+            (&strict, &ann, "fx/**", true, true),
+            (&strict, &ann, "**", false, true),
             (&open, &bob, "$sys/presence/user/ann/**", false, false),
             (&open, &ann, "$sys/presence/user/ann/**", true, true),
             (&open, &bob, "$sys/missing/user/ann/*", false, false),

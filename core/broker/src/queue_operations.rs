@@ -231,6 +231,7 @@ impl HomeSide<'_> {
             full: state.full,
             paused: state.paused,
             topics: durable.map(|durable| durable.about.topics_text()),
+            selector: durable.and_then(|durable| durable.about.selector_text()),
             oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
         }
     }

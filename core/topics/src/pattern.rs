@@ -115,6 +115,24 @@ impl Pattern {
         theirs.next().is_none()
     }
 
+    /// Whether some path may fit both, also where the first level begins with `$`. May say yes where none does.
+    pub fn overlaps(&self, other: &Pattern) -> bool {
+        let (mut own, mut theirs) = (self.levels().iter(), other.levels().iter());
+        loop {
+            match (own.next(), theirs.next()) {
+                (Some(Level::Rest), _) | (_, Some(Level::Rest)) | (None, None) => return true,
+                (Some(Level::Literal(name)), Some(level))
+                | (Some(level), Some(Level::Literal(name))) => {
+                    if !level.fits(name) {
+                        return false;
+                    }
+                }
+                (Some(_), Some(_)) => {}
+                (None, Some(_)) | (Some(_), None) => return false,
+            }
+        }
+    }
+
     /// Whether the path is one of those it names.
     pub fn matches(&self, path: &Path) -> bool {
         let spelled = || matches!(self.levels().first(), Some(Level::Literal(_)));
@@ -290,6 +308,26 @@ mod tests {
     }
 
     #[test]
+    fn patterns_without_a_path_in_common_do_not_overlap() {
+        let rows = [
+            ("a/**", "b/**", false),
+            ("a/**", "a", true),
+            ("a/*", "a", false),
+            ("a/*", "*/b", true),
+            ("secret*/**", "fx/*", false),
+            ("secret*/**", "secrets/x", true),
+            ("?a/[bc]", "a/d", false),
+            ("?a/[bc]", "a/d*", true),
+            ("**", "$sys/x", true),
+        ];
+        for (pattern, other, expected) in rows {
+            let overlaps =
+                Pattern::parse(pattern).unwrap().overlaps(&Pattern::parse(other).unwrap());
+            assert_eq!(overlaps, expected, "{pattern} and {other}");
+        }
+    }
+
+    #[test]
     fn the_literal_prefix_ends_before_the_first_wildcard() {
         let rows = [
             ("a/b/c", "a/b/c"),
@@ -323,6 +361,18 @@ mod tests {
                 let path = Path::parse(&name).unwrap();
                 prop_assert_eq!(pattern.matches(&path), naive(glob.as_bytes(), name.as_bytes()));
             }
+        }
+
+        #[test]
+        fn patterns_that_one_path_fits_overlap(
+            patterns in proptest::collection::vec("(a|b|\\*|a\\*)(/(a|b|\\*|b\\*)){0,2}(/\\*\\*)?", 2),
+            path in "(a|b|ab)(/(a|b|ba)){0,3}",
+        ) {
+            let [one, other] = [0, 1].map(|at| Pattern::parse(&patterns[at]).unwrap());
+            let path = Path::parse(&path).unwrap();
+            prop_assert_eq!(one.overlaps(&other), other.overlaps(&one));
+            prop_assert!(!(one.fits(&path) && other.fits(&path)) || one.overlaps(&other));
+            prop_assert!(!one.contains(&other) || one.overlaps(&other));
         }
 
         #[test]

@@ -152,6 +152,10 @@ fn task(
             let name = name.map(|name| decode_path(name).ok_or_else(undecodable_path));
             rest_operations::views(name.transpose()?.as_deref(), request).map(Task::Operate)
         }
+        Resource::Subscriptions(name) => {
+            let name = name.map(|name| decode_path(name).ok_or_else(undecodable_path));
+            rest_operations::subscriptions(name.transpose()?.as_deref(), request).map(Task::Operate)
+        }
         Resource::Browse(what) => rest_operations::browse(what, request).map(Task::Operate),
         Resource::Batch => Ok(Task::Batch { items: batch::read(options, request.body)? }),
         Resource::Destination(kind, name) => {

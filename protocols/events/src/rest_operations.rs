@@ -9,7 +9,7 @@
 //! in a JSON string or has been checked to be JSON, so it cannot add names of its own.
 
 use tiderace_value::{Json, append_text};
-use tiderace_wire::{Request, properties};
+use tiderace_wire::{DURABLE, Request, properties, shown};
 
 use crate::answer::{Fault, HttpFault};
 use crate::content::essence;
@@ -284,6 +284,41 @@ pub(crate) fn views(name: Option<&str>, request: &Request<'_>) -> Result<Operati
                 .map_err(|_| Fault::bad_request("a view is UTF-8 text"))?;
             Ok(Operating::begin("view").text("name", name).text("text", text))
         }
+    }
+}
+
+/// `GET /subscriptions`, `GET`, `PUT` and `DELETE /subscriptions/NAME`: durable subscriptions, which are queues.
+pub(crate) fn subscriptions(name: Option<&str>, request: &Request<'_>) -> Result<Operating, Fault> {
+    let Some(name) = name else {
+        let pattern = values(request.query, "pattern").next();
+        let pattern =
+            pattern.map_or(Ok("**".into()), |it| it.ok_or_else(|| undecodable("pattern")));
+        let pattern = format!("{DURABLE}/{}", pattern?);
+        let operating = Operating::begin("queues").text("pattern", &pattern);
+        return number(after(operating, request)?, "limit", request);
+    };
+    match request.method {
+        "DELETE" => {
+            unconditional(request)?;
+            Ok(Operating::begin("delete-subscription").text("name", name))
+        }
+        "PUT" => {
+            let mut operating = Operating::begin("create-subscription").text("name", name);
+            let about = json(request)?;
+            for (known, value) in about.fields() {
+                let known = known.as_text().unwrap_or_default();
+                if !matches!(&*known, "topics" | "selector") {
+                    let text = format!(
+                        "`{}` is not said of a durable subscription, which has `topics` and perhaps a `selector`",
+                        shown(&known)
+                    );
+                    return Err(Fault::bad_request(text));
+                }
+                operating = operating.raw(&known, value.text());
+            }
+            Ok(operating)
+        }
+        _ => queue(&format!("{DURABLE}/{name}"), request),
     }
 }
 

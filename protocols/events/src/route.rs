@@ -26,6 +26,8 @@ pub(crate) enum Resource<'a> {
     Operations,
     /// `/views` or `/views/NAME`
     Views(Option<&'a str>),
+    /// `/subscriptions` or `/subscriptions/NAME`, not decoded.
+    Subscriptions(Option<&'a str>),
     /// Lists of what that name says.
     Browse(&'static str),
 }
@@ -50,6 +52,8 @@ impl<'a> Resource<'a> {
             ("batch", None) => Resource::Batch,
             ("events", None) => Resource::Events,
             ("operations", None) => Resource::Operations,
+            ("subscriptions", None | Some("")) => Resource::Subscriptions(None),
+            ("subscriptions", Some(name)) => Resource::Subscriptions(Some(name)),
             ("views", None | Some("")) => Resource::Views(None),
             ("views", Some(name)) => Resource::Views(Some(name)),
             _ => return None,
@@ -65,7 +69,11 @@ impl<'a> Resource<'a> {
             Resource::Destination(Kind::Queue, _) => &["GET", "HEAD", "POST", "DELETE"],
             Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
             Resource::Topics => &["GET", "HEAD", "DELETE"],
-            Resource::Events | Resource::Views(None) | Resource::Browse(_) => &["GET", "HEAD"],
+            Resource::Events
+            | Resource::Views(None)
+            | Resource::Subscriptions(None)
+            | Resource::Browse(_) => &["GET", "HEAD"],
+            Resource::Subscriptions(Some(_)) => &["GET", "HEAD", "PUT", "DELETE"],
             Resource::Views(Some(_)) => &["PUT", "DELETE"],
         }
     }
@@ -183,6 +191,10 @@ mod tests {
             ("GET", "/api/events"),
             ("HEAD", "/api/events"),
             ("HEAD", "/api/views"),
+            ("GET", "/api/subscriptions"),
+            ("HEAD", "/api/subscriptions/a"),
+            ("PUT", "/api/subscriptions/a/b"),
+            ("DELETE", "/api/subscriptions/a"),
             ("GET", "/api/sessions"),
             ("GET", "/api/queues"),
             ("GET", "/api/queues/"),

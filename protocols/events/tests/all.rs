@@ -9,4 +9,5 @@ mod delays;
 mod late;
 mod rest;
 mod stream;
+mod subscriptions;
 mod support;

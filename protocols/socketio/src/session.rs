@@ -18,6 +18,7 @@ mod assembly;
 mod connect;
 mod deliver;
 mod deltas;
+mod durable;
 mod event;
 mod exchange;
 mod exchanges;
@@ -182,6 +183,7 @@ impl SocketSession {
             let Waiting { namespace, ack, what, .. } = waiting;
             match what {
                 What::Plain => self.succeed(namespace, ack, None, &mut context.output),
+                What::Consume(_) | What::Over => {}
                 What::Listen(key) => {
                     self.succeed(namespace, ack, Some(u64::from(key.0)), &mut context.output);
                 }
@@ -205,13 +207,24 @@ impl SocketSession {
             cold.questions.end_large(token);
             cold.questions.take(Confirm::one(token))
         });
-        let Some(Waiting { namespace, ack, event, what }) = waiting else {
+        let Some(mut waiting) = waiting else {
             return self.fail(0, None, "publish", close, &mut context.output);
         };
+        if let What::Consume(key) = waiting.what
+            && let Some(asked) = self.end_refused(key, context)
+        {
+            waiting = asked;
+        }
+        let Waiting { namespace, ack, event, what } = waiting;
         match what {
-            What::Plain => {}
+            What::Over => return,
+            What::Plain | What::Consume(_) => {}
             What::Listen(key) => {
-                self.subscriptions.remove(key);
+                let known = self.subscriptions.get(key);
+                match known.is_some_and(|known| known.durable().is_some()) {
+                    true => drop(self.end_refused(key, context)),
+                    false => drop(self.subscriptions.remove(key)),
+                }
             }
             What::Join(key) => {
                 self.subscriptions.remove(key);

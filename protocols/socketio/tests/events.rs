@@ -205,6 +205,68 @@ fn a_queue_is_shown_and_stays_there() {
 }
 
 #[test]
+fn a_durable_subscription_gathers_and_its_messages_are_answered() {
+    let mut node = Node::new();
+    node.broker.two_homes = true;
+    let (ann, bob) = (node.connected(), node.connected());
+    let begin = r#"20["subscribe","fx/*",{"durable":"audit","selector":"side = 'buy'"}]"#;
+    assert_eq!(node.say(ann, begin), [r#"30[{"ok":true,"id":0}]"#]);
+    node.say(bob, r#"2["publish","fx/EUR",1,{"headers":{"side":"buy"}}]"#);
+    node.say(bob, r#"2["publish","fx/EUR",2]"#);
+    let message = |ack: u64, number: u64, more: &str| {
+        format!(
+            r#"2{ack}["message","fx/EUR",{number},{{"redelivered":{more},"side":"buy","source-topic":"fx/EUR"}}]"#
+        )
+    };
+    assert_eq!(node.received(ann), [message(0, 1, "false")]);
+    let again = node.say(ann, r#"30[{"reject":true}]"#);
+    assert_eq!(again, [message(1, 1, r#"true,"redeliveries":1"#)]);
+    node.say(ann, "31[]");
+    // A client that leaves ends nothing.
+    assert_eq!(node.say(ann, r#"21["unsubscribe","fx/*"]"#), [r#"31[{"ok":true}]"#]);
+    node.say(bob, r#"2["publish","fx/USD",3,{"headers":{"side":"buy"}}]"#);
+    assert_eq!(node.received(ann), [""; 0]);
+    let received = node.say(ann, begin);
+    let late = message(2, 3, "false").replace("EUR", "USD");
+    assert_eq!(received.iter().filter(|it| **it == late).count(), 1, "{received:?}");
+    assert!(received.contains(&r#"30[{"ok":true,"id":0}]"#.to_owned()), "{received:?}");
+    let delete = r#"22["operate",{"do":"delete-subscription","name":"audit"}]"#;
+    assert!(node.say(ann, delete)[0].contains("subscription-in-use"));
+    node.say(ann, r#"2["unsubscribe",0]"#);
+    assert_eq!(node.say(ann, delete), [r#"32[{"ok":true}]"#]);
+    assert_eq!(node.end(ann), None);
+}
+
+#[test]
+fn a_durable_subscription_that_is_refused_is_none() {
+    let mut node = Node::with(SocketOptions { subscriptions_max: 1, ..SocketOptions::default() });
+    let ann = node.connected();
+    for (options, code) in [
+        (r#"{"durable":1}"#, "bad-frame"),
+        (r#"{"durable":"a//b"}"#, "bad-operation"),
+        (r#"{"durable":"a","selector":"(("}"#, "bad-selector"),
+        (r#"{"durable":"a","prefetch":0}"#, "bad-frame"),
+        (r#"{"durable":"a","deltas":"vcdiff"}"#, "bad-frame"),
+        (r#"{"durable":"a","snapshot":true}"#, "bad-frame"),
+    ] {
+        let received = node.say(ann, &format!(r#"29["subscribe","x",{options}]"#));
+        assert_eq!(received.len(), 1, "{options}: {received:?}");
+        assert!(received[0].contains(code), "{options}: {received:?}");
+    }
+    // What may not be read may not be gathered, and nobody is told of more than that.
+    let denied = node.say(ann, r#"29["subscribe","secret/x",{"durable":"a"}]"#);
+    assert_eq!(denied.len(), 1, "{denied:?}");
+    assert!(denied[0].contains("not-authorised"), "{denied:?}");
+    // Its place is free, and its name as well.
+    let made = node.say(ann, r#"29["subscribe","secret/x",{"durable":"a"}]"#);
+    assert!(made[0].contains("not-authorised"), "{made:?}");
+    assert_eq!(
+        node.say(ann, r#"29["subscribe","x",{"durable":"a"}]"#),
+        [r#"39[{"ok":true,"id":0}]"#]
+    );
+}
+
+#[test]
 fn calls_are_answered_by_responders() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());

@@ -101,6 +101,46 @@ fn options_of_commands_reach_the_server() {
 }
 
 #[test]
+fn durable_subscriptions_are_made_listed_and_removed() {
+    let directory = Directory::new("subscriptions");
+    let text = "[[subscription]]\nname = 'fixed'\ntopics = ['x']\nselector = \"a = 'b'\"\n";
+    let server = Server::start(&directory.0, text);
+    done(&server, &["subscriptions", "create", "audit", "fx/**", "gold"]);
+    done(&server, &["pub", "fx/EUR", "1"]);
+    done(&server, &["pub", "-q", "dsub/none", "straight"]);
+    let table = done(&server, &["subscriptions", "ls"]);
+    let lines: Vec<Vec<&str>> =
+        table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..3], ["NAME", "TOPICS", "SELECTOR"]);
+    let mut names: Vec<&str> = lines[1..].iter().map(|line| line[0]).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["audit", "fixed"], "{table}");
+    let audit = lines.iter().find(|line| line[0] == "audit").unwrap();
+    assert_eq!(audit[1..5], ["fx/**,gold", "1", "0", "0"], "{table}");
+    let json = done(&server, &["subscriptions", "ls", "--json", "fix*"]);
+    assert!(json.contains(r#""selector":"a = 'b'","topics":"x""#), "{json}");
+    let queues = done(&server, &["queues", "ls", "dsub/audit"]);
+    assert!(queues.lines().next().unwrap().ends_with("FED BY"), "{queues}");
+    assert!(queues.contains("fx/**,gold"), "{queues}");
+    assert_eq!(done(&server, &["sub", "-q", "-C", "1", "dsub/audit"]), "1\n");
+    // Nobody is asked who has no terminal.
+    done(&server, &["subscriptions", "rm", "audit"]);
+    assert!(!done(&server, &["subscriptions", "ls"]).contains("audit"));
+    for (args, words) in [
+        (&["rm", "audit"][..], "no queue dsub/audit"),
+        (&["rm", "fixed"], "stands in the configuration"),
+        (&["create", "a//b", "x"], "cannot have that name"),
+        (&["create", "a", "x", "--selector", "a ="], "selector"),
+        (&["create", "a"], "TOPICS"),
+    ] {
+        let args: Vec<&str> = ["subscriptions"].iter().chain(args).copied().collect();
+        let output = command(&server, &args).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(words), "{args:?}: {error}");
+    }
+}
+
+#[test]
 fn queues_are_looked_into_moved_redriven_purged_and_paused() {
     let directory = Directory::new("queues");
     let server = Server::start(&directory.0, "[queues]\nredeliveries_max = 1\n");

@@ -167,6 +167,33 @@ def test_idempotency(listen, topic):
     assert stream.data(2) == ["once", "last"]
 
 
+def test_durable_subscriptions(topic):
+    name = unique("durable")
+    about = {"topics": [f"{topic}/**", "gold"], "selector": "colour = 'red'"}
+    assert call("PUT", f"/subscriptions/{name}", json.dumps(about)).json() == {}
+    for colour in ("red", "blue", "red"):
+        call("POST", f"/topics/{topic}/x", colour.encode(), Tiderace_Property_Colour=colour)
+    shown = call("GET", f"/subscriptions/{name}").json()
+    assert (shown["path"], shown["messages"], shown["topics"]) == (f"dsub/{name}", 2, f"{topic}/**,gold")
+    messages = call("GET", f"/queues/dsub/{name}?messages").json()["messages"]
+    assert {message["properties"]["source-topic"] for message in messages} == {f"{topic}/x"}
+    listed, after = [], None
+    while True:
+        page = call("GET", f"/subscriptions?pattern={name}" + (f"&after={after}" if after else "")).json()
+        listed += page["queues"]
+        if not page["more"]:
+            break
+        after = page["next"]
+    assert [queue["selector"] for queue in listed] == ["colour = 'red'"]
+    assert call("DELETE", f"/subscriptions/{name}").status_code == 200
+    assert call("DELETE", f"/subscriptions/{name}").json()["code"] == "queue-unknown"
+    assert call("PUT", f"/subscriptions/{name}", b'{"topic":"x"}').status_code == 400
+    denied = requests.put(
+        f"{BASE}/subscriptions/{name}", json={"topics": "closed/**"}, auth=LIMITED, timeout=WAIT
+    )
+    assert (denied.status_code, denied.json()["code"]) == (403, "not-authorised")
+
+
 def test_a_service_nobody_serves():
     got = call("POST", f"/services/{unique('service')}?timeout=1s", b"x")
     assert (got.status_code, got.json()["code"]) == (503, "no-responder")

@@ -90,6 +90,37 @@ def test_a_queue(peer):
     ]
 
 
+def test_a_durable_subscription(peer):
+    name, topic, one = unique("durable"), unique("topic"), peer()
+    options = {"durable": name, "selector": "colour = 'red'", "prefetch": 1}
+    seen = []
+
+    def settle(path, value, meta):
+        if "redelivered" in meta:
+            seen.append(value)
+        return {"reject": True} if value == "b" and not meta["redelivered"] else None
+
+    one.answers["message"] = settle
+    one.done("subscribe", f"{topic}/*", options)
+    for value, colour in [("a", "red"), ("b", "red"), ("never", "blue")]:
+        one.done("publish", f"{topic}/x", value, {"headers": {"colour": colour}})
+    got = [one.next() for _ in range(3)]
+    assert {path for path, _, _ in got} == {f"{topic}/x"}
+    assert [(value, meta["redelivered"]) for _, value, meta in got] == [("a", False), ("b", False), ("b", True)]
+    delete = {"do": "delete-subscription", "name": name}
+    assert one.ask("operate", delete)["code"] == "subscription-in-use"
+    # A client that leaves ends nothing, and others share it.
+    one.done("unsubscribe", f"{topic}/*")
+    publish(f"{topic}/y?retain=false", "not red")
+    one.done("publish", f"{topic}/y", "c", {"headers": {"colour": "red"}})
+    other = peer()
+    other.done("subscribe", f"{topic}/*", options)
+    assert other.next()[:2] == (f"{topic}/y", "c")
+    other.done("unsubscribe", f"{topic}/*")
+    one.done("operate", delete)
+    assert one.ask("operate", delete)["code"] == "queue-unknown"
+
+
 def test_a_service(peer):
     name, caller, server = unique("service"), peer(), peer()
     server.answers["request"] = lambda path, value, meta: {"twice": value["n"] * 2, "bytes": value["bytes"]}

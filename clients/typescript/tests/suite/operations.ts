@@ -80,6 +80,62 @@ test("topics", "each way to write asks for what it means", async (place, after) 
   await rejects(refused, "condition-failed");
 });
 
+test("queues", "a durable subscription is made before it is consumed from, on each connection, and left without an end", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const durable = client.durable("desk/audit", ["fx/**", "gold"], { selector: "side = 'buy'" });
+  const makes = { do: "create-subscription", name: "desk/audit", topics: ["fx/**", "gold"], selector: "side = 'buy'" };
+  const consumer = durable.receive({ prefetch: 3 });
+  for (let connection = 0; connection < 2; connection++) {
+    await peer.welcomes();
+    const [made, operation] = operated(await peer.hears("OPERATE"));
+    equal(operation, makes);
+    const { request, kind, path, flags } = subscribed(await peer.hears("SUBSCRIBE"));
+    equal([kind, path, flags], [m.QUEUE_KIND, "dsub/desk/audit", m.EXPLICIT | m.WINDOW]);
+    await peer.ok(request);
+    await peer.says(m.RESULT, result(made, {}));
+    await consumer.ready;
+    if (!connection) await peer.cut();
+  }
+  const stopped = consumer.stop();
+  await peer.ok((await peer.hears("UNSUBSCRIBE")).input.varint());
+  await stopped;
+  const made = durable.create();
+  const [create, operation] = operated(await peer.hears("OPERATE"));
+  equal(operation, makes);
+  await peer.says(m.RESULT, result(create, {}));
+  await made;
+  const deleted = durable.delete();
+  const [request, ended] = operated(await peer.hears("OPERATE"));
+  equal(ended, { do: "delete-subscription", name: "desk/audit" });
+  await peer.says(m.RESULT, result(request, {}));
+  await deleted;
+  await rejects(client.durable("desk/audit").create(), "bad-operation");
+});
+
+test("queues", "a durable subscription that may not be made is not consumed from", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const told = new Seen<string>();
+  client.on("error", (error) => told.push(error.code));
+  const refused = client.durable("a", "secret/**").receive();
+  await peer.welcomes();
+  const [made] = operated(await peer.hears("OPERATE"));
+  const { request, id } = subscribed(await peer.hears("SUBSCRIBE"));
+  await peer.error(m.ERROR, new Writer().varint(made), 201, "not-authorised");
+  await rejects(refused.ready, "not-authorised");
+  equal(await told.next(), "not-authorised");
+  const { input } = await peer.hears("UNSUBSCRIBE");
+  const end = input.varint();
+  equal(input.varint(), id);
+  // The id is used again when the server has let go of it.
+  const other = client.queue("b").receive();
+  ok(subscribed(await peer.hears("SUBSCRIBE")).id !== id, "it is another id");
+  await peer.ok(request);
+  await peer.ok(end);
+  void other.stop();
+});
+
 test("queues", "each operation on queues asks for what it means", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const queues = queuesOf(peer.client(after));

@@ -129,6 +129,31 @@ both("queues are listed, shown, looked into, moved, paused and purged", async (b
   await rejects(queues.purge(fresh("none")), "queue-unknown");
 });
 
+both("a durable subscription gathers while nobody is there, until it is deleted", async (begin) => {
+  const client = begin();
+  const folder = fresh("durable");
+  const durable = client.durable<number>(folder, `${folder}/**`, { selector: "side = 'buy'" });
+  const seen = new Seen<[number, string | undefined]>();
+  const take = (value: number, message: { topic: string | undefined }) => seen.push([value, message.topic]);
+  const consumer = durable.receive(take);
+  await consumer.ready;
+  const buy = (n: number) => client.topic(`${folder}/a`).publish(n, { properties: { side: "buy" } });
+  await buy(1);
+  await client.topic(`${folder}/a`).publish(2);
+  equal(await seen.next(), [1, `${folder}/a`]);
+  await rejects(durable.delete(), "subscription-in-use");
+  await consumer.stop();
+  await buy(3);
+  const [listed] = await all(queuesOf(client).list(`dsub/${folder}`));
+  equal([listed?.topics, listed?.selector, listed?.messages], [`${folder}/**`, "side = 'buy'", 1]);
+  // Another client that knows its name consumes from it.
+  const again = begin().durable<number>(folder).receive(take);
+  equal(await seen.next(), [3, `${folder}/a`]);
+  await again.stop();
+  await durable.delete();
+  await rejects(durable.delete(), "queue-unknown");
+});
+
 both("messages are delayed and have groups", async (begin) => {
   const client = begin();
   const path = fresh("delayed");

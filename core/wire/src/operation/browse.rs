@@ -119,7 +119,8 @@ impl ListingEntry {
         match self {
             ListingEntry::Session(session) => session.name.len(),
             ListingEntry::Queue(queue) => {
-                queue.path.as_str().len() + queue.topics.as_ref().map_or(0, |topics| topics.len())
+                let texts = [&queue.topics, &queue.selector].into_iter().flatten();
+                queue.path.as_str().len() + texts.map(|text| text.len()).sum::<usize>()
             }
             ListingEntry::Service(service) => service.names.iter().map(|name| name.len()).sum(),
         }
@@ -153,8 +154,10 @@ pub struct QueueEntry {
     pub full: bool,
     /// Whether consumers get nothing until it is resumed.
     pub paused: bool,
-    /// The topics that feed it, if it is a durable subscription.
+    /// The topics that feed it, if some do.
     pub topics: Option<Arc<str>>,
+    /// What it takes of these, if not everything.
+    pub selector: Option<Arc<str>>,
     /// For how long the first of the ready messages has been on the server, in milliseconds.
     pub oldest_ms: Option<u64>,
 }
@@ -247,6 +250,7 @@ mod tests {
             full: true,
             paused: false,
             topics: None,
+            selector: None,
             oldest_ms: None,
         };
         let names = vec!["a".into(), "b/*".into()];

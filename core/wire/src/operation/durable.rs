@@ -46,6 +46,11 @@ impl DurableSubscription {
         let topics: Vec<&str> = self.topics.iter().map(Pattern::as_str).collect();
         topics.join(",").into()
     }
+
+    /// Its selector, as it is shown.
+    pub fn selector_text(&self) -> Option<Arc<str>> {
+        self.selector.as_ref().map(|selector| selector.text().into())
+    }
 }
 
 /// Whether a path is that of a durable subscription's queue.

@@ -354,7 +354,8 @@ mod tests {
             browsers: 7,
             full: true,
             paused: false,
-            topics: None,
+            topics: Some("fx/**".into()),
+            selector: Some("side = 'buy'".into()),
             oldest_ms: Some(5),
         }
     }
@@ -366,7 +367,7 @@ mod tests {
             entries: vec![ListingEntry::Queue(entry())],
             next: None,
         };
-        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"delayed":6,"groups":9,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"browsers":7,"full":true,"paused":false,"oldest_ms":5"#;
+        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"delayed":6,"groups":9,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"browsers":7,"full":true,"paused":false,"topics":"fx/**","selector":"side = 'buy'","oldest_ms":5"#;
         assert_eq!(
             json(&OperationResult::Listing(Box::new(listing))),
             format!(r#"{{"queues":[{{{of_queue}}}],"more":false}}"#)

@@ -223,9 +223,11 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
         print(out, format_args!(r#","browsers":{browsers}"#));
     }
     print(out, format_args!(r#","full":{full},"paused":{paused}"#));
-    if let Some(topics) = &queue.topics {
-        out.extend_from_slice(b",\"topics\":");
-        append_text(out, topics);
+    for (name, text) in [("topics", &queue.topics), ("selector", &queue.selector)] {
+        if let Some(text) = text {
+            print(out, format_args!(",\"{name}\":"));
+            append_text(out, text);
+        }
     }
     if let Some(oldest_ms) = oldest_ms {
         print(out, format_args!(",\"oldest_ms\":{oldest_ms}"));

@@ -5,7 +5,8 @@
 //! appended to what is shared.
 
 use tiderace_wire::{
-    Delivery, EncodingKey, Flags, Framing, Message, Numbering, Output, Position, Run, properties,
+    Delivery, EncodingKey, Flags, Framing, Message, Numbering, Output, Position, Run, SOURCE_TOPIC,
+    properties,
 };
 
 use super::exchanges::Asked;
@@ -39,6 +40,7 @@ impl SocketSession {
     pub(super) fn pass_on(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         let Some(known) = self.subscriptions.get(delivery.key) else { return };
         match known.listening {
+            Listening::Topic if known.durable().is_some() => self.jobs(delivery, output),
             Listening::Topic | Listening::Room => match self.codec_of(delivery.key) {
                 Some(codec) => self.topic_as_bytes(codec, delivery, output),
                 None => self.topic(delivery, output),
@@ -84,10 +86,13 @@ impl SocketSession {
         self.trail = Some(trail);
     }
 
+    /// Messages of a queue; those of a durable subscription come as other messages of topics do.
     fn jobs(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         let run = delivery.run.run();
         let Some(known) = self.subscriptions.get(delivery.key) else { return };
         let (explicit, namespace) = (known.explicit, known.namespace);
+        let is_durable = known.durable().is_some();
+        let event = if is_durable { "message" } else { "job" };
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { continue };
             let job =
@@ -96,9 +101,10 @@ impl SocketSession {
             let shown = Shown::of(message.properties, message.body, self.options.bounds());
             let attachments = shown.attachments();
             let name = self.namespaces.name(namespace);
-            let mut text = Text::event(attachments.len(), name, ack, "job");
+            let mut text = Text::event(attachments.len(), name, ack, event);
             text.raw(",");
-            text.text(run.destination().path.as_str());
+            let topic = is_durable.then(|| properties::find(message.properties, SOURCE_TOPIC));
+            text.text(topic.flatten().as_deref().unwrap_or(run.destination().path.as_str()));
             text.raw(",");
             text.value(&shown);
             text.raw(if delivery.redeliveries > 0 {

@@ -67,7 +67,10 @@ impl SocketSession {
         let Some(cold) = &mut self.cold else { return };
         cold.questions.end_large(token);
         let Some(waiting) = cold.questions.take(Confirm::one(token)) else { return };
-        let Waiting { namespace, ack, .. } = waiting;
+        let Waiting { namespace, ack, what, .. } = waiting;
+        if let What::Listen(key) = what {
+            return self.succeed(namespace, ack, Some(u64::from(key.0)), output);
+        }
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
         let mut text = Text::answer(0, known.name(), ack, true);
         // The members of the result stand beside `ok`.
@@ -137,7 +140,8 @@ impl SocketSession {
     }
 }
 
-fn pattern_of(target: Target) -> Option<tiderace_topics::Pattern> {
+/// The pattern that a target is.
+pub(super) fn pattern_of(target: Target) -> Option<tiderace_topics::Pattern> {
     match target {
         Target::Pattern(_, pattern) => Some(pattern),
         Target::Exact(destination) => {

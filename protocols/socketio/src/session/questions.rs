@@ -24,6 +24,10 @@ pub(super) enum What {
     Plain,
     /// The subscription is made.
     Listen(SubscriptionKey),
+    /// The durable subscription is consumed from, which is made by another question.
+    Consume(SubscriptionKey),
+    /// Nothing any more: who asked has been told otherwise.
+    Over,
     /// The namespace's own subscription is made.
     Join(SubscriptionKey),
     /// A subscription of a client that came back is made.
@@ -74,9 +78,23 @@ impl Questions {
         self.waiting.retain(|_, waiting| waiting.namespace != number);
     }
 
-    /// Forgets the questions for a subscription that ends before they are answered.
-    pub(super) fn forget_listening(&mut self, key: SubscriptionKey) {
-        self.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
+    /// Takes out the questions for a subscription that ends before they are answered: the one whose answer its client
+    /// waits for, if there is one. Of a durable one the broker answers that all the same.
+    pub(super) fn end_listening(
+        &mut self,
+        key: SubscriptionKey,
+        is_durable: bool,
+    ) -> Option<Waiting> {
+        self.waiting.retain(|_, waiting| waiting.what != What::Consume(key));
+        let asked = |(token, waiting): (&Token, &Waiting)| {
+            (waiting.what == What::Listen(key)).then_some(*token)
+        };
+        let token = self.waiting.iter().find_map(asked)?;
+        let waiting = self.waiting.remove(&token)?;
+        if is_durable {
+            self.waiting.insert(token, Waiting { ack: None, what: What::Over, ..waiting });
+        }
+        Some(waiting)
     }
 
     /// The number of the namespace for which it was asked.

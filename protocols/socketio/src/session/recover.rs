@@ -79,7 +79,15 @@ impl SocketSession {
                 what: What::Restore(key),
             };
             self.cold().questions.insert(token, waiting);
-            if self.ask_to_listen(key, token, since, context).is_err() {
+            let is_durable = self.subscriptions.get(key).is_some_and(|it| it.durable().is_some());
+            let asked = match is_durable {
+                true => {
+                    let makes = self.ask(number, None, "subscribe", What::Plain);
+                    makes.and_then(|makes| self.ask_durably(key, (makes, token), context))
+                }
+                false => self.ask_to_listen(key, token, since, context),
+            };
+            if asked.is_err() {
                 self.cold().questions.forget(token);
                 self.subscriptions.remove(key);
                 if self.restored(number, false).is_some() {

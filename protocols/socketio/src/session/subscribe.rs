@@ -18,7 +18,8 @@ use super::subscriptions::{Choices, Listening, Subscription};
 use crate::limits::PREFETCH_MAX;
 
 impl SocketSession {
-    /// `subscribe(name, {snapshot, selector, recoverable, deltas, replay, interval, notices}?, ack?)`.
+    /// `subscribe(name, {snapshot, selector, recoverable, deltas, replay, interval, notices}?, ack?)`, or
+    /// `subscribe(name, {durable, selector, prefetch, acks}, ack?)`.
     pub(super) fn subscribe(
         &mut self,
         event: &Event<'_>,
@@ -26,23 +27,16 @@ impl SocketSession {
     ) -> Result<(), Close> {
         let name = event.text(0)?;
         let options = event.options(1)?;
-        let selector = match options.field("selector").filter(|value| !value.is_null()) {
-            None => None,
-            Some(text) => {
-                let text = text.as_text();
-                Some(text.ok_or_else(|| event.wrong("its option `selector` is a string"))?)
-            }
-        };
-        let codec = self.delta_codec(event, options)?;
-        let selector = selector.map(|text| Box::from(&*text));
+        if let Some(durable) = string(event, options, "durable")? {
+            return self.subscribe_durably(event, &name, durable, context);
+        }
         let choices = Choices {
-            selector,
-            prefetch: None,
-            codec,
+            selector: string(event, options, "selector")?,
+            codec: self.delta_codec(event, options)?,
             replay: event.replay(options)?,
             interval: event.interval(options)?,
             notices: event.truth(options, "notices", false)?,
-            browsing: None,
+            ..Choices::default()
         };
         let choices = (choices != Choices::default()).then(|| Box::new(choices));
         let subscription = Subscription {
@@ -67,11 +61,7 @@ impl SocketSession {
     ) -> Result<(), Close> {
         let destination = event.text(0)?;
         let options = event.options(1)?;
-        let prefetch = match event.number(options, "prefetch")? {
-            None => None,
-            Some(number @ 1..=PREFETCH_MAX) => Some(number as u32),
-            Some(_) => return Err(event.wrong("its option `prefetch` is 1 to 10000")),
-        };
+        let prefetch = prefetch(event, options)?;
         let is_queue = listening == Listening::Queue;
         let browsing = match is_queue && event.truth(options, "browse", false)? {
             false => None,
@@ -113,7 +103,14 @@ impl SocketSession {
         let key = self.subscriptions.insert(subscription);
         let what = if own { What::Join(key) } else { What::Listen(key) };
         let asked = self.ask(namespace, ack, event, what).and_then(|token| {
-            let asked = self.ask_to_listen(key, token, None, context);
+            let is_durable = self.subscriptions.get(key).is_some_and(|it| it.durable().is_some());
+            let asked = match is_durable {
+                true => {
+                    let consumes = self.ask(namespace, None, event, What::Consume(key));
+                    consumes.and_then(|consumes| self.ask_durably(key, (token, consumes), context))
+                }
+                false => self.ask_to_listen(key, token, None, context),
+            };
             if asked.is_err() {
                 self.cold().questions.forget(token);
             }
@@ -121,6 +118,7 @@ impl SocketSession {
         });
         if asked.is_err() {
             self.subscriptions.remove(key);
+            self.cold().questions.end_listening(key, false);
         }
         asked
     }
@@ -149,13 +147,7 @@ impl SocketSession {
             }
         };
         let choices = known.choices.as_deref();
-        let selector = match choices.and_then(|choices| choices.selector.as_deref()) {
-            None => None,
-            Some(text) => Some(
-                Selector::parse(text)
-                    .map_err(|error| Close::new(CloseCode::BadSelector, format!("{error}")))?,
-            ),
-        };
+        let selector = selector_of(choices)?;
         let prefetch = choices.and_then(|choices| choices.prefetch);
         let prefetch = prefetch.map(|messages| Prefetch { messages, bytes: 0 });
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
@@ -199,13 +191,45 @@ impl SocketSession {
             Some(_) => Some(self.ask(namespace, event.ack, name, What::Plain)?),
             None => None,
         };
-        self.subscriptions.remove(key);
+        let ended = self.subscriptions.remove(key);
+        let is_durable = ended.is_some_and(|ended| ended.durable().is_some());
         let cold = self.cold();
         cold.bases.remove(key);
         cold.exchanges.forget_asked(&[key]);
         // One that was never confirmed is answered by its end.
-        cold.questions.forget_listening(key);
+        cold.questions.end_listening(key, is_durable);
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())
     }
+}
+
+/// A string among the options of an event.
+pub(super) fn string(
+    event: &Event<'_>,
+    options: Json<'_>,
+    name: &str,
+) -> Result<Option<Box<str>>, Close> {
+    let Some(given) = options.field(name).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let text = given.as_text();
+    let text = text.ok_or_else(|| event.wrong(&format!("its option `{name}` is a string")))?;
+    Ok(Some(Box::from(&*text)))
+}
+
+/// How many messages of a queue may be under way.
+pub(super) fn prefetch(event: &Event<'_>, options: Json<'_>) -> Result<Option<u32>, Close> {
+    match event.number(options, "prefetch")? {
+        None => Ok(None),
+        Some(number @ 1..=PREFETCH_MAX) => Ok(Some(number as u32)),
+        Some(_) => Err(event.wrong("its option `prefetch` is 1 to 10000")),
+    }
+}
+
+/// Which messages a subscription is for.
+pub(super) fn selector_of(choices: Option<&Choices>) -> Result<Option<Selector>, Close> {
+    let text = choices.and_then(|choices| choices.selector.as_deref());
+    text.map(Selector::parse)
+        .transpose()
+        .map_err(|error| Close::new(CloseCode::BadSelector, format!("{error}")))
 }

@@ -48,6 +48,8 @@ const _: () =
 pub(crate) struct Choices {
     pub(crate) selector: Option<Box<str>>,
     pub(crate) prefetch: Option<u32>,
+    /// The name of the durable subscription that it is.
+    pub(crate) durable: Option<Box<str>>,
     /// What was asked for by `deltas`: values come as bytes, and by differences of that codec; 0 if the
     /// server offers none of those.
     pub(crate) codec: Option<u8>,
@@ -66,10 +68,16 @@ impl Subscription {
         (self.namespace, self.listening, &self.name)
     }
 
+    /// The name of the durable subscription that it is, if it is one.
+    pub(crate) fn durable(&self) -> Option<&str> {
+        self.choices.as_ref()?.durable.as_deref()
+    }
+
     /// About what it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let choices = self.choices.as_ref().map_or(0, |choices| {
-            size_of::<Choices>() + choices.selector.as_ref().map_or(0, |text| text.len())
+            let texts = [&choices.selector, &choices.durable].into_iter().flatten();
+            size_of::<Choices>() + texts.map(|text| text.len()).sum::<usize>()
         });
         size_of::<Subscription>() + self.name.len() + choices
     }

@@ -28,6 +28,8 @@ mod queues;
 mod store;
 mod store_transfer;
 mod subscribe;
+mod subscriptions;
+mod table;
 mod tls;
 mod topics;
 mod views;
@@ -65,6 +67,8 @@ enum Command {
     Views(views::ViewsArgs),
     /// List queues, look into them, purge them, move their messages, pause them.
     Queues(queues::QueuesArgs),
+    /// List, make and remove durable subscriptions: queues that topics feed.
+    Subscriptions(subscriptions::SubscriptionsArgs),
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
@@ -102,6 +106,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Topics(args)) => topics::run(&args),
         Some(Command::Views(args)) => views::run(&args),
         Some(Command::Queues(args)) => queues::run(&args),
+        Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),

@@ -1,8 +1,10 @@
-//! Standard output of commands, which somebody may have closed.
+//! Standard output of commands, which somebody may have closed, and questions to the user of a terminal.
 //!
 //! Relies on nothing. Invariant: a closed output is told from every other failure, since it is none.
 
-use std::io;
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use anyhow::Context;
 
 /// Standard output was closed, as opposed to a network connection.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,19 @@ pub(super) fn printable(line: &str) -> String {
         if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
     }
     out
+}
+
+/// Whether the user of a terminal wants it; where there is no terminal, nobody is asked.
+pub(super) fn agrees(question: &str) -> anyhow::Result<bool> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    let mut terminal = io::stderr();
+    let question = format!("{} [y/N] ", printable(question));
+    terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush())?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 #[cfg(test)]

@@ -3,19 +3,15 @@
 //! Relies on `client`. Invariants: lists of any length are asked for a page at a time; what many messages are done with
 //! is asked for in steps, so that an answer never takes long; nothing is purged on a terminal before its user has agreed.
 
-mod table;
-
-use std::io::{BufRead, IsTerminal, Write};
-
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
 use super::client::Value;
 use super::connection::ConnectionArgs;
-use super::output::{output_error, printable};
+use super::output::{agrees, printable};
+use super::table::{Table, age, bytes, print_table};
 use super::topics::{entries, once, print_line, with_value};
-use table::{Table, age, bytes};
 
 /// `tiderace queues`.
 #[derive(Debug, Args)]
@@ -200,6 +196,7 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
         ">CONSUMERS",
         ">OLDEST",
         "STATE",
+        "FED BY",
     ]);
     let mut operation = json!({"do": "queues", "pattern": args.pattern});
     while left > 0 {
@@ -286,8 +283,10 @@ fn peek(args: &PeekArgs) -> anyhow::Result<()> {
 }
 
 fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
-    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if asks && !args.yes && !agrees(&args.queue, args.selector.as_deref())? {
+    let which =
+        args.selector.as_ref().map_or_else(String::new, |selector| format!(" with {selector}"));
+    let question = format!("Remove all messages{which} that are ready in {}?", args.queue);
+    if !args.yes && !agrees(&question)? {
         bail!("nothing was purged");
     }
     let mut operation = json!({"do": "purge", "path": args.queue});
@@ -297,17 +296,6 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
     let result = once(&args.connection, &operation, None)?.result;
     let line = if args.json { result.to_string() } else { result["messages"].to_string() };
     print_line(line.as_bytes())
-}
-
-/// Whether the user of the terminal wants it.
-fn agrees(queue: &str, selector: Option<&str>) -> anyhow::Result<bool> {
-    let which = selector.map_or_else(String::new, |selector| format!(" with {selector}"));
-    let mut terminal = std::io::stderr();
-    let question = format!("Remove all messages{which} that are ready in {queue}? [y/N] ");
-    terminal.write_all(printable(&question).as_bytes()).and_then(|()| terminal.flush())?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Moves messages, so many at a time.
@@ -382,6 +370,7 @@ fn row(queue: &Json) -> Vec<String> {
         number("consumers").to_string(),
         queue["oldest_ms"].as_u64().map(age).unwrap_or_default(),
         state.to_owned(),
+        queue["topics"].as_str().unwrap_or_default().to_owned(),
     ]
 }
 
@@ -393,13 +382,23 @@ fn described(queue: &Json) -> Vec<String> {
         0 => "no limit".to_owned(),
         number => number.to_string(),
     };
-    let mut lines: Vec<String> =
-        ["queue", "ready", "in flight", "delayed", "bytes", "consumers", "oldest message", "state"]
-            .into_iter()
-            .zip(row(queue))
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("{name}: {value}"))
-            .collect();
+    let mut lines: Vec<String> = [
+        "queue",
+        "ready",
+        "in flight",
+        "delayed",
+        "bytes",
+        "consumers",
+        "oldest message",
+        "state",
+        "fed by",
+    ]
+    .into_iter()
+    .zip(row(queue))
+    .chain([("selector", queue["selector"].as_str().unwrap_or_default().to_owned())])
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(name, value)| format!("{name}: {value}"))
+    .collect();
     let prefetch_bytes = match number(options, "prefetch_bytes") {
         0 => "no limit".to_owned(),
         number => bytes(number),
@@ -483,15 +482,6 @@ fn message_line(entry: &Json, value: Option<&Value>) -> String {
     line
 }
 
-/// Prints what is in a table, and takes it out.
-fn print_table(table: &mut Table) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    for line in table.lines() {
-        writeln!(out, "{}", printable(&line)).map_err(output_error)?;
-    }
-    out.flush().map_err(output_error)
-}
-
 /// Messages asked for at a time.
 const PAGE: usize = 1_000;
 /// Messages moved at a time, so that the server answers before anybody gives up.
@@ -506,14 +496,19 @@ mod tests {
     fn queues_are_told_to_people() {
         let queue = json!({
             "path": "jobs", "messages": 3, "in_flight": 1, "delayed": 4, "bytes": 2048, "consumers": 2, "full": true,
-            "paused": true, "oldest_ms": 61_000, "options": {"memory_bytes_max": 1_048_576, "prefetch_count": 0,
+            "paused": true, "oldest_ms": 61_000, "topics": "fx/**", "selector": "a = 1", "options": {"memory_bytes_max": 1_048_576, "prefetch_count": 0,
             "prefetch_bytes": 655_360, "redeliveries_max": 20, "idle_ms": 30_000, "messages_max": 9, "full_policy": "reject",
             "redelivery_delay_ms": 250, "redelivery_delay_max_ms": 60_000}
         });
-        assert_eq!(row(&queue), ["jobs", "3", "1", "4", "2.0 KiB", "2", "1m 1s", "paused, full"]);
+        assert_eq!(
+            row(&queue),
+            ["jobs", "3", "1", "4", "2.0 KiB", "2", "1m 1s", "paused, full", "fx/**"]
+        );
         let lines = described(&queue).join("; ");
         for part in [
             "queue: jobs",
+            "fed by: fx/**",
+            "selector: a = 1",
             "oldest message: 1m 1s",
             "memory_bytes_max: 1.0 MiB",
             "prefetch_count: no limit",

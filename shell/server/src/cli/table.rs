@@ -2,6 +2,10 @@
 //!
 //! Relies on nothing. Invariant: the names of the columns are printed once, whatever the pages are.
 
+use std::io::Write;
+
+use super::output::{output_error, printable};
+
 /// A table that is printed a page at a time.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -65,6 +69,15 @@ impl Table {
         }
         line.trim_end().to_owned()
     }
+}
+
+/// Prints what is in a table, and takes it out.
+pub(super) fn print_table(table: &mut Table) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in table.lines() {
+        writeln!(out, "{}", printable(&line)).map_err(output_error)?;
+    }
+    out.flush().map_err(output_error)
 }
 
 /// A number of bytes, as people read it.
