@@ -5,11 +5,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_views::View;
+use tiderace_wire::{DURABLE_TOPICS_MAX, durable_queue};
 
 use crate::config::Config;
-use crate::kind::ListenAddress;
+use crate::kind::{ListenAddress, Value};
 use crate::problem::{Origin, Problems};
 use crate::sections::deltas::DeltasConfig;
 use crate::sections::destinations::{
@@ -231,7 +233,7 @@ fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
     for table in tables.iter().filter(|table| matches!(table.section.name, "queue" | "queues")) {
         for setting in table.settings.iter().filter(|setting| setting.spec.name() == "dead_letter")
         {
-            let crate::kind::Value::Text(text) = &setting.value else {
+            let Value::Text(text) = &setting.value else {
                 continue;
             };
             let filled = text.replace("{queue}", "q");
@@ -257,7 +259,7 @@ fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
 fn check_feeds(tables: &[Table], problems: &mut Problems) {
     for table in tables.iter().filter(|table| table.section.name == "feed") {
         for setting in table.settings.iter().filter(|setting| setting.spec.name() == "path") {
-            let crate::kind::Value::Text(text) = &setting.value else {
+            let Value::Text(text) = &setting.value else {
                 continue;
             };
             if let Err(error) = Path::parse(&format!("{text}/EUR-USD")) {
@@ -274,7 +276,7 @@ fn check_views(tables: &[Table], problems: &mut Problems) {
     let mut names: HashSet<&str> = HashSet::new();
     for table in tables.iter().filter(|table| table.section.name == "view") {
         for setting in &table.settings {
-            let crate::kind::Value::Text(text) = &setting.value else {
+            let Value::Text(text) = &setting.value else {
                 continue;
             };
             let key = setting.spec.key;
@@ -290,19 +292,29 @@ fn check_views(tables: &[Table], problems: &mut Problems) {
     }
 }
 
-/// Names of durable subscriptions are paths, and used once.
+/// Names of durable subscriptions are paths, and used once; what they gather is what clients may ask for, too.
 fn check_subscriptions(tables: &[Table], problems: &mut Problems) {
     let mut names: HashSet<&str> = HashSet::new();
     for table in tables.iter().filter(|table| table.section.name == "subscription") {
         for setting in &table.settings {
-            let crate::kind::Value::Text(text) = &setting.value else {
-                continue;
-            };
-            let wrong = match setting.spec.name() {
-                "name" if !names.insert(text) => {
+            let wrong = match (setting.spec.name(), &setting.value) {
+                ("name", Value::Text(text)) if !names.insert(text) => {
                     Some(format!("two durable subscriptions are called {text:?}"))
                 }
-                "name" => Path::parse(&format!("dsub/{text}")).err().map(|error| error.to_string()),
+                ("name", Value::Text(text)) => {
+                    durable_queue(text).err().map(|close| close.reason.into_owned())
+                }
+                ("selector", Value::Text(text)) => {
+                    Selector::parse(text).err().map(|error| error.to_string())
+                }
+                ("topics", Value::List(topics))
+                    if !(1..=DURABLE_TOPICS_MAX).contains(&topics.len()) =>
+                {
+                    let found = topics.len();
+                    Some(format!(
+                        "1 to {DURABLE_TOPICS_MAX} topics feed one, but {found} are listed"
+                    ))
+                }
                 _ => None,
             };
             if let Some(wrong) = wrong {
@@ -319,8 +331,7 @@ fn check_persistence(config: &Config, tables: &[Table], problems: &mut Problems)
     }
     for table in tables.iter().filter(|table| matches!(table.section.name, "topic" | "topics")) {
         let persistent = table.settings.iter().find(|setting| {
-            setting.spec.name() == "persistent"
-                && setting.value == crate::kind::Value::Boolean(true)
+            setting.spec.name() == "persistent" && setting.value == Value::Boolean(true)
         });
         if let Some(setting) = persistent {
             let message = format!(

@@ -149,6 +149,22 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:3:1: feed.path: \"a//b\" is no path such as \"demo/fx\": level 2 of the name is empty (levels are joined by single separators)",
     ),
     (
+        "[[subscription]]\nname = \"a//b\"\ntopics = [\"x\"]",
+        "t.toml:2:1: subscription.name: a durable subscription cannot have that name: level 2 of the name is empty (levels are joined by single separators)",
+    ),
+    (
+        "[[subscription]]\nname = \"a\"\ntopics = [\"x\"]\nselector = \"a =\"",
+        "t.toml:4:1: subscription.selector: at byte 3 of the selector: unexpected end: expected a header name, a number, 'text', TRUE, FALSE, NULL or `(`",
+    ),
+    (
+        "[[subscription]]\nname = \"a\"\ntopics = []",
+        "t.toml:3:1: subscription.topics: 1 to 64 topics feed one, but 0 are listed",
+    ),
+    (
+        "[[subscription]]\nname = \"a\"\ntopics = [\"x\"]\n[[subscription]]\nname = \"a\"\ntopics = [\"y\"]",
+        "t.toml:5:1: subscription.name: two durable subscriptions are called \"a\"",
+    ),
+    (
         "[[view]]\nname = \"v\"\ntext = \"map a into b\"",
         "t.toml:3:1: view.text: line 1, column 7: expected `to` and a path, or `where`, `set`, `remove`, `insert`, `patch`, `as`, found `into`\n  map a into b\n        ^",
     ),

@@ -63,7 +63,7 @@ const ROWS: &[Row] = &[
     ),
     row("shell/spool", &[]),
     row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
-    row("shell/config", &["core/base", "core/topics", "core/views"]),
+    row("shell/config", &["core/base", "core/filter", "core/topics", "core/views", "core/wire"]),
     row("shell/store", &["core/base"]),
     row("shell/server", &["*"]),
     row("tools/*", &["*"]),

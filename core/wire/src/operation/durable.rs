@@ -73,7 +73,9 @@ pub fn durable_queue(name: &str) -> Result<Path, Close> {
         let bytes = name.len();
         return Err(wrong(format!("it has {bytes} bytes, at most {NAME_BYTES_MAX} do")));
     }
-    Path::parse(&format!("{DURABLE}/{name}")).map_err(|error| wrong(error.to_string()))
+    // By itself first, since errors count its levels.
+    let path = Path::parse(name).and_then(|_| Path::parse(&format!("{DURABLE}/{name}")));
+    path.map_err(|error| wrong(error.to_string()))
 }
 
 #[cfg(test)]
