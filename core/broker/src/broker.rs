@@ -75,7 +75,7 @@ impl Broker {
     pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
         let mut home = Home::new(shard, &memory);
-        home.begin_durables(shard, &options);
+        home.begin_durables(shard, &options, &memory);
         Broker {
             sessions: Sessions::default(),
             directory: Directory::new(shard, options.clone(), memory.clone()),

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Close;
-use tiderace_wire::DurableSubscription;
+use tiderace_base::{Close, Key};
+use tiderace_wire::{DurableSubscription, Run};
 
-use crate::places::PlaceSet;
+use crate::places::{Place, PlaceSet};
 
 /// What somebody waits for: places that are to take a topic's messages, or to hear of a subscription.
 #[derive(Debug)]
@@ -26,4 +26,19 @@ pub(crate) struct Durable {
     pub(crate) about: Arc<DurableSubscription>,
     /// Who made it; absent: the configuration.
     pub(crate) owner: Option<Arc<str>>,
+    /// The number of the first run that is for it, of those that its home takes for subscriptions.
+    pub(crate) since: u64,
+}
+
+/// Who is to be told that a run is kept, under which number.
+pub(crate) type ToldOfFeed = Option<(Place, u64)>;
+
+/// A part of what is to be done with a run that very many subscriptions get.
+#[derive(Debug)]
+pub(crate) struct FeedSlice {
+    pub(crate) number: u64,
+    pub(crate) run: Arc<Run>,
+    pub(crate) keys: Vec<Key>,
+    /// Nobody else gets it.
+    pub(crate) is_last: bool,
 }

@@ -15,22 +15,27 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, Run, RunBuilder,
-    SOURCE_TOPIC, Target, properties,
+    Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, QueueFields,
+    Run, RunBuilder, SOURCE_TOPIC, Target, properties,
 };
 
 use crate::Action;
 use crate::authorise::denied;
-use crate::durables::{Durable, Fed};
+use crate::durables::{Durable, Fed, FeedSlice, ToldOfFeed};
 use crate::effects::Effects;
+use crate::home::feed_backlog::FeedBacklog;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, Released, describe_queue};
-use crate::messages::ToHome;
+use crate::messages::{ToHome, ToPublisher};
 use crate::places::{Place, PlaceSet};
+use crate::price::{FED, durable_bytes};
 use crate::queue_operations::queue_unknown;
 use crate::queued::Put;
 use crate::requester::{Done, Operated, Requester};
 use crate::temporary::means_temporary;
+
+/// What publishers are held by when subscriptions are behind: no topic, for nobody publishes there.
+const FEEDING: &str = "$sys/feeding";
 
 impl HomeSide<'_> {
     /// Makes a durable subscription, or changes the one of that name: what it has gathered stays.
@@ -51,27 +56,35 @@ impl HomeSide<'_> {
             );
             return Err(Close::new(CloseCode::SubscriptionInUse, reason));
         }
-        let is_same = known.is_some_and(|known| *known.about == about);
-        if is_same {
-            return Ok(Done::from(OperationResult::Done));
+        if known.is_some_and(|known| *known.about == about) {
+            // Who made it may wait yet for other homes and for the store: this answer waits as well.
+            let fed = self.tell_of_topics(&[], true, effects);
+            let record = self.journal.last_record();
+            return Ok(Done { result: OperationResult::Done, record, fed: Some(Box::new(fed)) });
         }
         let name = requester.principal.name.clone();
         if known.is_none() {
             self.check_durable_room(&name)?;
         }
-        if !self.home.queues().may_have(&about.queue) {
+        let bytes = durable_bytes(&about);
+        if !self.home.queues().may_have(&about.queue)
+            || !self.memory.has_room(MemoryUse::Names, bytes)
+        {
             return Err(CloseCode::MemoryFull.into());
         }
         let about = Arc::new(about);
         let queue = self.home.queues_mut().set_staying(now, &about.queue, true, self.options);
-        self.memory.charge(MemoryUse::Names, about.bytes());
-        let durable = Durable { about: about.clone(), owner: Some(name) };
+        self.memory.charge(MemoryUse::Names, bytes);
+        // One that is changed has a right to what was on its way to it.
+        let since = self.home.feeds().get(&about.queue).map(|known| known.since);
+        let since = since.unwrap_or_else(|| self.home.feeds().backlog().next_number());
+        let durable = Durable { about: about.clone(), owner: Some(name), since };
         let before = self.home.feeds_mut().put(durable);
         self.journal.note_queue_numbers(self.home.next_number());
         self.keep_subscription(queue, &about);
         let fed = self.tell_of_topics(&about.topics, true, effects);
         if let Some(before) = before {
-            self.memory.refund(MemoryUse::Names, before.about.bytes());
+            self.memory.refund(MemoryUse::Names, durable_bytes(&before.about));
             self.tell_of_topics(&before.about.topics, false, effects);
         }
         Ok(Done { result: OperationResult::Done, record: 0, fed: Some(Box::new(fed)) })
@@ -99,7 +112,7 @@ impl HomeSide<'_> {
             return in_use("has consumers; end these first");
         }
         if let Some(ended) = self.home.feeds_mut().take(queue) {
-            self.memory.refund(MemoryUse::Names, ended.about.bytes());
+            self.memory.refund(MemoryUse::Names, durable_bytes(&ended.about));
             self.tell_of_topics(&ended.about.topics, false, effects);
         }
         self.discard_queue(queue, effects);
@@ -164,9 +177,9 @@ impl HomeSide<'_> {
     /// Tells every home that topics feed a subscription here, or do no more: who answers that.
     fn tell_of_topics(&mut self, topics: &[Pattern], on: bool, effects: &mut Effects) -> Fed {
         let here = self.here();
-        self.home.note_feed(here, topics, on);
+        self.home.note_feed(here, topics, on, self.memory);
         let number = if on { self.journal.fed_mut().number() } else { 0 };
-        let others = PlaceSet::all(self.options.shards).without(here);
+        let others = PlaceSet::all(self.options.shards).minus(self.loopback.lost()).without(here);
         for place in others.iter() {
             self.send(place, ToHome::FeedInterest { topics: topics.into(), on, number }, effects);
         }
@@ -181,7 +194,7 @@ impl HomeSide<'_> {
         (on, number): (bool, u64),
         effects: &mut Effects,
     ) {
-        self.home.note_feed(from, topics, on);
+        self.home.note_feed(from, topics, on, self.memory);
         if on {
             self.send(from, ToHome::Fed { number, result: Ok(()) }, effects);
         }
@@ -197,31 +210,67 @@ impl HomeSide<'_> {
     ) -> Option<Box<Fed>> {
         let here = self.here();
         let places = self.home.feeds().places_of(&run.destination().path);
-        let others = places.without(here);
         let survives = run.any(Flags::PERSISTENT);
-        let number =
-            if survives && !others.is_empty() { self.journal.fed_mut().number() } else { 0 };
-        for place in others.iter() {
+        let number = if survives { self.journal.fed_mut().number() } else { 0 };
+        let mut awaited = places.without(here);
+        for place in awaited.iter() {
             self.send(place, ToHome::Feed { run: run.clone(), number }, effects);
         }
-        let refused = match places.contains(here) {
-            true => self.feed_here(now, run, effects).err(),
-            false => None,
-        };
-        let is_awaited = survives && (!others.is_empty() || refused.is_some());
-        is_awaited.then(|| Box::new(Fed { number, places: others, refused }))
+        let mut refused = None;
+        if places.contains(here) {
+            let told = survives.then_some((here, number));
+            match self.feed_here(now, run, told, effects) {
+                Some(kept) => refused = kept.err(),
+                None => drop(awaited.insert(here)),
+            }
+        }
+        let is_awaited = survives && (!awaited.is_empty() || refused.is_some());
+        is_awaited.then(|| Box::new(Fed { number, places: awaited, refused }))
     }
 
-    /// Takes a topic's run for the subscriptions whose queues are here.
+    /// Takes a topic's run for the subscriptions whose queues are here. If that takes several turns nothing is given
+    /// back, and it is said later that all of it is kept.
     ///
     /// # Errors
     /// When it is to survive and the store takes nothing: it is there, but in memory alone.
-    fn feed_here(&mut self, now: Now, run: &Run, effects: &mut Effects) -> Result<(), Close> {
+    fn feed_here(
+        &mut self,
+        now: Now,
+        run: &Arc<Run>,
+        told: ToldOfFeed,
+        effects: &mut Effects,
+    ) -> Option<Result<(), Close>> {
+        if self.home.feeds().backlog().is_empty() {
+            let found = self.home.feeds().fed_by(&run.destination().path);
+            if FeedBacklog::is_slice(run, found.len()) {
+                let number = self.home.feeds_mut().backlog_mut().number();
+                return Some(self.feed_some(now, (run, number), found, effects));
+            }
+        }
+        self.home.feeds_mut().backlog_mut().push(run, told, self.memory);
+        while self.home.feeds().backlog().is_over() {
+            self.feed_more(now, effects);
+        }
+        None
+    }
+
+    /// Some subscriptions get a run.
+    fn feed_some(
+        &mut self,
+        now: Now,
+        (run, number): (&Run, u64),
+        keys: Vec<Key>,
+        effects: &mut Effects,
+    ) -> Result<(), Close> {
         let kept = match run.any(Flags::PERSISTENT) {
             true => self.journal.check_message(true),
             false => Ok(()),
         };
-        for about in self.home.feeds().fed_by(&run.destination().path) {
+        self.work.charge_at(now, FED * keys.len() as u64);
+        for key in keys {
+            // One that has begun later is not meant, nor one that has ended.
+            let known = self.home.feeds().at(key).filter(|known| known.since <= number);
+            let Some(about) = known.map(|known| known.about.clone()) else { continue };
             for part in parts_for(run, &about) {
                 self.metrics.messages_fed += part.len() as u64;
                 let from = self.here();
@@ -233,19 +282,57 @@ impl HomeSide<'_> {
         kept
     }
 
+    /// Goes on with runs that very many subscriptions get.
+    pub(crate) fn feed_more(&mut self, now: Now, effects: &mut Effects) {
+        let Some(slice) = self.home.feeds_mut().next_slice(self.memory) else { return };
+        let FeedSlice { number, run, keys, is_last } = slice;
+        let before = self.journal.last_record();
+        let kept = self.feed_some(now, (&run, number), keys, effects);
+        if !self.home.feeds().backlog().is_awaited(number) {
+            return;
+        }
+        let record = self.journal.appended_since(before);
+        self.home.feeds_mut().backlog_mut().begin_part(number);
+        match kept {
+            Err(close) => self.end_feed_part(now, number, Err(close), effects),
+            Ok(()) => {
+                let answer = Answer::FedPart(number);
+                if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+                    self.give_answer(now, answer, Ok(()), effects);
+                }
+            }
+        }
+        if is_last {
+            self.end_feed_part(now, number, Ok(()), effects);
+        }
+    }
+
+    /// The store has a part of what was put for a run, or not; or there is no more to put.
+    pub(crate) fn end_feed_part(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Result<(), Close>,
+        effects: &mut Effects,
+    ) {
+        let ended = self.home.feeds_mut().backlog_mut().end_part(number, result.err());
+        if let Some(((place, number), result)) = ended {
+            self.give_answer(now, Answer::Fed(place, number), result, effects);
+        }
+    }
+
     /// A topic's home sends a run for the subscriptions whose queues are here.
     pub(crate) fn take_feed(
         &mut self,
         now: Now,
         from: Place,
-        (run, number): (&Run, u64),
+        (run, number): (&Arc<Run>, u64),
         effects: &mut Effects,
     ) {
         let before = self.journal.last_record();
-        let kept = self.feed_here(now, run, effects);
-        if number == 0 {
-            return;
-        }
+        let told = (number != 0).then_some((from, number));
+        let kept = self.feed_here(now, run, told, effects);
+        let (Some(kept), Some(_)) = (kept, told) else { return };
         let answer = Answer::Fed(from, number);
         let record = self.journal.appended_since(before);
         match kept {
@@ -266,8 +353,19 @@ impl HomeSide<'_> {
         (record, answer): (u64, Answer),
         effects: &mut Effects,
     ) {
+        let publisher = match &answer {
+            Answer::Confirm(session, _) => Some(*session),
+            Answer::Operated(requester, _) => Some(requester.session),
+            _ => None,
+        };
         if let Some(released) = self.journal.fed_mut().wait(fed, record, answer) {
-            self.release_fed(now, released, effects);
+            return self.release_fed(now, released, effects);
+        }
+        let Some(session) = publisher else { return };
+        if self.journal.fed_mut().throttle(Place::of(session))
+            && let Some(destination) = feeding_destination()
+        {
+            self.send(Place::of(session), ToPublisher::Wait { session, destination }, effects);
         }
     }
 
@@ -279,8 +377,12 @@ impl HomeSide<'_> {
         (number, result): (u64, Result<(), Close>),
         effects: &mut Effects,
     ) {
-        if let Some(released) = self.journal.fed_mut().answered(number, from, result) {
-            self.release_fed(now, released, effects);
+        let Some(released) = self.journal.fed_mut().answered(number, from, result) else { return };
+        self.release_fed(now, released, effects);
+        for place in self.journal.fed_mut().take_relieved().iter() {
+            if let Some(destination) = feeding_destination() {
+                self.tell_pause(place, destination, None, effects);
+            }
         }
     }
 
@@ -302,11 +404,17 @@ impl HomeSide<'_> {
         close: &Close,
         effects: &mut Effects,
     ) {
-        self.home.lose_feeds(place);
+        self.home.lose_feeds(place, self.memory);
+        self.journal.fed_mut().lose(place);
         for number in self.journal.fed_mut().waiting_for(place) {
             self.fed(now, place, (number, Err(close.clone())), effects);
         }
     }
+}
+
+/// What publishers wait for while places take long to say that they have what they were sent.
+pub(crate) fn feeding_destination() -> Option<Destination> {
+    Some(Destination { kind: Kind::Topic, path: Path::parse(FEEDING).ok()? })
 }
 
 /// The messages of a topic's run that a subscription wants, as runs for its queue: such as survive and others apart.
@@ -326,7 +434,8 @@ fn parts_for(run: &Run, about: &DurableSubscription) -> Vec<Run> {
         }
         properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
         let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let meta = Meta { flags: flags | escaped, expires_ms: message.expires_ms };
+        let flags = flags | escaped | QueueFields::group_mark(block);
+        let meta = Meta { flags, expires_ms: message.expires_ms };
         builder.finish_as(run, &message, meta);
     }
     if !builder.is_empty() {

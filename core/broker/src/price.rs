@@ -7,7 +7,7 @@
 //! it charges afterwards.
 
 use tiderace_topics::Pattern;
-use tiderace_wire::{Change, Update};
+use tiderace_wire::{Change, DurableSubscription, Update};
 
 /// Any operation: its rights, its answer.
 pub(crate) const OPERATION: u64 = 256;
@@ -52,6 +52,8 @@ pub(crate) const EVENT_PASSED: u64 = 2;
 pub(crate) const QUEUE_SLICE: u64 = 64 << 10;
 /// One message that goes to another queue, beside what is copied: it is written, and taken there.
 pub(crate) const MOVED: u64 = 64;
+/// One durable subscription that a message of a topic is put into: it is copied, and given to a consumer.
+pub(crate) const FED: u64 = 384;
 /// One session of a shard that is looked at for a list of the busiest.
 pub(crate) const SESSION: u64 = 16;
 
@@ -77,6 +79,11 @@ const LEVEL_BYTES: usize = 1100;
 /// that shard's own index: those that have it in common share it.
 pub(crate) fn pattern_bytes(pattern: &Pattern) -> usize {
     LEVEL_BYTES * pattern.levels().len() + TEXT_BYTES * pattern.as_str().len()
+}
+
+/// Bytes that a durable subscription takes at its home.
+pub(crate) fn durable_bytes(about: &DurableSubscription) -> usize {
+    about.bytes() + about.topics.iter().map(pattern_bytes).sum::<usize>()
 }
 
 /// What looking at one slice of a removal costs.

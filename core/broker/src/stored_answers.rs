@@ -99,6 +99,9 @@ impl HomeSide<'_> {
                 let result = result.map_err(Box::new);
                 self.send(place, ToHome::Fed { number, result }, effects);
             }
+            (Answer::FedPart(number), result) => {
+                self.end_feed_part(now, number, result, effects);
+            }
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

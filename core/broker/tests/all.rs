@@ -19,6 +19,7 @@ mod durable_subscriptions;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
 mod examples;
+mod feeding;
 mod graces;
 mod histories;
 mod holdings;

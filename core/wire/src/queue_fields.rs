@@ -85,6 +85,17 @@ impl<'a> QueueFields<'a> {
         Ok(Flags::DELAYED)
     }
 
+    /// The mark of a message whose properties name a group, although it was not sent to a queue, for one that it comes to.
+    pub fn group_mark(block: &[u8]) -> Flags {
+        let named = properties::raw(block).find(|(name, _)| *name == GROUP.as_bytes());
+        let bytes = named.map_or(0, |(_, group)| group.len());
+        // With escapes in place it may be longer than its publisher has said it.
+        match (1..=2 * GROUP_BYTES_MAX).contains(&bytes) {
+            true => Flags::GROUPED,
+            false => Flags::NONE,
+        }
+    }
+
     /// Reads a number of milliseconds that was given for a field.
     ///
     /// # Errors

@@ -80,6 +80,12 @@ impl Broker {
                 let result = Err(Box::new(lost(place)));
                 self.home_side().transferred(now, transfer, result, effects);
             }
+            Body::Home(
+                ToHome::Feed { number, .. } | ToHome::FeedInterest { on: true, number, .. },
+            ) => {
+                self.home_side().fed(now, place, (number, Err(lost(place))), effects);
+                self.hand_on(now, effects);
+            }
             Body::Home(ToHome::DeadLetter { run, source }) => {
                 self.home_side().dead_letter_lost(now, &run, source, effects);
                 self.hand_on(now, effects);

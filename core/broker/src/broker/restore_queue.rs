@@ -14,6 +14,7 @@ use super::Broker;
 use crate::durables::Durable;
 use crate::effects::Effects;
 use crate::journal::{RestoredQueue, Unrestorable, is_queue, read_durable};
+use crate::price::durable_bytes;
 use crate::queue_loads::Unreadable;
 
 impl Broker {
@@ -35,7 +36,7 @@ impl Broker {
         let durable = durable.map(|(about, owner)| (Arc::new(about), owner));
         if let Some((about, _)) = durable.as_ref().filter(|_| !is_configured) {
             // Every home is told, as when it was made.
-            self.home.note_feed(home, &about.topics, true);
+            self.home.note_feed(home, &about.topics, true, &self.memory);
         }
         if home != self.loopback.here() {
             return Ok(());
@@ -49,9 +50,9 @@ impl Broker {
         let next_version = restored.version.max(self.home.earlier_numbers()).saturating_add(1);
         let kept = (restored.stream, next_version);
         if let Some((about, owner)) = durable.filter(|_| !is_configured) {
-            self.memory.charge(MemoryUse::Names, about.bytes());
+            self.memory.charge(MemoryUse::Names, durable_bytes(&about));
             self.home.queues_mut().set_staying(now, &path, true, &self.options);
-            self.home.feeds_mut().put(Durable { about, owner: Some(owner) });
+            self.home.feeds_mut().put(Durable { about, owner: Some(owner), since: 0 });
         }
         let queue = self.home.queues_mut().restore(now, path, kept, &self.options);
         if let (Some(first), Some(last)) = (restored.stored.first(), restored.stored.last()) {

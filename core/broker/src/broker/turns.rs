@@ -84,6 +84,7 @@ impl Broker {
             || self.home.has_lost()
             || self.home.queues().has_work()
             || self.home.queue_jobs().has_work()
+            || !self.home.feeds().backlog().is_empty()
             || self.home.notice_interest().has_requests()
             || self.delivery.is_selecting()
             || self.sessions.presence().changes_waiting() > 0
@@ -98,6 +99,7 @@ impl Broker {
         home.remove_more(now, effects);
         home.queue_work(now, effects);
         home.work_on_queue_jobs(now, effects);
+        home.feed_more(now, effects);
         home.work_on_lost(now, effects);
         self.hand_on(now, effects);
         let mut sessions = self.session_side();

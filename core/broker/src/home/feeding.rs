@@ -2,7 +2,9 @@
 //!
 //! Relies on both. Invariant: what is found for a topic is found again when another place is fed.
 
-use tiderace_base::{Now, ShardId};
+use std::rc::Rc;
+
+use tiderace_base::{Memory, Now, ShardId};
 use tiderace_topics::Pattern;
 
 use super::Home;
@@ -12,27 +14,38 @@ use crate::places::Place;
 
 impl Home {
     /// A place has a durable subscription to these topics, or one less.
-    pub(crate) fn note_feed(&mut self, place: Place, topics: &[Pattern], on: bool) {
-        if self.feeds.note(place, topics, on) {
+    pub(crate) fn note_feed(
+        &mut self,
+        place: Place,
+        topics: &[Pattern],
+        on: bool,
+        memory: &Rc<Memory>,
+    ) {
+        if self.feeds.note(place, topics, on, memory) {
             self.patterns.renew();
         }
     }
 
     /// The durable subscriptions of the configuration are there from the start.
-    pub(crate) fn begin_durables(&mut self, shard: ShardId, options: &BrokerOptions) {
+    pub(crate) fn begin_durables(
+        &mut self,
+        shard: ShardId,
+        options: &BrokerOptions,
+        memory: &Rc<Memory>,
+    ) {
         for about in &options.durables.configured {
             let home = options.home_of(&about.queue);
-            self.note_feed(home, &about.topics, true);
+            self.note_feed(home, &about.topics, true, memory);
             if home == Place::here(shard) {
                 self.queues.set_staying(Now::default(), &about.queue, true, options);
-                self.feeds.put(Durable { about: about.clone(), owner: None });
+                self.feeds.put(Durable { about: about.clone(), owner: None, since: 0 });
             }
         }
     }
 
     /// A place is lost, with its durable subscriptions.
-    pub(crate) fn lose_feeds(&mut self, place: Place) {
+    pub(crate) fn lose_feeds(&mut self, place: Place, memory: &Rc<Memory>) {
         self.patterns.renew();
-        self.feeds.lose(place);
+        self.feeds.lose(place, memory);
     }
 }

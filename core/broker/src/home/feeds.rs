@@ -7,75 +7,126 @@
 //! Relies on the home of each subscription telling every home of its patterns. Invariant: what a home is told of another
 //! place is counted, so that it ends with the last subscription that has said it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_queues::reaches;
-use tiderace_topics::{Level, Path, Pattern, PatternIndex};
-use tiderace_wire::DurableSubscription;
-
+use super::feed_backlog::FeedBacklog;
 use crate::authorise::is_reserved;
 use crate::collections::Map;
-use crate::durables::Durable;
+use crate::durables::{Durable, FeedSlice};
 use crate::places::{Place, PlaceSet};
+use crate::price::pattern_bytes;
+use tiderace_base::{Key, Memory, MemoryUse, Slab};
+use tiderace_queues::reaches;
+use tiderace_topics::{Level, Path, Pattern, PatternIndex};
 
 /// The durable subscriptions that concern one home.
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     /// Those whose queue is here.
-    durables: Map<Path, Durable>,
-    by_topic: PatternIndex<(Pattern, Path)>,
+    durables: Slab<Durable>,
+    by_queue: Map<Path, Key>,
+    by_topic: PatternIndex<(Pattern, Key)>,
+    /// How many of them somebody has made.
+    by_owner: Map<Arc<str>, usize>,
     /// How many of each place have each pattern.
     uses: Map<(Pattern, Place), u32>,
     places: PatternIndex<(Pattern, Place)>,
+    /// Runs that so many of them get that it takes several turns.
+    backlog: FeedBacklog,
 }
 
 impl Feeds {
     /// The subscription with that queue.
     pub(crate) fn get(&self, queue: &Path) -> Option<&Durable> {
-        self.durables.get(queue)
+        self.durables.get(*self.by_queue.get(queue)?)
+    }
+
+    /// The subscription under that key.
+    pub(crate) fn at(&self, key: Key) -> Option<&Durable> {
+        self.durables.get(key)
+    }
+
+    /// Runs that are being fed.
+    #[inline]
+    pub(crate) fn backlog(&self) -> &FeedBacklog {
+        &self.backlog
+    }
+
+    pub(crate) fn backlog_mut(&mut self) -> &mut FeedBacklog {
+        &mut self.backlog
+    }
+
+    /// The next slice of what is being fed.
+    pub(crate) fn next_slice(&mut self, memory: &Rc<Memory>) -> Option<FeedSlice> {
+        let Feeds { backlog, by_topic, .. } = self;
+        backlog.next(|topic| fed_by(by_topic, topic), memory)
     }
 
     /// How many there are, and how many of them somebody has made.
     pub(crate) fn count(&self, owner: &str) -> (usize, usize) {
-        let own = self.durables.values().filter(|it| it.owner.as_deref() == Some(owner));
-        (self.durables.len(), own.count())
+        (self.durables.len(), self.by_owner.get(owner).copied().unwrap_or(0))
     }
 
     /// A subscription begins, or is another one from now on: the one that was there.
     pub(crate) fn put(&mut self, durable: Durable) -> Option<Durable> {
-        let before = self.take(&durable.about.queue);
-        for topic in &durable.about.topics {
-            self.by_topic.insert(topic, (topic.clone(), durable.about.queue.clone()));
+        let (about, owner) = (durable.about.clone(), durable.owner.clone());
+        let known = self.by_queue.get(&about.queue).copied();
+        let (key, before) = match known.and_then(|key| Some((key, self.durables.get_mut(key)?))) {
+            Some((key, place)) => (key, Some(std::mem::replace(place, durable))),
+            None => {
+                let key = self.durables.insert(durable);
+                self.by_queue.insert(about.queue.clone(), key);
+                (key, None)
+            }
+        };
+        if let Some(before) = &before {
+            self.forget(key, before);
         }
-        self.durables.insert(durable.about.queue.clone(), durable);
+        for topic in &about.topics {
+            self.by_topic.insert(topic, (topic.clone(), key));
+        }
+        if let Some(owner) = owner {
+            *self.by_owner.entry(owner).or_default() += 1;
+        }
         before
     }
 
     /// A subscription has ended.
     pub(crate) fn take(&mut self, queue: &Path) -> Option<Durable> {
-        let durable = self.durables.remove(queue)?;
-        for topic in &durable.about.topics {
-            self.by_topic.remove(topic, &(topic.clone(), queue.clone()));
-        }
+        let key = self.by_queue.remove(queue)?;
+        let durable = self.durables.remove(key)?;
+        self.forget(key, &durable);
         Some(durable)
     }
 
-    /// The subscriptions here that a topic feeds, each once.
-    pub(crate) fn fed_by(&self, topic: &Path) -> Vec<Arc<DurableSubscription>> {
-        let mut queues: Vec<&Path> = Vec::new();
-        self.by_topic.matches(topic, &mut |(pattern, queue)| {
-            if feeds(pattern, topic) {
-                queues.push(queue);
+    /// Nothing feeds one any more, and it is nobody's.
+    fn forget(&mut self, key: Key, durable: &Durable) {
+        for topic in &durable.about.topics {
+            self.by_topic.remove(topic, &(topic.clone(), key));
+        }
+        let Some(owner) = &durable.owner else { return };
+        if let Some(count) = self.by_owner.get_mut(owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_owner.remove(owner);
             }
-        });
-        queues.sort_unstable();
-        queues.dedup();
-        let found = queues.into_iter().filter_map(|queue| self.durables.get(queue));
-        found.map(|durable| durable.about.clone()).collect()
+        }
+    }
+
+    /// The subscriptions here that a topic feeds, each once, in an order that does not change.
+    pub(crate) fn fed_by(&self, topic: &Path) -> Vec<Key> {
+        fed_by(&self.by_topic, topic)
     }
 
     /// A place has a subscription to these topics, or one less: whether other places may be fed from now on.
-    pub(crate) fn note(&mut self, place: Place, topics: &[Pattern], on: bool) -> bool {
+    pub(crate) fn note(
+        &mut self,
+        place: Place,
+        topics: &[Pattern],
+        on: bool,
+        memory: &Rc<Memory>,
+    ) -> bool {
         let mut changed = false;
         for topic in topics {
             let of = (topic.clone(), place);
@@ -83,11 +134,15 @@ impl Feeds {
             *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
             match *uses {
                 1 if on => {
+                    memory.charge(MemoryUse::Names, pattern_bytes(topic));
                     self.places.insert(topic, of);
                     changed = true;
                 }
                 0 => {
-                    changed |= self.places.remove(topic, &of);
+                    if self.places.remove(topic, &of) {
+                        memory.refund(MemoryUse::Names, pattern_bytes(topic));
+                        changed = true;
+                    }
                     self.uses.remove(&of);
                 }
                 _ => {}
@@ -111,13 +166,26 @@ impl Feeds {
     }
 
     /// A place is lost, with the subscriptions there.
-    pub(crate) fn lose(&mut self, place: Place) {
+    pub(crate) fn lose(&mut self, place: Place, memory: &Rc<Memory>) {
         let gone: Vec<_> = self.uses.keys().filter(|(_, of)| *of == place).cloned().collect();
         for of in gone {
             self.places.remove(&of.0, &of);
+            memory.refund(MemoryUse::Names, pattern_bytes(&of.0));
             self.uses.remove(&of);
         }
     }
+}
+
+fn fed_by(by_topic: &PatternIndex<(Pattern, Key)>, topic: &Path) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    by_topic.matches(topic, &mut |(pattern, key)| {
+        if feeds(pattern, topic) {
+            keys.push(*key);
+        }
+    });
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 /// Whether what is published to a topic is for a durable subscription to a pattern: not if it is private, or the
@@ -132,17 +200,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use tiderace_base::ShardId;
+    use tiderace_wire::DurableSubscription;
 
     fn durable(name: &str, topics: &[&str]) -> Durable {
         let topics = topics.iter().map(|topic| Pattern::parse(topic).unwrap()).collect();
         let queue = tiderace_wire::durable_queue(name).unwrap();
         let about = Arc::new(DurableSubscription { queue, topics, selector: None });
-        Durable { about, owner: Some("ann".into()) }
+        Durable { about, owner: Some("ann".into()), since: 0 }
     }
 
     fn names(feeds: &Feeds, topic: &str) -> Vec<String> {
         let found = feeds.fed_by(&Path::parse(topic).unwrap());
-        found.iter().map(|about| about.queue.as_str().to_owned()).collect()
+        let about = found.iter().map(|key| &feeds.at(*key).unwrap().about);
+        about.map(|about| about.queue.as_str().to_owned()).collect()
     }
 
     #[test]
@@ -181,16 +251,22 @@ mod tests {
     #[test]
     fn places_are_counted() {
         let mut feeds = Feeds::default();
+        let memory = &Rc::new(Memory::new(1 << 20));
         let [here, there] = [0, 1].map(|shard| Place::here(ShardId(shard)));
         let topics = [Pattern::parse("a/*").unwrap()];
         let topic = Path::parse("a/b").unwrap();
-        assert!(feeds.note(here, &topics, true) && !feeds.note(here, &topics, true));
-        assert!(feeds.note(there, &topics, true));
+        assert!(
+            feeds.note(here, &topics, true, memory) && !feeds.note(here, &topics, true, memory)
+        );
+        assert!(feeds.note(there, &topics, true, memory));
         assert_eq!(feeds.places_of(&topic).len(), 2);
-        assert!(!feeds.note(here, &topics, false) && feeds.note(here, &topics, false));
-        assert!(!feeds.note(here, &topics, false), "one more than there were");
+        assert!(
+            !feeds.note(here, &topics, false, memory) && feeds.note(here, &topics, false, memory)
+        );
+        assert!(!feeds.note(here, &topics, false, memory), "one more than there were");
         assert_eq!(feeds.places_of(&topic), PlaceSet::of(there));
-        feeds.lose(there);
+        feeds.lose(there, memory);
+        assert_eq!(memory.used(), 0);
         assert!(feeds.places_of(&topic).is_empty());
     }
 }

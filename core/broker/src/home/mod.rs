@@ -6,6 +6,7 @@
 //! (topics, options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
 pub(crate) mod displaced;
+pub(crate) mod feed_backlog;
 mod feeding;
 pub(crate) mod feeds;
 pub(crate) mod graces;

@@ -1,7 +1,7 @@
 //! Answers that wait until other places have what was sent to them, and then for a record of this home.
 //!
-//! Relies on each place answering once, or being lost. Invariant: each answer is given
-//! back once.
+//! Relies on each place answering once, or being lost. Invariants: each answer is given
+//! back once; while very many wait, those who cause more are told to wait as well.
 
 use tiderace_base::Close;
 
@@ -26,11 +26,16 @@ pub(crate) type Released<A> = (A, u64, Result<(), Close>);
 pub(crate) struct FedAnswers<A> {
     waiting: Map<u64, Waiting<A>>,
     last_number: u64,
+    /// Places with publishers that wait until there are fewer.
+    throttled: PlaceSet,
 }
+
+/// Answers that may wait before publishers do: some 200 bytes each.
+const WAITING_MAX: usize = 4_096;
 
 impl<A> Default for FedAnswers<A> {
     fn default() -> FedAnswers<A> {
-        FedAnswers { waiting: Map::default(), last_number: 0 }
+        FedAnswers { waiting: Map::default(), last_number: 0, throttled: PlaceSet::EMPTY }
     }
 }
 
@@ -66,6 +71,28 @@ impl<A> FedAnswers<A> {
             true => self.waiting.remove(&number).map(Waiting::release),
             false => None,
         }
+    }
+
+    /// If so many answers wait that publishers do as well: notes that one of a place does.
+    pub(crate) fn throttle(&mut self, publisher: Place) -> bool {
+        let is_behind = self.waiting.len() >= WAITING_MAX;
+        if is_behind {
+            self.throttled.insert(publisher);
+        }
+        is_behind
+    }
+
+    /// The places whose publishers need wait no longer.
+    pub(crate) fn take_relieved(&mut self) -> PlaceSet {
+        match self.waiting.len() <= WAITING_MAX / 2 {
+            true => std::mem::take(&mut self.throttled),
+            false => PlaceSet::EMPTY,
+        }
+    }
+
+    /// A place is lost: no publisher there waits any more.
+    pub(crate) fn lose(&mut self, place: Place) {
+        self.throttled.remove(place);
     }
 
     /// The numbers for which a place has yet to answer.
@@ -108,5 +135,25 @@ mod tests {
         assert_eq!((answers.waiting_for(there), answers.waiting_for(here)), (vec![number], vec![]));
         let fed = Fed { number: 0, places: PlaceSet::EMPTY, refused: None };
         assert!(answers.wait(fed, 0, answer()).is_some(), "nothing to wait for");
+    }
+
+    #[test]
+    fn publishers_wait_while_very_many_answers_do() {
+        let mut answers = FedAnswers::default();
+        let [here, there] = [0, 1].map(|shard| Place::here(ShardId(shard)));
+        let mut numbers = Vec::new();
+        while !answers.throttle(here) {
+            let number = answers.number();
+            numbers.push(number);
+            let fed = Fed { number, places: PlaceSet::of(there), refused: None };
+            assert!(answers.wait(fed, 0, ()).is_none());
+        }
+        assert_eq!(numbers.len(), WAITING_MAX);
+        assert!(answers.take_relieved().is_empty());
+        for number in numbers.drain(..WAITING_MAX / 2) {
+            assert!(answers.answered(number, there, Ok(())).is_some());
+        }
+        assert_eq!(answers.take_relieved(), PlaceSet::of(here));
+        assert!(answers.take_relieved().is_empty(), "they are told once");
     }
 }

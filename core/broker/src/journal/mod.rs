@@ -95,6 +95,8 @@ pub(crate) enum Answer {
     Gone(Key, (u64, u64)),
     /// A topic's messages were put into queues here, for the home that has sent them under a number.
     Fed(Place, u64),
+    /// A part of those of one run was, of which very many queues get it.
+    FedPart(u64),
 }
 
 impl OpenJournal {

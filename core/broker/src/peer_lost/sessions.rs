@@ -6,6 +6,7 @@ use tiderace_base::{Close, Now, SessionId};
 use tiderace_wire::{Destination, Reply, SubscriptionKey, Target, Token};
 
 use crate::effects::Effects;
+use crate::feeding::feeding_destination;
 use crate::messages::{Answer, SnapshotPage, SubscribeRequestId};
 use crate::pending_requests::{Awaits, PendingRequest};
 use crate::places::{Place, key_of};
@@ -150,9 +151,12 @@ impl SessionSide<'_> {
 
     /// Publishers that the place has told to wait go on.
     fn resume_publishers(&mut self, now: Now, place: Place, effects: &mut Effects) {
-        let store = store_destination();
+        let [store, feeding] = [store_destination(), feeding_destination()];
         let is_lost = |destination: &&Destination| {
-            Some(*destination) == store.as_ref() || self.options.home_of(&destination.path) == place
+            let destination = *destination;
+            store.as_ref() == Some(destination)
+                || feeding.as_ref() == Some(destination)
+                || self.options.home_of(&destination.path) == place
         };
         let paused = self.sessions.paused_destinations().filter(is_lost);
         for destination in paused.cloned().collect::<Vec<_>>() {
