@@ -12,7 +12,7 @@ import { build } from "esbuild";
 
 /** Each module: what it begins with, and bytes of gzip at most. */
 const MODULES = {
-  "tiderace.min.js": ["src/index.ts", 12 * 1024],
+  "tiderace.min.js": ["src/index.ts", 12.5 * 1024],
   "topics.min.js": ["src/manage.ts", 2 * 1024],
   "queues.min.js": ["src/administer.ts", 1024],
 };

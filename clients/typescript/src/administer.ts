@@ -61,6 +61,8 @@ export interface QueueSettings {
   dispatch: "round-robin" | "first";
   /** Messages that expire are dead letters. */
   dead_letter_expired: boolean;
+  /** It and the topic of its name mirror each other. */
+  mirrored: boolean;
 }
 
 export interface QueueConsumer {

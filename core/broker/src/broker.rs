@@ -76,6 +76,7 @@ impl Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
         let mut home = Home::new(shard, &memory);
         home.begin_durables(shard, &options, &memory);
+        home.begin_mirrors(shard, &options);
         Broker {
             sessions: Sessions::default(),
             directory: Directory::new(shard, options.clone(), memory.clone()),

@@ -11,7 +11,8 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
+use tiderace_filter::Selector;
 use tiderace_journal::AnswerKind;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -206,9 +207,13 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         run: &Arc<Run>,
+        publisher: Option<SessionId>,
         effects: &mut Effects,
     ) -> Option<Box<Fed>> {
         let here = self.here();
+        if self.home.feeds().has_mirrors() {
+            self.feed_mirror(now, run, publisher, effects);
+        }
         let places = self.home.feeds().places_of(&run.destination().path);
         let survives = run.any(Flags::PERSISTENT);
         let number = if survives { self.journal.fed_mut().number() } else { 0 };
@@ -271,7 +276,9 @@ impl HomeSide<'_> {
             // One that has begun later is not meant, nor one that has ended.
             let known = self.home.feeds().at(key).filter(|known| known.since <= number);
             let Some(about) = known.map(|known| known.about.clone()) else { continue };
-            for part in parts_for(run, &about) {
+            let of =
+                Copying { queue: &about.queue, selector: about.selector.as_ref(), mirrors: false };
+            for part in parts_for(run, &of) {
                 self.metrics.messages_fed += part.len() as u64;
                 let from = self.here();
                 let put = self.enqueue(now, from, part, effects);
@@ -417,22 +424,36 @@ pub(crate) fn feeding_destination() -> Option<Destination> {
     Some(Destination { kind: Kind::Topic, path: Path::parse(FEEDING).ok()? })
 }
 
-/// The messages of a topic's run that a subscription wants, as runs for its queue: such as survive and others apart.
-fn parts_for(run: &Run, about: &DurableSubscription) -> Vec<Run> {
-    let destination = || Destination { kind: Kind::Queue, path: about.queue.clone() };
+/// Which messages of a topic go into a queue, and how.
+pub(crate) struct Copying<'a> {
+    pub(crate) queue: &'a Path,
+    pub(crate) selector: Option<&'a Selector>,
+    /// The queue has the topic's name, so they say what they say there, and no more.
+    pub(crate) mirrors: bool,
+}
+
+/// The messages of a topic's run that a queue wants, as runs for it: such as survive and others apart.
+pub(crate) fn parts_for(run: &Run, of: &Copying<'_>) -> Vec<Run> {
+    let destination = || Destination { kind: Kind::Queue, path: of.queue.clone() };
     let begin = || RunBuilder::new(destination(), run.published());
     let (mut parts, mut builder) = (Vec::new(), begin());
-    for message in run.messages().filter(|message| is_wanted(message, about)) {
-        let flags = message.flags.without(Flags::RETAIN | Flags::DELAYED | Flags::DEAD_LETTER);
+    let topics_alone = match of.mirrors {
+        true => Flags::RETAIN | Flags::DEAD_LETTER,
+        false => Flags::RETAIN | Flags::DEAD_LETTER | Flags::DELAYED,
+    };
+    for message in run.messages().filter(|message| is_wanted(message, of.selector)) {
+        let flags = message.flags.without(topics_alone);
         if builder.differs(flags, Flags::PERSISTENT) || !builder.has_room() {
             parts.push(std::mem::replace(&mut builder, begin()).build());
         }
         let block = builder.properties();
         let lines = message.properties.split_inclusive(|byte| *byte == b'\n');
-        for line in lines.filter(|line| !is_source(line)) {
+        for line in lines.filter(|line| of.mirrors || !is_source(line)) {
             block.extend_from_slice(line);
         }
-        properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
+        if !of.mirrors {
+            properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
+        }
         let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
         let flags = flags | escaped | QueueFields::group_mark(block);
         let meta = Meta { flags, expires_ms: message.expires_ms };
@@ -444,10 +465,10 @@ fn parts_for(run: &Run, about: &DurableSubscription) -> Vec<Run> {
     parts
 }
 
-/// Whether a message is one for a subscription: that a value is gone is none.
-fn is_wanted(message: &Message<'_>, about: &DurableSubscription) -> bool {
+/// Whether a message is one for a queue: that a value is gone is none.
+fn is_wanted(message: &Message<'_>, selector: Option<&Selector>) -> bool {
     !message.flags.contains(Flags::RETAIN_REMOVE)
-        && about.selector.as_ref().is_none_or(|selector| selector.matches(message))
+        && selector.is_none_or(|selector| selector.matches(message))
 }
 
 /// Whether a line of properties says to which topic a message was published, which nobody but the server says.

@@ -49,6 +49,7 @@ mod loopback;
 mod memory;
 mod messages;
 mod metrics;
+mod mirroring;
 mod missing_patterns;
 mod notice_side;
 mod notices;

@@ -8,6 +8,7 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{DurableSubscription, TopicSpec, is_durable, is_temporary};
 
 use crate::Rules;
+use crate::authorise::is_reserved;
 use crate::places::Place;
 
 /// Options for the topics that match; the first that matches counts.
@@ -191,16 +192,38 @@ impl BrokerOptions {
                 FullPolicy::Block | FullPolicy::Reject => FullPolicy::DropHead,
                 drops => drops,
             };
-            return QueueOptions { policy: Policy { full, ..options.policy }, ..options };
+            let policy = Policy { full, mirrored: false, ..options.policy };
+            return QueueOptions { policy, ..options };
         }
         if !is_temporary(path) {
             return options;
         }
         // Its session bounds it, and nobody waits for that; a reader of dead letters is not told
         // what was meant for one session alone.
-        let policy = Policy { messages_max: 0, full: FullPolicy::Block, ..options.policy };
+        let policy =
+            Policy { messages_max: 0, full: FullPolicy::Block, mirrored: false, ..options.policy };
         let (bytes_max, disk_bytes_max) = (usize::MAX, u64::MAX);
         QueueOptions { bytes_max, disk_bytes_max, dead_letter: String::new(), policy, ..options }
+    }
+
+    /// Whether a queue and the topic of its name mirror each other: what is a session's alone, the server's own, or fed by
+    /// patterns is no mirror.
+    pub(crate) fn mirrors(&self, path: &Path) -> bool {
+        let policy = self.queue_policies.iter().find(|policy| policy.pattern.matches(path));
+        let options = policy.map_or(&self.queue_default, |policy| &policy.options);
+        options.policy.mirrored && !is_durable(path) && !is_temporary(path) && !is_reserved(path)
+    }
+
+    /// Whether there are queues that are mirrored.
+    pub(crate) fn mirrors_some(&self) -> bool {
+        let mut policies = self.queue_policies.iter().map(|policy| &policy.options);
+        self.queue_default.policy.mirrored || policies.any(|options| options.policy.mirrored)
+    }
+
+    /// The queues that are mirrored from the start, for the configuration names them.
+    pub(crate) fn mirrors_named(&self) -> impl Iterator<Item = Path> + '_ {
+        let paths = self.queue_policies.iter().filter_map(|policy| policy.pattern.as_path());
+        paths.filter(|path| self.mirrors(path))
     }
 
     /// Whether the configuration has options for a queue by its name, without a wildcard.

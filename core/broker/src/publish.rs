@@ -49,10 +49,8 @@ impl SessionSide<'_> {
             return Admitted::Refused;
         }
         self.metrics.messages_received += run.len() as u64;
-        if self.sessions.pauses_some()
-            && self.sessions.wait_if_paused(now, session, run.destination(), effects)
-        {
-            self.metrics.publishers_paused += 1;
+        if self.sessions.pauses_some() {
+            self.pause_publisher(now, session, run.destination(), effects);
         }
         let home = self.options.home_of(&run.destination().path);
         let author = self.name_of(session);
@@ -60,6 +58,23 @@ impl SessionSide<'_> {
             true => Admitted::Directly(author),
             false => Admitted::ByMessage(home, author),
         }
+    }
+
+    /// Pauses a session that publishes where publishers are to wait.
+    #[cold]
+    fn pause_publisher(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        destination: &Destination,
+        effects: &mut Effects,
+    ) {
+        let mut is_paused = self.sessions.wait_if_paused(now, session, destination, effects);
+        if destination.kind == Kind::Topic && self.options.mirrors(&destination.path) {
+            let queue = Destination { kind: Kind::Queue, ..destination.clone() };
+            is_paused |= self.sessions.wait_if_paused(now, session, &queue, effects);
+        }
+        self.metrics.publishers_paused += u64::from(is_paused);
     }
 
     fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
@@ -194,6 +209,15 @@ impl HomeSide<'_> {
         (owner, checked): (TemporaryOwner, usize),
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
+        let mut run = run;
+        if self.home.feeds().has_mirrors()
+            && origin.is_some()
+            && let Err(close) = self.send_to_mirror(now, &mut run)
+        {
+            let blame = confirm.map(|confirm| confirm.from);
+            self.refuse_run(origin, confirm, blame, &close, effects);
+            return None;
+        }
         let before = self.journal.last_record();
         let temporary = owner != TemporaryOwner::NotTemporary;
         if temporary && let Err(close) = check_temporary(&run) {
@@ -343,13 +367,16 @@ impl HomeSide<'_> {
         values: Values,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
+        if self.home.feeds().has_mirrors() && publisher.session.is_some() {
+            self.check_mirror(&run)?;
+        }
         let Some(plan) = self.check_run(key, &run, publisher, values)? else {
             return Ok(Published::default());
         };
         let Some(topic) = self.directory.get_mut(key) else { return Ok(Published::default()) };
         topic.touch(now.time);
         let topic = &*topic;
-        let is_new = self.home.begin_run(now.time, topic, &mut run);
+        let is_new = self.home.begin_run(now.time, topic, &mut run, self.options);
         if topic.spec.retain || topic.spec.series {
             run.set_values();
         }
@@ -375,7 +402,7 @@ impl HomeSide<'_> {
             self.append_series(now, key, &run, before, publisher);
         }
         let record = if plan.durable { self.append_run(now, key, &run, publisher) } else { 0 };
-        let fed = if feeds { self.feed(now, &run, effects) } else { None };
+        let fed = if feeds { self.feed(now, &run, publisher.session, effects) } else { None };
         if viewed {
             let run = Some(run.clone());
             self.loopback.hand_on(LocalMessage::TopicChanged { topic: key, run });

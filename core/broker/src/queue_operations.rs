@@ -230,7 +230,10 @@ impl HomeSide<'_> {
             browsers: state.browsers as u64,
             full: state.full,
             paused: state.paused,
-            topics: durable.map(|durable| durable.about.topics_text()),
+            topics: match durable {
+                Some(durable) => Some(durable.about.topics_text()),
+                None => self.options.mirrors(state.path).then(|| state.path.as_str().into()),
+            },
             selector: durable.and_then(|durable| durable.about.selector_text()),
             oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
         }
@@ -252,6 +255,7 @@ fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
         delay_max_ms: policy.delay_max.as_millis() as u64,
         messages_max: policy.messages_max as u64,
         full_policy: policy.full.text(),
+        mirrored: policy.mirrored,
         dispatch: policy.dispatch.text(),
         dead_letter_expired: policy.dead_letter_expired,
     }

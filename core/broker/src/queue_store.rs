@@ -72,7 +72,12 @@ impl HomeSide<'_> {
 
     /// Whether a queue takes so many more messages with so many bytes.
     #[inline]
-    fn check_room(&self, path: &Path, more: (usize, usize), are_alone: bool) -> Result<(), Close> {
+    pub(crate) fn check_room(
+        &self,
+        path: &Path,
+        more: (usize, usize),
+        are_alone: bool,
+    ) -> Result<(), Close> {
         match self.home.queues().refusal(path, more, are_alone) {
             Some(refusal) => Err(queue_full(path, &refusal)),
             None => Ok(()),
@@ -430,7 +435,7 @@ impl HomeSide<'_> {
 }
 
 /// The messages and bytes of a run.
-fn size_of_run(run: &Run) -> (usize, usize) {
+pub(crate) fn size_of_run(run: &Run) -> (usize, usize) {
     (run.len(), run.bytes_of(0, run.len()))
 }
 

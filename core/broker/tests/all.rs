@@ -26,6 +26,7 @@ mod holdings;
 mod kept_views;
 mod lives;
 mod losses;
+mod mirrors;
 mod notices;
 mod operations;
 mod owners;

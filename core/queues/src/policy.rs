@@ -78,6 +78,8 @@ pub struct Policy {
     pub full: FullPolicy,
     /// Which consumer gets the next message.
     pub dispatch: DispatchPolicy,
+    /// What is sent to it is published to the topic of its name, and what is published there comes to it.
+    pub mirrored: bool,
 }
 
 impl Default for Policy {
@@ -92,6 +94,7 @@ impl Default for Policy {
             messages_max: 0,
             full: FullPolicy::Block,
             dispatch: DispatchPolicy::RoundRobin,
+            mirrored: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use tiderace_filter::{Properties, Value};
 use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
-use crate::{Destination, properties};
+use crate::{Destination, Kind, properties};
 
 /// Where one message lies in its run's buffer.
 #[derive(Clone, Copy, Debug)]
@@ -318,6 +318,11 @@ impl Run {
     pub fn number(&mut self, home: ShardId, first: u64) {
         self.origin = self.origin.with_home(home);
         self.first = first;
+    }
+
+    /// Sends it to the destination of another kind that has the same path; done before it is numbered.
+    pub fn set_kind(&mut self, kind: Kind) {
+        self.destination.kind = kind;
     }
 
     /// Gives its first message a version; done together with numbering.

@@ -526,6 +526,7 @@ fn queue_policy(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> Policy {
             queues.dead_letter_expired,
         ),
         messages_max: pick(rule, |rule| rule.messages_max, queues.messages_max),
+        mirrored: rule.is_some_and(|rule| rule.mirrored),
         full: match full {
             FullPolicyWord::Block => FullPolicy::Block,
             FullPolicyWord::Reject => FullPolicy::Reject,

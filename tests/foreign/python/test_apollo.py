@@ -1,10 +1,9 @@
 """Apollo's own STOMP scenarios with stomp.py: what its users rely on has to hold here.
 
 After the names of ActiveMQ Apollo's tests (StompParallelTest, StompSerialTest, StompWildcardParallelTest,
-StompWebSocketTests, DeadLetterQueueLoadTest). Left out are those of features that are not here: durable
-subscriptions, message groups, mirrored queues, UDP, queues that drop when they are full or give all to the first
-consumer, and dead letters of what expired. Browsers are in test_browsers.py, sequence headers in test_sequences.py,
-the exact bytes in raw/test_apollo.py.
+StompWebSocketTests, DeadLetterQueueLoadTest). Left out is UDP, which is not here. Durable subscriptions, mirrored
+queues, browsers, sequence headers and the features of queues have files of their own. The exact bytes are in
+raw/test_apollo.py.
 """
 
 import socket

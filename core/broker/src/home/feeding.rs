@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use tiderace_base::{Memory, Now, ShardId};
-use tiderace_topics::Pattern;
+use tiderace_topics::{Path, Pattern};
 
 use super::Home;
 use crate::BrokerOptions;
@@ -40,6 +40,18 @@ impl Home {
                 self.queues.set_staying(Now::default(), &about.queue, true, options);
                 self.feeds.put(Durable { about: about.clone(), owner: None, since: 0 });
             }
+        }
+    }
+
+    /// Mirrored queues that the configuration names are there from the start.
+    pub(crate) fn begin_mirrors(&mut self, shard: ShardId, options: &BrokerOptions) {
+        if !options.mirrors_some() {
+            return;
+        }
+        self.feeds.set_mirrors();
+        let here = |path: &Path| options.home_of(path) == Place::here(shard);
+        for path in options.mirrors_named().filter(here) {
+            self.queues.set_staying(Now::default(), &path, true, options);
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Feeds {
     places: PatternIndex<(Pattern, Place)>,
     /// Runs that so many of them get that it takes several turns.
     backlog: FeedBacklog,
+    /// Some queues are mirrors of topics.
+    has_mirrors: bool,
 }
 
 impl Feeds {
@@ -45,6 +47,16 @@ impl Feeds {
     /// The subscription under that key.
     pub(crate) fn at(&self, key: Key) -> Option<&Durable> {
         self.durables.get(key)
+    }
+
+    /// Whether some queues are mirrors of topics.
+    #[inline]
+    pub(crate) fn has_mirrors(&self) -> bool {
+        self.has_mirrors
+    }
+
+    pub(crate) fn set_mirrors(&mut self) {
+        self.has_mirrors = true;
     }
 
     /// Runs that are being fed.

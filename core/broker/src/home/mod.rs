@@ -183,14 +183,21 @@ impl Home {
 
     /// A run of a topic comes, and gets its numbers and versions: whether the topic is there from now on.
     #[inline]
-    pub(crate) fn begin_run(&mut self, now: Time, topic: &Topic, run: &mut Run) -> bool {
+    pub(crate) fn begin_run(
+        &mut self,
+        now: Time,
+        topic: &Topic,
+        run: &mut Run,
+        options: &BrokerOptions,
+    ) -> bool {
         let (history, patterns) = (&self.history, &self.patterns);
         let new = || HomeTopic::starting(history.floor_of(&topic.path));
         let home = self.topics.get_or_insert_with(topic, new);
         let generation = patterns.generation();
         if !home.is_found_at(generation) {
             let places = patterns.places_of(&topic.path);
-            let fed = !self.feeds.places_of(&topic.path).is_empty();
+            let fed = !self.feeds.places_of(&topic.path).is_empty()
+                || self.feeds.has_mirrors() && options.mirrors(&topic.path);
             home.set_patterns(generation, places, (history.names(&topic.path), fed));
         }
         let is_new = home.begin_message(now, topic.spec.removal.is_some());

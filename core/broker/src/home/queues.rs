@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
-    Consume, Consumed, ConsumerState, Dropped, Effect, Ending, LoadedPart, Look, QueueChoices,
-    QueueState, Queues, Refusal, Segment, Settlement, Slice, Taken,
+    Consume, Consumed, ConsumerState, Dropped, Effect, Ending, FullPolicy, LoadedPart, Look,
+    QueueChoices, QueueState, Queues, Refusal, Segment, Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -252,6 +252,15 @@ impl QueueHome {
     /// Whether a queue has all that it may, whatever becomes of more.
     pub(crate) fn is_at_limit(&self, path: &Path) -> bool {
         self.queues.is_at_limit(path)
+    }
+
+    /// Whether a queue has all that it may, and publishers wait or are refused for that.
+    pub(crate) fn is_closed(&self, path: &Path) -> bool {
+        let policy = self.queues.key_of(path).and_then(|key| self.queues.choices(key));
+        let holds = |choices: QueueChoices<'_>| {
+            matches!(choices.policy.full, FullPolicy::Block | FullPolicy::Reject)
+        };
+        policy.is_some_and(holds) && self.queues.is_at_limit(path)
     }
 
     /// Why a queue refuses so many more messages with so many bytes, if it does.

@@ -275,11 +275,13 @@ fn write_settings(out: &mut Vec<u8>, settings: &QueueSettings) {
             settings.redelivery_delay_factor, settings.delay_max_ms
         ),
     );
-    let QueueSettings { messages_max, full_policy, dispatch, dead_letter_expired, .. } = settings;
+    let QueueSettings {
+        messages_max, full_policy, dispatch, dead_letter_expired, mirrored, ..
+    } = settings;
     print(
         out,
         format_args!(
-            r#","messages_max":{messages_max},"full_policy":"{full_policy}","dispatch":"{dispatch}","dead_letter_expired":{dead_letter_expired}"#
+            r#","messages_max":{messages_max},"full_policy":"{full_policy}","dispatch":"{dispatch}","dead_letter_expired":{dead_letter_expired},"mirrored":{mirrored}"#
         ),
     );
     out.push(b'}');

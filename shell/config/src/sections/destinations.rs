@@ -173,6 +173,9 @@ section! {
         "dispatch" dispatch: Option<DispatchWord> = Absent, Kind::Choice(DispatchWord::WORDS);
         /// Instead of `queues.dead_letter`.
         "dead_letter" dead_letter: Option<String> = Absent, Kind::Text;
+        /// What is sent to the queue is also published to the topic of the same name, and what is published there also comes
+        /// to the queue: [mirrored queues](queues.md#mirrored-queues).
+        "mirrored" mirrored: bool = Is("false"), Kind::Boolean;
     }
 }
 

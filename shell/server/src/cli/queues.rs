@@ -421,7 +421,9 @@ fn described(queue: &Json) -> Vec<String> {
     for name in ["full_policy", "dispatch"] {
         lines.push(format!("{name}: {}", options[name].as_str().unwrap_or_default()));
     }
-    lines.push(format!("dead_letter_expired: {}", options["dead_letter_expired"]));
+    for name in ["dead_letter_expired", "mirrored"] {
+        lines.push(format!("{name}: {}", options[name]));
+    }
     lines.push(format!("delay_max: {}", span(number(options, "delay_max_ms"))));
     let dead_letter = options["dead_letter"].as_str().unwrap_or("none: dead letters are dropped");
     lines.push(format!("dead_letter: {dead_letter}"));

@@ -1,0 +1,82 @@
+//! Mirrored queues: a queue and the topic of its name get what is sent to either, as in Apollo.
+//!
+//! ```text
+//!   sent to the queue ──▶ published to the topic ──▶ subscribers, value, durable subscriptions
+//!                                              └───▶ the queue
+//! ```
+//! There is one way: what is sent to the queue is a publication to the topic from there on, and the topic feeds the queue.
+//! So nothing goes round, and both have one order. Relies on both having their home on one shard, and on rights having been
+//! asked for what the publisher has named. Invariants: what one of them refuses has come to neither; a publisher is
+//! confirmed when both have it, and the store, if it is to survive.
+
+use tiderace_base::{Close, Now, SessionId};
+use tiderace_wire::{Flags, Kind, Run};
+
+use crate::effects::Effects;
+use crate::feeding::{Copying, parts_for};
+use crate::home_side::HomeSide;
+use crate::places::Place;
+use crate::queue_store::size_of_run;
+use crate::queued::Put;
+
+impl HomeSide<'_> {
+    /// What a session sends to a mirrored queue goes to the topic of its name.
+    ///
+    /// # Errors
+    /// When the queue does not take it.
+    pub(crate) fn send_to_mirror(&mut self, now: Now, run: &mut Run) -> Result<(), Close> {
+        let destination = run.destination();
+        if destination.kind != Kind::Queue || !self.options.mirrors(&destination.path) {
+            return Ok(());
+        }
+        let path = destination.path.clone();
+        self.check_queue(now, run).inspect_err(|close| self.note_refused(run, close))?;
+        if !self.home.queues().has(&path) {
+            self.home.queues_mut().set_staying(now, &path, false, self.options);
+        }
+        run.set_kind(Kind::Topic);
+        Ok(())
+    }
+
+    /// Whether a topic's queue takes what a session publishes, if the topic has one.
+    ///
+    /// # Errors
+    /// Says why the queue does not take it: then nothing of it is published.
+    pub(crate) fn check_mirror(&mut self, run: &Run) -> Result<(), Close> {
+        let path = &run.destination().path;
+        if !self.options.mirrors(path) || !self.home.queues().has(path) {
+            return Ok(());
+        }
+        let room = self.check_room(path, size_of_run(run), true);
+        room.inspect_err(|close| self.note_refused(run, close))?;
+        match run.any(Flags::PERSISTENT) {
+            true => self.journal.check_message(true),
+            false => Ok(()),
+        }
+    }
+
+    /// A topic's messages come to the queue of its name, if there is one.
+    pub(crate) fn feed_mirror(
+        &mut self,
+        now: Now,
+        run: &Run,
+        publisher: Option<SessionId>,
+        effects: &mut Effects,
+    ) {
+        let path = &run.destination().path;
+        if !self.options.mirrors(path) || !self.home.queues().has(path) {
+            return;
+        }
+        // What the server publishes by itself waits for nobody, and is not refused.
+        if publisher.is_none() && self.home.queues().is_closed(path) {
+            self.metrics.queue_refused += run.len() as u64;
+            return;
+        }
+        let from = publisher.map_or(self.here(), Place::of);
+        for part in parts_for(run, &Copying { queue: path, selector: None, mirrors: true }) {
+            let put = self.enqueue(now, from, part, effects);
+            let put = put.map(|put| Put { stays: true, ..put });
+            self.answer_queued(now, None, None, put, effects);
+        }
+    }
+}
