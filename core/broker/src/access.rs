@@ -13,8 +13,8 @@
 
 use tiderace_base::Close;
 use tiderace_queues::is_private;
-use tiderace_topics::Path;
-use tiderace_wire::{Kind, Target, TopicSpec, is_temporary};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Destination, Kind, Target, TopicSpec, is_temporary};
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
@@ -44,6 +44,29 @@ impl BrokerOptions {
             return self.may_temporarily(caller, action, path);
         }
         self.rules.authorise(caller.principal, action, kind, path)
+    }
+
+    /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody
+    /// asks again when a message comes.
+    ///
+    /// # Errors
+    /// Says what is not allowed.
+    pub(crate) fn may_gather(&self, caller: Caller<'_>, topics: &[Pattern]) -> Result<(), Close> {
+        let (principal, action) = (caller.principal, Action::Subscribe);
+        for topic in topics {
+            let allowed = match topic.as_path() {
+                _ if means_temporary(topic) => false,
+                Some(path) => {
+                    let target = Target::Exact(Destination { kind: Kind::Topic, path });
+                    self.may_listen(caller, &target).is_ok()
+                }
+                None => self.rules.authorise_all(principal, action, Kind::Topic, topic),
+            };
+            if !allowed {
+                return Err(denied(&principal.name, action, Kind::Topic, topic.as_str()));
+            }
+        }
+        Ok(())
     }
 
     /// Whether somebody may listen to that, as far as its name tells.

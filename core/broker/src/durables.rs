@@ -18,6 +18,8 @@ pub(crate) struct Fed {
     pub(crate) places: PlaceSet,
     /// What is to be kept cannot be, so far.
     pub(crate) refused: Option<Close>,
+    /// Bytes that they have been sent.
+    pub(crate) bytes: usize,
 }
 
 /// A durable subscription whose queue is here.

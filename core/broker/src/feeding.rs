@@ -17,11 +17,10 @@ use tiderace_journal::AnswerKind;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, QueueFields,
-    Run, RunBuilder, SOURCE_TOPIC, Target, properties,
+    Run, RunBuilder, SOURCE_TOPIC, properties,
 };
 
 use crate::Action;
-use crate::authorise::denied;
 use crate::durables::{Durable, Fed, FeedSlice, ToldOfFeed};
 use crate::effects::Effects;
 use crate::home::feed_backlog::FeedBacklog;
@@ -33,7 +32,6 @@ use crate::price::{FED, durable_bytes};
 use crate::queue_operations::queue_unknown;
 use crate::queued::Put;
 use crate::requester::{Done, Operated, Requester};
-use crate::temporary::means_temporary;
 
 /// What publishers are held by when subscriptions are behind: no topic, for nobody publishes there.
 const FEEDING: &str = "$sys/feeding";
@@ -48,7 +46,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         self.may_on_queue(requester, Action::Create, &about.queue)?;
-        self.may_gather(requester, &about)?;
+        self.options.may_gather(requester.caller(), &about.topics)?;
         let known = self.home.feeds().get(&about.queue);
         if known.is_some_and(|known| known.owner.is_none()) {
             let reason = format!(
@@ -65,7 +63,7 @@ impl HomeSide<'_> {
         }
         let name = requester.principal.name.clone();
         if known.is_none() {
-            self.check_durable_room(&name)?;
+            self.home.feeds().check_room(&name, &self.options.durables)?;
         }
         let bytes = durable_bytes(&about);
         if !self.home.queues().may_have(&about.queue)
@@ -120,45 +118,6 @@ impl HomeSide<'_> {
         Ok(OperationResult::Done)
     }
 
-    /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody
-    /// asks again when a message comes.
-    fn may_gather(&self, requester: &Requester, about: &DurableSubscription) -> Result<(), Close> {
-        let caller = requester.caller();
-        for topic in &about.topics {
-            let allowed = match topic.as_path() {
-                _ if means_temporary(topic) => false,
-                Some(path) => {
-                    let target = Target::Exact(Destination { kind: Kind::Topic, path });
-                    self.options.may_listen(caller, &target).is_ok()
-                }
-                None => {
-                    let principal = &requester.principal;
-                    let rules = &self.options.rules;
-                    rules.authorise_all(principal, Action::Subscribe, Kind::Topic, topic)
-                }
-            };
-            if !allowed {
-                let (name, text) = (&requester.principal.name, topic.as_str());
-                return Err(denied(name, Action::Subscribe, Kind::Topic, text));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_durable_room(&self, name: &str) -> Result<(), Close> {
-        let (all, own) = self.home.feeds().count(name);
-        let options = &self.options.durables;
-        let (most, whose) = match () {
-            () if own >= options.per_principal_max => (options.per_principal_max, name),
-            () if all >= options.count_max => (options.count_max, "all together"),
-            () => return Ok(()),
-        };
-        let reason = format!(
-            "{whose} may have {most} durable subscriptions at each shard; end some that nobody needs"
-        );
-        Err(Close::new(CloseCode::TooManySubscriptions, reason))
-    }
-
     /// Says to the store what a subscription is, if there is one.
     fn keep_subscription(&mut self, queue: Key, about: &DurableSubscription) {
         let description = describe_queue(self.home.feeds().get(&about.queue));
@@ -184,7 +143,7 @@ impl HomeSide<'_> {
         for place in others.iter() {
             self.send(place, ToHome::FeedInterest { topics: topics.into(), on, number }, effects);
         }
-        Fed { number, places: others, refused: None }
+        Fed { number, places: others, refused: None, bytes: 0 }
     }
 
     /// Another home has a subscription to topics, or one less.
@@ -211,10 +170,11 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Option<Box<Fed>> {
         let here = self.here();
-        if self.home.feeds().has_mirrors() {
-            self.feed_mirror(now, run, publisher, effects);
-        }
         let places = self.home.feeds().places_of(&run.destination().path);
+        let mut is_fed = !places.is_empty();
+        if self.home.feeds().has_mirrors() {
+            is_fed |= self.feed_mirror(now, run, publisher, effects);
+        }
         let survives = run.any(Flags::PERSISTENT);
         let number = if survives { self.journal.fed_mut().number() } else { 0 };
         let mut awaited = places.without(here);
@@ -229,8 +189,9 @@ impl HomeSide<'_> {
                 None => drop(awaited.insert(here)),
             }
         }
-        let is_awaited = survives && (!awaited.is_empty() || refused.is_some());
-        is_awaited.then(|| Box::new(Fed { number, places: awaited, refused }))
+        // What is put here is awaited by its record.
+        let fed = || Box::new(Fed { number, places: awaited, refused, bytes: run.bytes() });
+        (survives && is_fed).then(fed)
     }
 
     /// Takes a topic's run for the subscriptions whose queues are here. If that takes several turns nothing is given
@@ -361,7 +322,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let publisher = match &answer {
-            Answer::Confirm(session, _) => Some(*session),
+            Answer::Confirm(session, _) | Answer::Unasked(session) => Some(*session),
             Answer::Operated(requester, _) => Some(requester.session),
             _ => None,
         };

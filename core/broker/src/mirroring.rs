@@ -55,22 +55,22 @@ impl HomeSide<'_> {
         }
     }
 
-    /// A topic's messages come to the queue of its name, if there is one.
+    /// A topic's messages come to the queue of its name, if there is one that takes them: whether there is.
     pub(crate) fn feed_mirror(
         &mut self,
         now: Now,
         run: &Run,
         publisher: Option<SessionId>,
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let path = &run.destination().path;
         if !self.options.mirrors(path) || !self.home.queues().has(path) {
-            return;
+            return false;
         }
         // What the server publishes by itself waits for nobody, and is not refused.
         if publisher.is_none() && self.home.queues().is_closed(path) {
             self.metrics.queue_refused += run.len() as u64;
-            return;
+            return false;
         }
         let from = publisher.map_or(self.here(), Place::of);
         for part in parts_for(run, &Copying { queue: path, selector: None, mirrors: true }) {
@@ -78,5 +78,6 @@ impl HomeSide<'_> {
             let put = put.map(|put| Put { stays: true, ..put });
             self.answer_queued(now, None, None, put, effects);
         }
+        true
     }
 }

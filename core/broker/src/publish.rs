@@ -269,12 +269,15 @@ impl HomeSide<'_> {
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
-        let confirm = confirm?;
         let record = appended.max(record);
-        match fed {
-            None => self.confirm_stored(now, record, session, confirm, effects),
-            Some(fed) => {
-                let answer = Answer::Confirm(session, confirm);
+        match (fed, confirm) {
+            (None, Some(confirm)) => self.confirm_stored(now, record, session, confirm, effects),
+            (None, None) => {}
+            (Some(fed), confirm) => {
+                let answer = match confirm {
+                    Some(confirm) => Answer::Confirm(session, confirm),
+                    None => Answer::Unasked(session),
+                };
                 self.answer_fed(now, *fed, (record, answer), effects);
             }
         }

@@ -75,6 +75,10 @@ impl HomeSide<'_> {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
+            (Answer::Unasked(_), Ok(())) => {}
+            (Answer::Unasked(session), Err(close)) => {
+                self.refuse_run(Some(session), None, None, &close, effects);
+            }
             (Answer::Queued(what), result) => self.give_queued(now, *what, result, effects),
             (Answer::Transferred(to, transfer, put), result) => {
                 match (put, &result) {

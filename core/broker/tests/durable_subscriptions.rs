@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::support::asking::{ask, tell};
+use crate::support::asking::{ask, tell, update};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Received, Wish, World, for_seeds, path_at, property};
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_filter::Selector;
-use tiderace_topics::Pattern;
+use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Browsable, Browse, DurableSubscription, Flags, ListingEntry, Operation, OperationResult,
-    Outcome, Token, durable_queue,
+    Browsable, Browse, Destination, DurableSubscription, Flags, Kind, ListingEntry, Meta,
+    Operation, OperationResult, Outcome, Run, Token, durable_queue,
 };
 
 fn options(shards: usize) -> BrokerOptions {
@@ -228,6 +228,56 @@ fn one_that_is_full_drops_what_is_oldest_and_holds_no_publisher_back() {
     world.quiesce();
     let last: Vec<String> = (90..100).map(|number| number.to_string()).collect();
     assert_eq!(bodies(&world, client), last);
+}
+
+#[test]
+fn a_full_one_drops_whatever_its_policy_and_holds_nobody_back() {
+    use tiderace_queues::FullPolicy::{Block, DropHead, DropTail, Reject};
+    for (full, kept) in
+        [(Block, "9697989900"), (Reject, "9697989900"), (DropHead, "9697989900"), (DropTail, "")]
+    {
+        let mut options = options(2);
+        options.queue_default.policy.messages_max = 5;
+        options.queue_default.policy.full = full;
+        let mut world = World::new(1, options);
+        let client = world.connect(0, "ann");
+        tell(&mut world, client, create("a", &["x"])).unwrap();
+        for number in 0..101 {
+            let token = world.publish(client, "topic:x", &format!("{:02}", number % 100));
+            world.quiesce();
+            assert!(world.is_confirmed(client, token) && !world.clients[client].paused, "{full:?}");
+        }
+        world.subscribe(client, 1, Wish::to("queue:dsub/a"));
+        world.quiesce();
+        let kept = if full == DropTail { "0001020304" } else { kept };
+        assert_eq!(bodies(&world, client).concat(), kept, "{full:?}");
+    }
+}
+
+#[test]
+fn what_was_there_before_is_not_gathered_and_wills_and_updates_are() {
+    let mut world = World::new(1, options(2));
+    let [ann, bob] = [0, 1].map(|shard| world.connect(shard, "ann"));
+    let retained = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("before") };
+    world.publish_all(ann, "topic:x/value", &[retained]);
+    world.quiesce();
+    tell(&mut world, ann, create("a", &["x/*"])).unwrap();
+    tell(&mut world, ann, update("x/value", "\"set\"", None)).unwrap();
+    let remove = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
+    world.publish_all(ann, "topic:x/value", &[remove]);
+    let will = Run::single(
+        Destination { kind: Kind::Topic, path: Path::parse("x/will").unwrap() },
+        world.now.time,
+        b"",
+        b"\"gone\"",
+        Meta::default(),
+    );
+    tell(&mut world, bob, Operation::Will(Some(Box::new(will)))).unwrap();
+    world.close(bob);
+    world.quiesce();
+    world.subscribe(ann, 1, Wish::to("queue:dsub/a"));
+    world.quiesce();
+    assert_eq!(bodies(&world, ann), ["\"set\"", "\"gone\""]);
 }
 
 #[test]

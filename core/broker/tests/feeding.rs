@@ -238,6 +238,46 @@ fn publishers_wait_while_very_many_answers_wait_for_other_places() {
 }
 
 #[test]
+fn whom_publishes_without_a_receipt_waits_as_well_and_hears_that_the_store_has_refused() {
+    let mut keeping = Keeping::default();
+    let mut world = World::new(1, BrokerOptions { epoch: 1, ..options(2) });
+    keeping.restore(&mut world);
+    let client = world.connect(0, "ann");
+    let topic = format!("topic:{}", path_at("x/", 0, 2));
+    ask(&mut world, client, create(&name_at(1, 2, 0), &["x/*"]));
+    keeping.settle_down(&mut world);
+    let large = persistent(&"x".repeat(1 << 20));
+    for _ in 0..15 {
+        world.publish_unasked(client, &topic, &large);
+    }
+    assert!(!world.clients[client].paused);
+    world.publish_unasked(client, &topic, &large);
+    assert!(world.clients[client].paused, "the other place has 16 MiB to take");
+    keeping.settle_down(&mut world);
+    assert!(!world.clients[client].paused);
+    assert!(world.clients[client].refused.is_empty());
+    assert_eq!(keeping.queued(), 16);
+}
+
+#[test]
+fn whom_publishes_without_a_receipt_hears_that_the_store_has_refused_what_was_to_survive() {
+    for home in 0..2 {
+        let mut keeping = Keeping::default();
+        let mut world = World::new(1, BrokerOptions { epoch: 1, ..options(2) });
+        keeping.restore(&mut world);
+        let client = world.connect(0, "ann");
+        let topic = format!("topic:{}", path_at("x/", 0, 2));
+        ask(&mut world, client, create(&name_at(home, 2, 0), &["x/*"]));
+        keeping.settle_down(&mut world);
+        keeping.full = true;
+        world.publish_unasked(client, &topic, &Outgoing::new("need not survive"));
+        world.publish_unasked(client, &topic, &persistent("lost"));
+        keeping.settle_down(&mut world);
+        assert_eq!(world.clients[client].refused, [(None, CloseCode::StoreUnavailable)]);
+    }
+}
+
+#[test]
 fn messages_of_a_group_go_to_one_consumer_although_they_were_published() {
     let mut world = World::new(1, options(2));
     let publisher = world.connect(0, "ann");
@@ -286,4 +326,86 @@ fn what_subscriptions_take_in_the_indexes_counts_and_is_given_back() {
         tell(&mut world, client, delete(&name)).unwrap();
     }
     world.end();
+}
+
+/// What the test knows of one subscription.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it gathers for certain, if it is there.
+    topics: Option<Pattern>,
+    /// Under way: which token, and what holds when it is answered.
+    asked: Option<(usize, u32, Option<Pattern>)>,
+    /// The numbers of messages that it has to have.
+    due: Vec<usize>,
+}
+
+/// Begins, changes and ends subscriptions at random, while others publish: what is published between the answer and the end
+/// is there, once, and the messages of each publisher to one topic are in their order.
+#[test]
+fn everything_that_is_published_after_the_answer_is_gathered_once_and_in_order() {
+    const PATTERNS: [&str; 3] = ["t/*", "t/1", "?t/[02]"];
+    for_seeds(0..300, |seed| {
+        let shards = 1 + (seed % 4) as usize;
+        let mut world = World::new(seed, options(shards));
+        let clients: Vec<usize> = (0..3).map(|it| world.connect(it % shards, "ann")).collect();
+        let mut known: [Known; 3] = Default::default();
+        let mut topics: Vec<(usize, String)> = Vec::new();
+        let mut gathered = 0;
+        for _ in 0..100 {
+            let client = *world.random.pick(&clients);
+            let at = world.random.below(known.len());
+            match world.random.below(8) {
+                0 if known[at].asked.is_none() => {
+                    let text = *world.random.pick(&PATTERNS);
+                    let token = ask(&mut world, client, create(&at.to_string(), &[text]));
+                    // What is on its way is for what is asked for now, or not.
+                    known[at].due.retain(|number| *number < gathered);
+                    known[at].topics = None;
+                    known[at].asked = Some((client, token, Some(Pattern::parse(text).unwrap())));
+                }
+                1 if known[at].asked.is_none() && known[at].topics.is_some() => {
+                    let token = ask(&mut world, client, delete(&at.to_string()));
+                    known[at] = Known { asked: Some((client, token, None)), ..Known::default() };
+                }
+                2..=4 => {
+                    let topic = format!("t/{}", world.random.below(3));
+                    let number = topics.len();
+                    world.publish(client, &format!("topic:{topic}"), &number.to_string());
+                    let path = tiderace_topics::Path::parse(&topic).unwrap();
+                    let is_for =
+                        |it: &&mut Known| it.topics.as_ref().is_some_and(|of| of.matches(&path));
+                    known.iter_mut().filter(is_for).for_each(|it| it.due.push(number));
+                    topics.push((client, topic));
+                }
+                5 if world.random.below(4) == 0 => {
+                    world.quiesce();
+                    gathered = topics.len();
+                }
+                _ => drop(world.deliver_envelope()),
+            }
+            clients.iter().for_each(|client| world.drain(*client));
+            for it in &mut known {
+                if let Some((client, token, topics)) = it.asked.take() {
+                    match world.clients[client].operated.contains_key(&token) {
+                        true => it.topics = topics,
+                        false => it.asked = Some((client, token, topics)),
+                    }
+                }
+            }
+        }
+        world.quiesce();
+        let got = consume_all(&mut world, clients[0]);
+        for (at, it) in known.iter().enumerate() {
+            let bodies = got.get(&at.to_string()).cloned().unwrap_or_default();
+            let numbers: Vec<usize> = bodies.iter().map(|body| body.parse().unwrap()).collect();
+            for due in &it.due {
+                assert_eq!(numbers.iter().filter(|it| *it == due).count(), 1, "{due} for {at}");
+            }
+            let mut last: BTreeMap<&(usize, String), usize> = BTreeMap::new();
+            for number in numbers {
+                let before = last.insert(&topics[number], number);
+                assert!(before.is_none_or(|before| before < number), "{number} after {before:?}");
+            }
+        }
+    });
 }

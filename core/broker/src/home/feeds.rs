@@ -11,12 +11,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::feed_backlog::FeedBacklog;
+use crate::DurableOptions;
 use crate::authorise::is_reserved;
 use crate::collections::Map;
 use crate::durables::{Durable, FeedSlice};
 use crate::places::{Place, PlaceSet};
 use crate::price::pattern_bytes;
-use tiderace_base::{Key, Memory, MemoryUse, Slab};
+use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Slab};
 use tiderace_queues::reaches;
 use tiderace_topics::{Level, Path, Pattern, PatternIndex};
 
@@ -76,8 +77,25 @@ impl Feeds {
     }
 
     /// How many there are, and how many of them somebody has made.
-    pub(crate) fn count(&self, owner: &str) -> (usize, usize) {
+    fn count(&self, owner: &str) -> (usize, usize) {
         (self.durables.len(), self.by_owner.get(owner).copied().unwrap_or(0))
+    }
+
+    /// Whether somebody may make another one.
+    ///
+    /// # Errors
+    /// When there are as many as there may be.
+    pub(crate) fn check_room(&self, owner: &str, options: &DurableOptions) -> Result<(), Close> {
+        let (all, own) = self.count(owner);
+        let (most, whose) = match () {
+            () if own >= options.per_principal_max => (options.per_principal_max, owner),
+            () if all >= options.count_max => (options.count_max, "all together"),
+            () => return Ok(()),
+        };
+        let reason = format!(
+            "{whose} may have {most} durable subscriptions at each shard; end some that nobody needs"
+        );
+        Err(Close::new(CloseCode::TooManySubscriptions, reason))
     }
 
     /// A subscription begins, or is another one from now on: the one that was there.

@@ -15,6 +15,7 @@ struct Waiting<A> {
     places: PlaceSet,
     refused: Option<Close>,
     record: u64,
+    bytes: usize,
     answer: A,
 }
 
@@ -26,16 +27,20 @@ pub(crate) type Released<A> = (A, u64, Result<(), Close>);
 pub(crate) struct FedAnswers<A> {
     waiting: Map<u64, Waiting<A>>,
     last_number: u64,
+    /// Bytes of all that places have yet to answer.
+    bytes: usize,
     /// Places with publishers that wait until there are fewer.
     throttled: PlaceSet,
 }
 
 /// Answers that may wait before publishers do: some 200 bytes each.
 const WAITING_MAX: usize = 4_096;
+/// Bytes for which answers may wait before publishers do: the places that are to answer have them in memory.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 impl<A> Default for FedAnswers<A> {
     fn default() -> FedAnswers<A> {
-        FedAnswers { waiting: Map::default(), last_number: 0, throttled: PlaceSet::EMPTY }
+        FedAnswers { waiting: Map::default(), last_number: 0, bytes: 0, throttled: PlaceSet::EMPTY }
     }
 }
 
@@ -48,11 +53,12 @@ impl<A> FedAnswers<A> {
 
     /// An answer waits until places have what they were sent, and then for a record; given back if it need not.
     pub(crate) fn wait(&mut self, fed: Fed, record: u64, answer: A) -> Option<Released<A>> {
-        let Fed { number, places, refused } = fed;
-        let waiting = Waiting { places, refused, record, answer };
+        let Fed { number, places, refused, bytes } = fed;
+        let waiting = Waiting { places, refused, record, bytes, answer };
         if places.is_empty() {
             return Some(waiting.release());
         }
+        self.bytes += bytes;
         self.waiting.insert(number, waiting);
         None
     }
@@ -67,15 +73,17 @@ impl<A> FedAnswers<A> {
         let waiting = self.waiting.get_mut(&number)?;
         waiting.places.remove(place);
         waiting.refused = waiting.refused.take().or(result.err());
-        match waiting.places.is_empty() {
-            true => self.waiting.remove(&number).map(Waiting::release),
-            false => None,
+        if !waiting.places.is_empty() {
+            return None;
         }
+        let waiting = self.waiting.remove(&number)?;
+        self.bytes -= waiting.bytes;
+        Some(waiting.release())
     }
 
     /// If so many answers wait that publishers do as well: notes that one of a place does.
     pub(crate) fn throttle(&mut self, publisher: Place) -> bool {
-        let is_behind = self.waiting.len() >= WAITING_MAX;
+        let is_behind = self.waiting.len() >= WAITING_MAX || self.bytes >= WAITING_BYTES_MAX;
         if is_behind {
             self.throttled.insert(publisher);
         }
@@ -84,7 +92,8 @@ impl<A> FedAnswers<A> {
 
     /// The places whose publishers need wait no longer.
     pub(crate) fn take_relieved(&mut self) -> PlaceSet {
-        match self.waiting.len() <= WAITING_MAX / 2 {
+        let is_ahead = self.waiting.len() <= WAITING_MAX / 2 && self.bytes <= WAITING_BYTES_MAX / 2;
+        match is_ahead {
             true => std::mem::take(&mut self.throttled),
             false => PlaceSet::EMPTY,
         }
@@ -122,7 +131,9 @@ mod tests {
         let [here, there] = [0, 1].map(|shard| Place::here(ShardId(shard)));
         let answer = || "done";
         let (number, places) = (answers.number(), PlaceSet::all(2));
-        assert!(answers.wait(Fed { number, places, refused: None }, 9, answer()).is_none());
+        assert!(
+            answers.wait(Fed { number, places, refused: None, bytes: 1 }, 9, answer()).is_none()
+        );
         let refused = Err(Close::from(CloseCode::StoreUnavailable));
         assert!(answers.answered(number, here, refused).is_none());
         let (_, record, result) = answers.answered(number, there, Ok(())).unwrap();
@@ -130,10 +141,10 @@ mod tests {
         assert!(answers.answered(number, there, Ok(())).is_none(), "nobody waits any more");
 
         let number = answers.number();
-        let fed = Fed { number, places: PlaceSet::of(there), refused: None };
+        let fed = Fed { number, places: PlaceSet::of(there), refused: None, bytes: 1 };
         assert!(answers.wait(fed, 0, answer()).is_none());
         assert_eq!((answers.waiting_for(there), answers.waiting_for(here)), (vec![number], vec![]));
-        let fed = Fed { number: 0, places: PlaceSet::EMPTY, refused: None };
+        let fed = Fed { number: 0, places: PlaceSet::EMPTY, refused: None, bytes: 1 };
         assert!(answers.wait(fed, 0, answer()).is_some(), "nothing to wait for");
     }
 
@@ -145,7 +156,7 @@ mod tests {
         while !answers.throttle(here) {
             let number = answers.number();
             numbers.push(number);
-            let fed = Fed { number, places: PlaceSet::of(there), refused: None };
+            let fed = Fed { number, places: PlaceSet::of(there), refused: None, bytes: 1 };
             assert!(answers.wait(fed, 0, ()).is_none());
         }
         assert_eq!(numbers.len(), WAITING_MAX);
@@ -155,5 +166,11 @@ mod tests {
         }
         assert_eq!(answers.take_relieved(), PlaceSet::of(here));
         assert!(answers.take_relieved().is_empty(), "they are told once");
+        let number = answers.number();
+        let (places, bytes) = (PlaceSet::of(there), WAITING_BYTES_MAX);
+        assert!(answers.wait(Fed { number, places, refused: None, bytes }, 0, ()).is_none());
+        assert!(answers.throttle(here) && answers.take_relieved().is_empty());
+        assert!(answers.answered(number, there, Ok(())).is_some());
+        assert_eq!(answers.take_relieved(), PlaceSet::of(here));
     }
 }

@@ -85,6 +85,8 @@ struct OpenJournal {
 pub(crate) enum Answer {
     /// A publication is confirmed.
     Confirm(SessionId, Confirm),
+    /// Nobody asked for a confirmation of it; but that it was refused is told.
+    Unasked(SessionId),
     /// An operation is answered.
     Operated(Box<Requester>, Box<OperationResult>),
     /// Messages were put into a queue, or consumed by a transaction.

@@ -161,6 +161,16 @@ impl World {
         self.clients[client].tokens
     }
 
+    /// Publishes a message of which nobody asks for a receipt.
+    pub fn publish_unasked(&mut self, client: usize, to: &str, message: &Outgoing) {
+        let mut commands = Commands::new();
+        commands.begin_turn(self.now.time);
+        commands.message(&destination(to)).extend_from_slice(message.properties.as_bytes());
+        let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
+        commands.publish(message.body.as_bytes(), meta, None);
+        self.commands(client, &mut commands);
+    }
+
     /// Publishes messages as one run; the last asks for a receipt.
     pub fn publish_all(&mut self, client: usize, to: &str, messages: &[Outgoing]) -> Token {
         let token = self.token(client);
