@@ -17,7 +17,7 @@ use tiderace_journal::AnswerKind;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, QueueFields,
-    Run, RunBuilder, SOURCE_TOPIC, properties,
+    Run, RunBuilder, SOURCE_TOPIC, is_durable, properties,
 };
 
 use crate::Action;
@@ -116,6 +116,18 @@ impl HomeSide<'_> {
         }
         self.discard_queue(queue, effects);
         Ok(OperationResult::Done)
+    }
+
+    /// Whether the queue of a durable subscription is there: it is not made by its name alone, for nothing would feed it.
+    ///
+    /// # Errors
+    /// When it is not.
+    #[inline]
+    pub(crate) fn check_durable(&self, path: &Path) -> Result<(), Close> {
+        match !is_durable(path) || self.home.queues().has(path) {
+            true => Ok(()),
+            false => Err(queue_unknown(path)),
+        }
     }
 
     /// Says to the store what a subscription is, if there is one.

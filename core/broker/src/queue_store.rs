@@ -35,6 +35,7 @@ impl HomeSide<'_> {
         if !self.home.queues().may_have(&run.destination().path) {
             return Err(CloseCode::MemoryFull.into());
         }
+        self.check_durable(&run.destination().path)?;
         let marks = run.marks();
         if marks.contains(Flags::DELAYED) {
             self.check_schedule(now, run)?;

@@ -66,6 +66,12 @@ impl HomeSide<'_> {
         if *kind == Kind::Service {
             return self.serve(from, consume, request, effects);
         }
+        if let Target::Exact(queue) = &consume.target
+            && let Err(close) = self.check_durable(&queue.path)
+        {
+            let refused = ToSubscriber::SubscribeRefused { request, close: Box::new(close) };
+            return self.send(from, refused, effects);
+        }
         // The answer first: deliveries may follow it, never overtake it.
         self.answer(from, request, Answer::default(), effects);
         let out = self.home.queues_mut().consume(now, consume, self.options);

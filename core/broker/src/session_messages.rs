@@ -32,6 +32,9 @@ impl SessionSide<'_> {
             ToSubscriber::SubscribeAck { request, answer } => {
                 self.subscribe_acknowledged(now, from, request, answer, effects);
             }
+            ToSubscriber::SubscribeRefused { .. } => {
+                debug_assert!(false, "taken by the wiring");
+            }
             ToSubscriber::SnapshotPage { request, page } => {
                 self.take_page(now, from, request, page, effects);
             }

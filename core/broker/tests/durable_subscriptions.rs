@@ -132,6 +132,33 @@ fn it_ends_when_nobody_consumes_from_it_and_gathers_no_more() {
 }
 
 #[test]
+fn nobody_consumes_from_one_that_is_not_there_or_sends_to_it() {
+    for_seeds(0..20, |seed| {
+        let mut world = World::new(seed, options(3));
+        let client = world.connect((seed % 3) as usize, "ann");
+        let unknown = CloseCode::QueueUnknown;
+        world.subscribe(client, 1, Wish::to("queue:dsub/a"));
+        world.publish(client, "queue:dsub/a", "straight");
+        // By a pattern one waits for those that come.
+        world.subscribe(client, 2, Wish::to("queue:dsub/*"));
+        world.quiesce();
+        let refused: Vec<_> = world.clients[client].refused.iter().map(|it| it.1).collect();
+        assert_eq!(refused, [unknown, unknown]);
+        assert_eq!(shown(&mut world, client, "a"), None);
+        // The key is free, and together with what makes it, consuming from it is no error.
+        ask(&mut world, client, create("a", &["x"]));
+        world.subscribe(client, 1, Wish::to("queue:dsub/a"));
+        world.quiesce();
+        world.publish(client, "queue:dsub/a", "straight");
+        world.publish(client, "topic:x", "1");
+        world.quiesce();
+        assert_eq!(world.clients[client].received.len(), 2);
+        assert_eq!(world.clients[client].refused.len(), 2);
+        world.end();
+    });
+}
+
+#[test]
 fn another_pattern_of_the_same_name_keeps_what_is_there_and_gathers_anew() {
     let mut world = World::new(1, options(2));
     let client = world.connect(1, "ann");

@@ -257,6 +257,10 @@ fn a_durable_subscription_that_is_refused_is_none() {
     let denied = node.say(ann, r#"29["subscribe","secret/x",{"durable":"a"}]"#);
     assert_eq!(denied.len(), 1, "{denied:?}");
     assert!(denied[0].contains("not-authorised"), "{denied:?}");
+    // It is not there, so nobody is told of two refusals.
+    let unknown = node.say(ann, r#"29["receive","dsub/a"]"#);
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    assert!(unknown[0].contains("queue-unknown"), "{unknown:?}");
     // Its place is free, and its name as well.
     let made = node.say(ann, r#"29["subscribe","secret/x",{"durable":"a"}]"#);
     assert!(made[0].contains("not-authorised"), "{made:?}");

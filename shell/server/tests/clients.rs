@@ -107,7 +107,8 @@ fn durable_subscriptions_are_made_listed_and_removed() {
     let server = Server::start(&directory.0, text);
     done(&server, &["subscriptions", "create", "audit", "fx/**", "gold"]);
     done(&server, &["pub", "fx/EUR", "1"]);
-    done(&server, &["pub", "-q", "dsub/none", "straight"]);
+    let output = command(&server, &["pub", "-q", "dsub/none", "straight"]).output().unwrap();
+    assert!(!output.status.success(), "nothing feeds it, so it is not there");
     let table = done(&server, &["subscriptions", "ls"]);
     let lines: Vec<Vec<&str>> =
         table.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -102,6 +102,11 @@ def test_what_cannot_be_durable_is_refused(peer, kind):
         one = peer(kind)
         one.connection.subscribe(destination, id=unique("s"), headers=headers)
         assert one.next("error").headers["code"] == code
+    nobody = f"/dsub/{unique('nobody')}"
+    for act in (lambda one: one.connection.subscribe(nobody, id="s"), lambda one: one.connection.send(nobody, "x")):
+        one = peer(kind)
+        act(one)
+        assert one.next("error").headers["code"] == "queue-unknown"
     one = peer(kind)
     one.connection.unsubscribe(unique("nobody"), headers=DURABLE)
     assert one.next("error").headers["code"] == "queue-unknown"

@@ -6,7 +6,7 @@ use tiderace_base::Now;
 
 use super::Broker;
 use crate::effects::Effects;
-use crate::messages::{Body, ToHome};
+use crate::messages::{Body, ToHome, ToSubscriber};
 use crate::places::Place;
 use crate::publisher::Recipients;
 
@@ -31,6 +31,10 @@ impl Broker {
             Body::Home(message) => {
                 let recipients = self.recipients_of(&message);
                 self.home_side().on_message(now, from, message, recipients, effects);
+            }
+            Body::Subscriber(ToSubscriber::SubscribeRefused { request, close }) => {
+                let refused = self.session_side().subscribe_refused(request);
+                self.refuse_subscription(now, from, refused, *close, effects);
             }
             Body::Subscriber(message) => {
                 self.session_side().on_subscriber_message(now, from, message, effects);

@@ -2,7 +2,7 @@
 //!
 //! Relies on the sides for what is done. Invariant: a place is lost once.
 
-use tiderace_base::Now;
+use tiderace_base::{Close, Now};
 use tiderace_queues::Ending;
 use tiderace_wire::Reply;
 
@@ -57,12 +57,23 @@ impl Broker {
         refused: Option<LostSubscription>,
         effects: &mut Effects,
     ) {
+        self.refuse_subscription(now, place, refused, lost(place), effects);
+    }
+
+    /// A subscription is refused by its home, or because that is lost.
+    pub(super) fn refuse_subscription(
+        &mut self,
+        now: Now,
+        place: Place,
+        refused: Option<LostSubscription>,
+        close: Close,
+        effects: &mut Effects,
+    ) {
         let Some(LostSubscription { session, key, token }) = refused else { return };
         self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
         let mut sessions = self.session_side();
         sessions.forget_promises(session, place);
-        let reply = Reply::Refused { token, close: lost(place) };
-        sessions.reply(session, reply, effects);
+        sessions.reply(session, Reply::Refused { token, close }, effects);
     }
 
     /// A message to a place that is lost has come back.

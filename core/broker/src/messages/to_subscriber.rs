@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::SessionId;
+use tiderace_base::{Close, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey, TopicSpec};
@@ -43,6 +43,13 @@ pub enum ToSubscriber {
         request: SubscribeRequestId,
         /// What comes first.
         answer: Answer,
+    },
+    /// There is nothing to consume from.
+    SubscribeRefused {
+        /// Who asked.
+        request: SubscribeRequestId,
+        /// Why.
+        close: Box<Close>,
     },
     /// More of a snapshot.
     SnapshotPage {

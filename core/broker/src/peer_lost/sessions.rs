@@ -141,6 +141,18 @@ impl SessionSide<'_> {
         None
     }
 
+    /// The home of a queue refuses a consumer: the subscription is given back, to be refused.
+    #[must_use = "it is to end, and its client to hear of that"]
+    pub(crate) fn subscribe_refused(
+        &mut self,
+        request: SubscribeRequestId,
+    ) -> Option<LostSubscription> {
+        let SubscribeRequestId { session, key, epoch, .. } = request;
+        let record = self.sessions.get_mut(key_of(session))?;
+        let known = record.subscription_mut(key).filter(|known| known.epoch == epoch)?;
+        Some(LostSubscription { session, key, token: known.confirm.take() })
+    }
+
     fn lose_owners(&mut self, place: Place, close: &Close, effects: &mut Effects) {
         let options = self.options.clone();
         let asked = self.sessions.owners().asking(|path| options.home_of(path) == place);

@@ -79,13 +79,19 @@ impl Questions {
     }
 
     /// Takes out the questions for a subscription that ends before they are answered: the one whose answer its client
-    /// waits for, if there is one. Of a durable one the broker answers that all the same.
+    /// waits for, if there is one. Of a durable one the broker answers both all the same.
     pub(super) fn end_listening(
         &mut self,
         key: SubscriptionKey,
         is_durable: bool,
     ) -> Option<Waiting> {
-        self.waiting.retain(|_, waiting| waiting.what != What::Consume(key));
+        match is_durable {
+            true => {
+                let consumes = self.waiting.values_mut().filter(|it| it.what == What::Consume(key));
+                consumes.for_each(|waiting| waiting.what = What::Over);
+            }
+            false => self.waiting.retain(|_, waiting| waiting.what != What::Consume(key)),
+        }
         let asked = |(token, waiting): (&Token, &Waiting)| {
             (waiting.what == What::Listen(key)).then_some(*token)
         };
