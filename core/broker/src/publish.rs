@@ -209,7 +209,6 @@ impl HomeSide<'_> {
         (owner, checked): (TemporaryOwner, usize),
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
-        let mut run = run;
         if self.home.feeds().has_mirrors()
             && origin.is_some()
             && let Err(close) = self.send_to_mirror(now, &mut run)
