@@ -23,6 +23,7 @@ use tiderace_wire::{
 use crate::Action;
 use crate::durables::{Durable, Fed, FeedSlice, ToldOfFeed};
 use crate::effects::Effects;
+use crate::home::Home;
 use crate::home::feed_backlog::FeedBacklog;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, Released, describe_queue};
@@ -49,11 +50,10 @@ impl HomeSide<'_> {
         self.options.may_gather(requester.caller(), &about.topics)?;
         let known = self.home.feeds().get(&about.queue);
         if known.is_some_and(|known| known.owner.is_none()) {
-            let reason = format!(
-                "the durable subscription {} stands in the configuration, which alone changes it",
-                about.queue
-            );
-            return Err(Close::new(CloseCode::SubscriptionInUse, reason));
+            return Err(in_use(
+                &about.queue,
+                "stands in the configuration, which alone changes it",
+            ));
         }
         if known.is_some_and(|known| *known.about == about) {
             // Who made it may wait yet for other homes and for the store: this answer waits as well.
@@ -98,17 +98,13 @@ impl HomeSide<'_> {
     ) -> Operated {
         self.may_on_queue(requester, Action::Create, queue)?;
         let known = self.home.feeds().get(queue).ok_or_else(|| queue_unknown(queue))?;
-        let in_use = |why: &str| {
-            let reason = format!("the durable subscription {queue} {why}");
-            Err(Close::new(CloseCode::SubscriptionInUse, reason))
-        };
         if known.owner.is_none() {
-            return in_use("stands in the configuration; take it out there");
+            return Err(in_use(queue, "stands in the configuration; take it out there"));
         }
         let key = self.home.queues().find(queue);
         let state = key.and_then(|key| self.home.queues().state(key));
         if state.is_some_and(|state| state.consumers > 0) {
-            return in_use("has consumers; end these first");
+            return Err(in_use(queue, "has consumers; end these first"));
         }
         if let Some(ended) = self.home.feeds_mut().take(queue) {
             self.memory.refund(MemoryUse::Names, durable_bytes(&ended.about));
@@ -116,18 +112,6 @@ impl HomeSide<'_> {
         }
         self.discard_queue(queue, effects);
         Ok(OperationResult::Done)
-    }
-
-    /// Whether the queue of a durable subscription is there: it is not made by its name alone, for nothing would feed it.
-    ///
-    /// # Errors
-    /// When it is not.
-    #[inline]
-    pub(crate) fn check_durable(&self, path: &Path) -> Result<(), Close> {
-        match !is_durable(path) || self.home.queues().has(path) {
-            true => Ok(()),
-            false => Err(queue_unknown(path)),
-        }
     }
 
     /// Says to the store what a subscription is, if there is one.
@@ -403,6 +387,24 @@ pub(crate) struct Copying<'a> {
     pub(crate) selector: Option<&'a Selector>,
     /// The queue has the topic's name, so they say what they say there, and no more.
     pub(crate) mirrors: bool,
+}
+
+/// Whether the queue of a durable subscription is there: it is not made by its name alone, for nothing would feed it.
+///
+/// # Errors
+/// When it is not.
+#[inline]
+pub(crate) fn check_durable(home: &Home, path: &Path) -> Result<(), Close> {
+    match !is_durable(path) || home.queues().has(path) {
+        true => Ok(()),
+        false => Err(queue_unknown(path)),
+    }
+}
+
+/// Why a subscription cannot be changed or deleted.
+fn in_use(queue: &Path, why: &str) -> Close {
+    let reason = format!("the durable subscription {queue} {why}");
+    Close::new(CloseCode::SubscriptionInUse, reason)
 }
 
 /// The messages of a topic's run that a queue wants, as runs for it: such as survive and others apart.

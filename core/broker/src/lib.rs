@@ -43,6 +43,7 @@ mod home_side;
 mod identity;
 mod interest;
 mod journal;
+mod large_bodies;
 mod lock;
 mod long_jobs;
 mod loopback;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_wire::{
-    Confirm, Conflation, Destination, Flags, Kind, Run, Token, TopicSpec, ValueType, is_temporary,
-};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
 use crate::authorise::Caller;
@@ -17,6 +15,7 @@ use crate::effects::Effects;
 use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
+use crate::large_bodies::{into_memory, wants_memory};
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::price;
@@ -323,40 +322,22 @@ impl HomeSide<'_> {
         Ok(Passed::On { record: published.record, fed: published.fed })
     }
 
-    /// A message whose body lies in a file, with its body where its topic can have it: in memory if it keeps it in the
-    /// store, looks into its values or merges them.
+    /// A message whose body lies in a file, with its body where its topic can have it.
     #[cold]
     fn place_body(&mut self, key: Key, run: Run) -> Result<Run, Close> {
         let Some(topic) = self.directory.get(key) else { return Ok(run) };
-        let why = match &*topic.spec {
-            spec if self.journal.keeps(spec) => "the topic keeps its messages in the store",
-            TopicSpec { value, .. } if *value != ValueType::Any => "the topic has a type of value",
-            TopicSpec { series: true, .. } => "the topic is a time series",
-            TopicSpec { conflation: Conflation { merge: true, .. }, .. } => {
-                "the topic merges its values"
-            }
-            _ if self.is_stored(&run) => "it is persistent",
-            _ => return Ok(run),
-        };
-        self.take_into_memory(run, why)
+        let (keeps, is_stored) = (self.journal.keeps(&topic.spec), self.is_stored(&run));
+        match wants_memory(&topic.spec, keeps, is_stored) {
+            Some(why) => self.take_into_memory(run, why),
+            None => Ok(run),
+        }
     }
 
-    /// A message whose body lies in a file, with its body in memory.
+    /// The same with its body in memory.
     pub(crate) fn take_into_memory(&mut self, run: Run, why: &str) -> Result<Run, Close> {
-        let (bytes, most) =
-            (run.body_in_file().map_or(0, |body| body.len()), self.options.message_bytes_max);
-        if bytes > most {
-            let reason = format!(
-                "the message has {bytes} bytes, and {most} (`limits.message_bytes_max`) is the most to {}, since {why}",
-                run.destination().path
-            );
-            return Err(Close::new(CloseCode::BodyTooLarge, reason));
-        }
-        if self.memory.is_full() {
-            return Err(CloseCode::MemoryFull.into());
-        }
-        self.work.charge(bytes as u64 / price::COPIED_BYTES);
-        Ok(run.into_memory())
+        let run = into_memory(run, why, self.options.message_bytes_max, self.memory)?;
+        self.work.charge(run.bytes() as u64 / price::COPIED_BYTES);
+        Ok(run)
     }
 
     /// Numbers a run of a topic, keeps what is to be kept of it and passes it on.

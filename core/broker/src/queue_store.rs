@@ -11,7 +11,7 @@
 //! messages in the queue, but for those that somebody has been given; what a transaction does at one home is one batch,
 //! and is undone as a whole if the store refuses it.
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Span};
 use tiderace_journal::AnswerKind;
 use tiderace_queues::{Consumed, Refusal, Segment, Settlement};
 use tiderace_topics::Path;
@@ -19,6 +19,7 @@ use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
 use crate::collections::Map;
 use crate::effects::Effects;
+use crate::feeding::check_durable;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, describe_queue, versions_of};
 use crate::messages::ToHome;
@@ -35,10 +36,11 @@ impl HomeSide<'_> {
         if !self.home.queues().may_have(&run.destination().path) {
             return Err(CloseCode::MemoryFull.into());
         }
-        self.check_durable(&run.destination().path)?;
+        check_durable(self.home, &run.destination().path)?;
         let marks = run.marks();
         if marks.contains(Flags::DELAYED) {
-            self.check_schedule(now, run)?;
+            let policy = &self.options.queue(&run.destination().path).policy;
+            check_schedule(now, run, policy.delay_max)?;
         }
         self.check_room(&run.destination().path, size_of_run(run), true)?;
         match marks.contains(Flags::PERSISTENT) && !is_temporary(&run.destination().path) {
@@ -87,20 +89,9 @@ impl HomeSide<'_> {
 
     /// Whether the queues of a transaction take all that it publishes.
     fn check_room_together(&self, parts: &[(ToHome, Recipients)]) -> Result<(), Close> {
-        let runs = || {
-            parts.iter().filter_map(|(part, _)| match part {
-                ToHome::Publish { run, origin: Some(_), .. } => Some(run),
-                _ => None,
-            })
-        };
-        let mut all: Map<&Path, (usize, usize, usize)> = Map::default();
-        for run in runs().filter(|run| run.destination().kind == Kind::Queue) {
-            let (messages, bytes) = size_of_run(run);
-            let known = all.entry(&run.destination().path).or_default();
-            *known = (known.0 + messages, known.1 + bytes, known.2 + 1);
-        }
+        let all = sizes_by_queue(parts);
         // The first that has no room is named.
-        let mut paths = runs().map(|run| &run.destination().path);
+        let mut paths = published(parts).map(|run| &run.destination().path);
         paths.try_for_each(|path| match all.get(path) {
             Some((messages, bytes, runs)) => self.check_room(path, (*messages, *bytes), *runs == 1),
             None => Ok(()),
@@ -112,25 +103,6 @@ impl HomeSide<'_> {
         if close.code == CloseCode::QueueFull {
             self.metrics.queue_refused += run.len() as u64;
         }
-    }
-
-    /// Whether messages may wait for as long as their publisher wants.
-    #[cold]
-    fn check_schedule(&self, now: Now, run: &Run) -> Result<(), Close> {
-        let path = &run.destination().path;
-        let most = self.options.queue(path).policy.delay_max;
-        let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        for message in run.messages() {
-            let delay = message.deliver_at_ms().unwrap_or(0).saturating_sub(now.wall_ms);
-            if delay > most_ms {
-                let reason = format!(
-                    "a message for the queue {path} would wait for {delay} ms, at most {most_ms} ms are allowed \
-                     (`queues.delay_max`)"
-                );
-                return Err(Close::new(CloseCode::BadSchedule, reason));
-            }
-        }
-        Ok(())
     }
 
     /// Appends a run that its queue keeps, with its numbers and versions, if it is persistent and there is a store that
@@ -433,6 +405,43 @@ impl HomeSide<'_> {
             _ => {}
         }
     }
+}
+
+/// Whether messages may wait for as long as their publisher wants.
+#[cold]
+fn check_schedule(now: Now, run: &Run, most: Span) -> Result<(), Close> {
+    let path = &run.destination().path;
+    let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    for message in run.messages() {
+        let delay = message.deliver_at_ms().unwrap_or(0).saturating_sub(now.wall_ms);
+        if delay > most_ms {
+            let reason = format!(
+                "a message for the queue {path} would wait for {delay} ms, at most {most_ms} ms are allowed \
+                 (`queues.delay_max`)"
+            );
+            return Err(Close::new(CloseCode::BadSchedule, reason));
+        }
+    }
+    Ok(())
+}
+
+/// What sessions publish in a transaction.
+fn published(parts: &[(ToHome, Recipients)]) -> impl Iterator<Item = &Run> {
+    parts.iter().filter_map(|(part, _)| match part {
+        ToHome::Publish { run, origin: Some(_), .. } => Some(&**run),
+        _ => None,
+    })
+}
+
+/// Messages, bytes and runs of that for each queue.
+fn sizes_by_queue(parts: &[(ToHome, Recipients)]) -> Map<&Path, (usize, usize, usize)> {
+    let mut all: Map<&Path, (usize, usize, usize)> = Map::default();
+    for run in published(parts).filter(|run| run.destination().kind == Kind::Queue) {
+        let (messages, bytes) = size_of_run(run);
+        let known = all.entry(&run.destination().path).or_default();
+        *known = (known.0 + messages, known.1 + bytes, known.2 + 1);
+    }
+    all
 }
 
 /// The messages and bytes of a run.

@@ -11,6 +11,7 @@ use tiderace_wire::{
 };
 
 use crate::effects::Effects;
+use crate::feeding::check_durable;
 use crate::home_side::HomeSide;
 use crate::journal::versions_of;
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
@@ -67,7 +68,7 @@ impl HomeSide<'_> {
             return self.serve(from, consume, request, effects);
         }
         if let Target::Exact(queue) = &consume.target
-            && let Err(close) = self.check_durable(&queue.path)
+            && let Err(close) = check_durable(self.home, &queue.path)
         {
             let refused = ToSubscriber::SubscribeRefused { request, close: Box::new(close) };
             return self.send(from, refused, effects);

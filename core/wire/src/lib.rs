@@ -30,6 +30,7 @@ pub mod properties;
 mod queue_fields;
 mod reply;
 mod run;
+mod run_origin;
 mod session;
 mod shared;
 mod spec;

@@ -10,6 +10,7 @@ use tiderace_filter::{Properties, Value};
 use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
+use crate::run_origin::Origin;
 use crate::{Destination, Kind, properties};
 
 /// Where one message lies in its run's buffer.
@@ -48,40 +49,6 @@ impl Entries {
             [one] => Entries::One { properties: one.properties, flags: one.flags },
             _ => Entries::Many(entries.into()),
         }
-    }
-}
-
-/// What a home says of a run besides its numbers, in eight bytes: which shard it is (16 bits), whether
-/// the topic keeps every message as its value, whether the versions are those of a queue, whether the queue
-/// keeps it in the store (one bit each), and how many versions lie unused between the topic's message before
-/// and the first of these (the rest).
-#[derive(Clone, Copy, Debug, Default)]
-struct Origin(u64);
-
-impl Origin {
-    const HOME: u64 = 0xffff;
-    const IS_VALUE: u64 = 1 << 16;
-    const IN_QUEUE: u64 = 1 << 17;
-    const IS_STORED: u64 = 1 << 18;
-    const UNUSED_SHIFT: u32 = 19;
-    const MARKS: u64 = Origin::IS_VALUE | Origin::IN_QUEUE | Origin::IS_STORED;
-
-    fn home(self) -> ShardId {
-        ShardId((self.0 & Origin::HOME) as u16)
-    }
-
-    fn unused(self) -> u64 {
-        self.0 >> Origin::UNUSED_SHIFT
-    }
-
-    fn with_home(self, home: ShardId) -> Origin {
-        Origin(self.0 & !Origin::HOME | u64::from(home.0))
-    }
-
-    fn with_unused(self, unused: u64) -> Origin {
-        let most = u64::MAX >> Origin::UNUSED_SHIFT;
-        let rest = self.0 & (Origin::HOME | Origin::MARKS);
-        Origin(rest | unused.min(most) << Origin::UNUSED_SHIFT)
     }
 }
 

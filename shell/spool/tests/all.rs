@@ -39,7 +39,7 @@ impl Drop for Directory {
 
 fn begin(spool: &Spool, owner: &str) -> Result<(Upload, Receiver<()>), SpoolError> {
     let (sender, woken) = channel();
-    let wake = Box::new(move || drop(sender.send(())));
+    let wake = Box::new(move || sender.send(()).unwrap_or(()));
     Ok((spool.begin(&Arc::from(owner), wake)?, woken))
 }
 
