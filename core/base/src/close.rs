@@ -308,15 +308,15 @@ close_codes! {
     524 BadSchedule "bad-schedule" Operation Invalid 1008 400 false
         "The time at which a message is to be delivered makes no sense, or is further away than its queue allows."
         "Correct the delay, or raise `queues.delay_max`.";
-    530 BodyTooLarge "body-too-large" Operation Failed 1009 413 false
-        "A body of that size may not go there, or not in that way."
-        "Send a smaller body, or send it to a destination and with marks that allow it; the sentence says what does not.";
     525 BadGroup "bad-group" Operation Invalid 1008 400 false
         "The group of a message has no name, or one that is too long."
         "Use a shorter name, or leave it out.";
     526 SubscriptionInUse "subscription-in-use" Operation Failed 1008 409 false
         "The durable subscription has consumers, or stands in the configuration."
         "End its consumers first, or change the configuration.";
+    530 BodyTooLarge "body-too-large" Operation Failed 1009 413 false
+        "A body of that size may not go there, or not in that way."
+        "Send a smaller body, or send it to a destination and with marks that allow it; the sentence says what does not.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
         "The server or the client's address has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
@@ -356,12 +356,12 @@ close_codes! {
     612 NoStore "no-store" Operation Unsupported 1008 422 false
         "The message is persistent and the server has no store that could keep it."
         "Send it without the mark, or set the server's option `store.directory`.";
-    620 LargeMessagesFull "large-messages-full" Operation Rejected 1013 503 true
-        "The disk space for large messages is used up, or too many of them arrive at once."
-        "Try again when others have been delivered, or raise `large_messages.disk_bytes_max` or `large_messages.uploads_max`.";
     613 QueueFull "queue-full" Operation Rejected 1013 503 true
         "The queue has as many messages or bytes as it may hold."
         "Try again when its consumers have taken some, or raise `queues.messages_max`, `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
+    620 LargeMessagesFull "large-messages-full" Operation Rejected 1013 503 true
+        "The disk space for large messages is used up, or too many of them arrive at once."
+        "Try again when others have been delivered, or raise `large_messages.disk_bytes_max` or `large_messages.uploads_max`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."
         "Try again when the service runs.";
