@@ -7,6 +7,7 @@ As a program: so many of them, in one line.
 import random
 import socket
 import sys
+import time
 
 
 def free_ports(count):
@@ -22,6 +23,18 @@ def free_ports(count):
         if port not in found:
             found.append(port)
     return found
+
+
+def await_server(port):
+    """Waits until a server of this machine listens there."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("the server did not start")
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ impl Session {
 
     /// Puts something into the backlog; `topic` is where it comes from, if from a topic. Says what it
     /// counts for, in bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         id: SessionId,

@@ -102,8 +102,20 @@ impl OutQueue {
         self.blocks.len() + usize::from(!self.tail.is_empty())
     }
 
-    /// Fills `slices` with the bytes that come first, `bytes_max` of them at most, and says how many slices were filled.
-    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
+    /// Fills `slices` with the bytes that come first and says how many slices were filled.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
+        let mut count = 0;
+        for (slot, bytes) in slices.iter_mut().zip(self.blocks.iter().map(|b| &b[..]).chain(tail)) {
+            *slot = IoSlice::new(bytes);
+            count += 1;
+        }
+        count
+    }
+
+    /// The same with so many bytes at most.
+    #[cold]
+    pub fn first_slices<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
         let (mut count, mut room) = (0, bytes_max);
         for (slot, bytes) in slices.iter_mut().zip(self.blocks.iter().map(|b| &b[..]).chain(tail)) {
@@ -292,7 +304,7 @@ mod tests {
 
     fn write(queue: &mut OutQueue, mut room: usize, written: &mut Vec<u8>) {
         let mut slices = [IoSlice::new(&[]); 3];
-        let count = queue.slices(&mut slices, 4000);
+        let count = queue.first_slices(&mut slices, 4000);
         let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
         let all = count == queue.pieces().min(slices.len());
         assert!(all && offered <= 4000 || offered == 4000, "as many as fit");

@@ -31,16 +31,6 @@ enum Entries {
         flags: Flags,
     },
     Many(Box<[Entry]>),
-    /// One message with its properties in the buffer, and its body elsewhere.
-    Apart(Box<Apart>),
-}
-
-/// A message whose body lies in memory that is not the run's: that of a mapped file.
-#[derive(Clone, Debug)]
-struct Apart {
-    properties: u32,
-    flags: Flags,
-    body: Bytes,
 }
 
 impl Entries {
@@ -62,6 +52,8 @@ pub struct Run {
     published: Time,
     data: Box<[u8]>,
     entries: Entries,
+    /// The body of the only message, if that lies in a file; in the buffer it has none then.
+    file: Option<Box<Bytes>>,
 }
 
 // With the two counts of an `Arc`, 112 bytes: what allocators give for anything over 96.
@@ -150,7 +142,7 @@ impl Run {
     /// How many messages it holds; never zero.
     pub fn len(&self) -> usize {
         match &self.entries {
-            Entries::One { .. } | Entries::Apart(_) => 1,
+            Entries::One { .. } => 1,
             Entries::Many(entries) => entries.len(),
         }
     }
@@ -165,18 +157,15 @@ impl Run {
         let entries = match &self.entries {
             Entries::One { .. } => 0,
             Entries::Many(entries) => size_of_val(&**entries),
-            Entries::Apart(_) => size_of::<Apart>(),
         };
-        self.data.len() + entries + size_of::<Run>()
+        let file = self.file.as_ref().map_or(0, |_| size_of::<Bytes>());
+        self.data.len() + entries + file + size_of::<Run>()
     }
 
     /// The body of its only message, if that lies in a file.
     #[inline]
     pub fn body_in_file(&self) -> Option<&Bytes> {
-        match &self.entries {
-            Entries::Apart(apart) => Some(&apart.body),
-            _ => None,
-        }
+        self.file.as_deref()
     }
 
     /// Whether it is one message that is too large to be copied for who gets it.
@@ -203,8 +192,7 @@ impl Run {
         let start = match &self.entries {
             Entries::Many(entries) => entries.get(index).map(|entry| entry.start),
             Entries::One { flags, .. } if index == 0 => Some(stamp_bytes(*flags)),
-            Entries::Apart(apart) if index == 0 => Some(stamp_bytes(apart.flags)),
-            Entries::One { .. } | Entries::Apart(_) => None,
+            Entries::One { .. } => None,
         };
         start.map_or(self.data.len(), |start| start as usize)
     }
@@ -218,15 +206,12 @@ impl Run {
                 let body = (self.data.len() as u32).checked_sub(start)?.checked_sub(*properties)?;
                 Some(Entry { start, properties: *properties, body, flags: *flags })
             }
-            Entries::Apart(apart) if index == 0 => {
-                let Apart { properties, flags, .. } = **apart;
-                Some(Entry { start: stamp_bytes(flags), properties, body: 0, flags })
-            }
-            Entries::One { .. } | Entries::Apart(_) => None,
+            Entries::One { .. } => None,
         }
     }
 
     /// The message at that place.
+    #[inline]
     pub fn message(&self, index: usize) -> Option<Message<'_>> {
         let entry = self.entry(index)?;
         let start = entry.start as usize;
@@ -241,9 +226,9 @@ impl Run {
         Some(Message {
             sequence: self.first + index as u64,
             properties: self.data.get(start..middle)?,
-            body: match self.body_in_file() {
-                Some(body) => body,
+            body: match &self.file {
                 None => self.data.get(middle..end)?,
+                Some(file) => whole(file),
             },
             flags: entry.flags,
             expires_ms,
@@ -264,7 +249,6 @@ impl Run {
     pub fn any(&self, flags: Flags) -> bool {
         match &self.entries {
             Entries::One { flags: known, .. } => known.contains(flags),
-            Entries::Apart(apart) => apart.flags.contains(flags),
             Entries::Many(entries) => entries.iter().any(|entry| entry.flags.contains(flags)),
         }
     }
@@ -274,7 +258,6 @@ impl Run {
     pub fn marks(&self) -> Flags {
         match &self.entries {
             Entries::One { flags, .. } => *flags,
-            Entries::Apart(apart) => apart.flags,
             Entries::Many(entries) => {
                 entries.iter().fold(Flags::NONE, |marks, entry| marks | entry.flags)
             }
@@ -425,6 +408,12 @@ impl Properties for Message<'_> {
     }
 }
 
+/// Apart from [`Run::message`], which is asked for every message.
+#[cold]
+fn whole(file: &Bytes) -> &[u8] {
+    file
+}
+
 /// An expiry date before the properties.
 const STAMP_BYTES: u32 = 8;
 
@@ -443,14 +432,14 @@ pub struct RunBuilder {
     /// Where the message being built begins.
     start: usize,
     /// The body of its only message, if that lies in a file.
-    in_file: Option<Bytes>,
+    file: Option<Box<Bytes>>,
 }
 
 impl RunBuilder {
     /// Begins a run.
     pub fn new(destination: Destination, published: Time) -> RunBuilder {
         let (data, entries) = (Vec::new(), Vec::new());
-        RunBuilder { destination, published, data, entries, start: 0, in_file: None }
+        RunBuilder { destination, published, data, entries, start: 0, file: None }
     }
 
     /// Where it goes.
@@ -462,7 +451,7 @@ impl RunBuilder {
     pub fn has_room(&self) -> bool {
         self.data.len() < RUN_BYTES_TARGET
             && self.entries.len() < RUN_MESSAGES_MAX
-            && self.in_file.is_none()
+            && self.file.is_none()
     }
 
     /// Whether it holds no finished message.
@@ -493,7 +482,7 @@ impl RunBuilder {
     pub fn finish_in_file(&mut self, body: Bytes, meta: Meta) {
         debug_assert!(self.entries.is_empty(), "it is a run of its own");
         self.finish(&[], meta);
-        self.in_file = Some(body);
+        self.file = Some(Box::new(body));
     }
 
     /// Ends the message begun with the body of a message: see [`RunBuilder::takes`].
@@ -545,12 +534,6 @@ impl RunBuilder {
         if self.entries.len() == 1 && self.data.capacity() - self.data.len() > SPARE_BYTES_MAX {
             self.data.shrink_to_fit();
         }
-        let entries = match (self.in_file, self.entries.first()) {
-            (Some(body), Some(&Entry { properties, flags, .. })) => {
-                Entries::Apart(Box::new(Apart { properties, flags, body }))
-            }
-            _ => Entries::of(self.entries),
-        };
         Run {
             destination: self.destination,
             origin: Origin::default(),
@@ -558,7 +541,8 @@ impl RunBuilder {
             version: 0,
             published: self.published,
             data: self.data.into(),
-            entries,
+            entries: Entries::of(self.entries),
+            file: self.file,
         }
     }
 }

@@ -287,32 +287,39 @@ impl<D: Driver> Shard<D> {
     /// Adds to a body that goes into a file.
     fn collect_in_file(&mut self, key: Key, bytes: &[u8]) -> Step {
         let frame = self.shared.options.deadlines.frame;
-        let shared = self.shared.clone();
-        let Some(collected) = self.collected(key) else { return Step::Next(0) };
-        let Some(rest) = &mut collected.rest else { return Step::Wait(0) };
-        let mut parts = Vec::new();
-        let taken =
-            take_body(rest, &shared.options.http, bytes, |part| parts.extend_from_slice(part));
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(error) => return self.refuse_request(key, error, bytes.len()),
+        let Some(connection) = self.connections.get_mut(key) else { return Step::Wait(0) };
+        let Stage::Http(HttpStage { work: Work::Collect(collected), .. }) = &mut connection.stage
+        else {
+            return Step::Next(0);
         };
-        let most = collected.most;
-        if self.large_input.bytes(key) + parts.len() > most {
-            return self.refuse_large_body(key, bytes.len());
-        }
-        self.append_large(key, &parts);
-        if taken.over {
-            self.finish_large_body(key);
-        } else if let Some(connection) = self.connections.get_mut(key) {
-            connection.deadline = self.now.time + frame;
+        let Collected { rest: Some(rest), most, .. } = &mut **collected else {
+            return Step::Wait(0);
+        };
+        let (most, mut outcome) = (*most as u64, Ok(()));
+        let Some(upload) = self.large_input.arriving(key) else { return Step::Wait(0) };
+        let taken = take_body(rest, &self.shared.options.http, bytes, |part| {
+            outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| upload.append(part));
+        });
+        let (is_too_large, is_behind) = (upload.len() > most, upload.is_behind());
+        let taken = match (taken, outcome) {
+            (Err(error), _) => return self.refuse_request(key, error, bytes.len()),
+            (Ok(_), Err(error)) => {
+                self.fail_large(key, &error);
+                return Step::Wait(bytes.len());
+            }
+            (Ok(_), Ok(())) if is_too_large => return self.refuse_large_body(key, bytes.len()),
+            (Ok(taken), Ok(())) => taken,
+        };
+        connection.deadline = self.now.time + frame;
+        if taken.over || is_behind {
+            connection.flags.set(Flags::STORING);
         }
         // What is behind it waits until it has been answered.
-        if taken.over || taken.consumed == 0 {
-            Step::Wait(taken.consumed)
-        } else {
-            Step::Next(taken.consumed)
+        if taken.over {
+            upload.finish();
+            return Step::Wait(taken.consumed);
         }
+        if taken.consumed == 0 { Step::Wait(0) } else { Step::Next(taken.consumed) }
     }
 
     fn refuse_large_body(&mut self, key: Key, taken: usize) -> Step {

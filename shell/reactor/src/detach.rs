@@ -52,6 +52,8 @@ impl<D: Driver> Shard<D> {
         }
         let id = live.id;
         let deadline = now.time + limits.time_max;
+        // What had begun to come is gone with the connection.
+        self.forget_large(key);
         self.part(key, close, farewell, broken);
         self.set_transport(key, Transport::Detached);
         if let Some(connection) = self.connections.get_mut(key) {
@@ -65,8 +67,6 @@ impl<D: Driver> Shard<D> {
             }
             connection.deadline = deadline;
         }
-        // What had begun to come is gone with the connection.
-        self.forget_large(key);
         self.count_input(key);
         self.detached.add(key, principal);
         self.metrics.detached.add(1);

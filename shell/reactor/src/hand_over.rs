@@ -143,6 +143,8 @@ impl<D: Driver> Shard<D> {
     fn carry(&mut self, from: Key, to: Key) {
         let superseded =
             Close::new(CloseCode::PeerGone, "the client goes on by another connection");
+        // What its former connection has begun to send is not gone on with by this one.
+        self.forget_large(to);
         self.part(to, &superseded, Farewell::Transport, false);
         self.detached.remove(to);
         let Some(Connection { peer, stage: Stage::Live(live), .. }) = self.connections.get(to)

@@ -43,11 +43,11 @@ impl LargeFrames {
         }
     }
 
-    /// Bytes that have come of what a connection sends into a file.
-    pub(crate) fn bytes(&self, key: Key) -> usize {
-        match self.frames.get(&key) {
-            Some(Frame::Arriving { upload, .. }) => upload.len() as usize,
-            _ => 0,
+    /// What arrives of a connection.
+    pub(crate) fn arriving(&mut self, key: Key) -> Option<&mut Upload> {
+        match self.frames.get_mut(&key)? {
+            Frame::Arriving { upload, .. } => Some(upload),
+            Frame::Whole(_) => None,
         }
     }
 

@@ -94,7 +94,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// What was to go into a file cannot: its client hears so, and the connection ends.
-    fn fail_large(&mut self, key: Key, error: &SpoolError) {
+    pub(crate) fn fail_large(&mut self, key: Key, error: &SpoolError) {
         let close = close_of(error);
         if !matches!(self.connections.get(key).map(|it| &it.stage), Some(Stage::Http(_))) {
             return self.end(key, &close, Farewell::Full);
@@ -113,9 +113,13 @@ impl<D: Driver> Shard<D> {
         taken
     }
 
-    /// How much of `most` bytes may be read of a connection whose frame goes into a file.
-    pub(crate) fn large_room(&self, key: Key, most: usize) -> usize {
-        most.min(self.large_input.missing(key))
+    /// The same of a stream: what is behind the frame is kept until the session has taken that.
+    pub(crate) fn take_into_file(&mut self, key: Key, bytes: &[u8]) {
+        let taken = self.append_large_part(key, bytes);
+        let behind = bytes.get(taken..).unwrap_or_default();
+        if let Some(connection) = self.connections.get_mut(key).filter(|_| !behind.is_empty()) {
+            connection.input.get_or_insert_with(|| self.pool.input()).extend_from_slice(behind);
+        }
     }
 
     /// Takes bytes of a frame that goes into a file, no more than are missing.
@@ -137,16 +141,6 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The whole body of a request has come.
-    pub(crate) fn finish_large_body(&mut self, key: Key) {
-        if let Some(Frame::Arriving { upload, .. }) = self.large_input.get_mut(&key)
-            && let Some(connection) = self.connections.get_mut(key)
-        {
-            upload.finish();
-            connection.flags.set(Flags::STORING);
-        }
-    }
-
     /// The body of a request that is whole in its file.
     pub(crate) fn large_body(&self, key: Key) -> Option<Bytes> {
         match self.large_input.get(&key)? {
@@ -157,9 +151,7 @@ impl<D: Driver> Shard<D> {
 
     /// The writer has caught up with the frame of a connection, or has done with it.
     pub(crate) fn note_spooled(&mut self, key: Key) {
-        let Some(Frame::Arriving { upload, .. }) = self.large_input.get(&key) else {
-            return;
-        };
+        let Some(Frame::Arriving { upload, .. }) = self.large_input.get(&key) else { return };
         let outcome = upload.outcome().cloned();
         let Some(connection) = self.connections.get_mut(key) else { return };
         match outcome {
@@ -172,10 +164,7 @@ impl<D: Driver> Shard<D> {
             }
             Some(Ok(frame)) => {
                 self.large_input.insert(key, Frame::Whole(frame));
-                match connection.stage {
-                    Stage::Http(_) => self.offer_large_body(key),
-                    _ => self.offer_large(key),
-                }
+                self.offer_large(key);
             }
             Some(Err(error)) => {
                 tracing::error!(event = "large-message-failed", %error, "a large message could not be kept in a file");
@@ -183,10 +172,13 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.drain_effects();
+        if let Some(h2) = self.h2_streams.h2_connection_of(key) {
+            self.wake_ended_h2(h2);
+        }
     }
 
     /// Gives a request whose body is whole to its session.
-    pub(crate) fn offer_large_body(&mut self, key: Key) {
+    fn offer_large_body(&mut self, key: Key) {
         let step = self.collect(key, &[]);
         let departure = match step {
             Step::Leave(departure) => Some(departure),
@@ -195,9 +187,12 @@ impl<D: Driver> Shard<D> {
         self.end_input(key, departure, true);
     }
 
-    /// Gives a whole frame to its session.
+    /// Gives a whole frame to its session, or a request whose body is whole.
     pub(crate) fn offer_large(&mut self, key: Key) {
         if matches!(self.connections.get(key).map(|it| &it.stage), Some(Stage::Http(_))) {
+            if self.large_body(key).is_some() {
+                self.offer_large_body(key);
+            }
             return;
         }
         let Some(Frame::Whole(frame)) = self.large_input.get(&key) else { return };
@@ -249,7 +244,12 @@ impl<D: Driver> Shard<D> {
     fn keep_behind(&mut self, key: Key, left: &[u8]) {
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if !live.is_some_and(|live| live.is_websocket()) {
-            return self.keep(key, left);
+            let connection = self.connections.get_mut(key).filter(|_| !left.is_empty());
+            if let Some(connection) = connection {
+                let input = connection.input.get_or_insert_with(|| self.pool.input());
+                input.splice(..0, left.iter().copied());
+            }
+            return;
         }
         if !left.is_empty() {
             let mut rest = self.take_rest(key).unwrap_or_default();

@@ -120,11 +120,6 @@ impl<D: Driver> Shard<D> {
         };
         // Many publishers do not bring much more before they hear that they have to wait.
         let most = if is_full { connection.little_room(most) } else { most };
-        let in_file = connection.reads_into_file();
-        let most = if in_file { self.large_room(key, most) } else { most };
-        let Some(connection) = self.connections.get_mut(key) else {
-            return 0;
-        };
         if connection.flags.is_h2_stream() {
             return self.read_by_h2_stream(key, buffer, most);
         }
@@ -211,15 +206,15 @@ impl<D: Driver> Shard<D> {
         };
         let waits = kept + count < connection.need as usize
             && !matches!(connection.stage, Stage::Closing { .. });
-        let in_file = connection.reads_into_file();
-        if in_file || waits && self.begin_large(key) {
-            self.append_large(key, buffer.get(front..front + count).unwrap_or_default());
+        if connection.reads_into_file() || waits && connection.is_stream() && self.begin_large(key)
+        {
+            self.take_into_file(key, buffer.get(front..front + count).unwrap_or_default());
             return self.end_input(key, None, true);
         }
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
         if kept > 0 && (waits || front == 0) {
+            let Some(connection) = self.connections.get_mut(key) else {
+                return;
+            };
             let new = buffer.get(front..front + count).unwrap_or_default();
             connection.input.get_or_insert_with(|| self.pool.input()).extend_from_slice(new);
             let departure = if waits { None } else { self.consume_kept(key) };
@@ -233,7 +228,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Replaces the kept bytes.
-    pub(crate) fn keep(&mut self, key: Key, rest: &[u8]) {
+    fn keep(&mut self, key: Key, rest: &[u8]) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -280,6 +275,13 @@ impl<D: Driver> Shard<D> {
         let (is_h2_stream, in_file) = (flags.is_h2_stream(), flags.has(Flags::IN_FILE));
         if in_file {
             self.offer_large(key);
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.reads_into_file() {
+            // What has been read is behind the frame.
+            return;
         }
         let departure = self.offer_rest(key).or_else(|| self.consume_kept(key));
         self.end_input(key, departure, may_seek);
@@ -419,6 +421,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives a stream's bytes to its session.
+    #[inline(always)]
     pub(crate) fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
         let waited = !self.is_established(key);
         let mut progress = tiderace_wire::Progress::default();

@@ -63,6 +63,10 @@ impl<D: Driver> Shard<D> {
         let code = match &connection.stage {
             Stage::Sniff if is_handshaking => CloseCode::TlsTimeout,
             Stage::Sniff => CloseCode::FirstByteTimeout,
+            Stage::Http(_) if connection.flags.has(Flags::STORING) => {
+                // The disk is slow, not the client.
+                return connection.deadline = self.now.time + frame;
+            }
             Stage::Http(_) if connection.flags.has(Flags::HEAD_BEGUN) => CloseCode::HeadTimeout,
             // An idle connection between requests ends without reproach.
             Stage::Http(_) => CloseCode::Done,

@@ -285,7 +285,7 @@ fn alone<T>(call: impl FnOnce() -> T) -> Result<T, Failure> {
 fn gather(queue: &OutQueue, plain: &mut Vec<u8>, most: usize) {
     plain.clear();
     let mut slices = [IoSlice::new(&[]); SLICES_PER_RECORDS];
-    let count = queue.slices(&mut slices, most);
+    let count = queue.first_slices(&mut slices, most);
     for slice in slices.get(..count).unwrap_or_default() {
         plain.extend_from_slice(slice);
     }

@@ -316,14 +316,23 @@ fn write_slices<D: Driver, const SLICES: usize>(
     queue: &OutQueue,
 ) -> io::Result<(usize, usize)> {
     let mut slices = [IoSlice::new(&[]); SLICES];
-    let count = queue.slices(&mut slices, WRITE_CALL_BYTES_MAX);
+    let mut count = queue.slices(&mut slices);
+    let mut offered = bytes_of(&slices, count);
+    if offered > WRITE_CALL_BYTES_MAX {
+        count = queue.first_slices(&mut slices, WRITE_CALL_BYTES_MAX);
+        offered = bytes_of(&slices, count);
+    }
     let slices = slices.get(..count).unwrap_or_default();
-    let offered = slices.iter().map(|slice| slice.len()).sum();
     match driver.write(stream, slices) {
         Ok(written) => Ok((offered, written)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((offered, 0)),
         Err(error) => Err(error),
     }
+}
+
+/// The bytes of the first slices.
+fn bytes_of(slices: &[IoSlice<'_>], count: usize) -> usize {
+    slices.iter().take(count).map(|slice| slice.len()).sum()
 }
 
 /// What a shard writes per turn, about four milliseconds' worth: then it looks at its messages, its

@@ -198,10 +198,11 @@ impl<D: Driver> Shard<D> {
             // What is behind the frame that goes there waits until the session has taken that.
             let taken = self.append_large_part(key, payload);
             let behind = payload.get(taken..).unwrap_or_default();
-            if !behind.is_empty() {
+            if !payload.is_empty() {
                 let mut rest = self.take_rest(key).unwrap_or_default();
                 rest.bytes.extend_from_slice(behind);
-                rest.need = 0;
+                (rest.need, rest.message_by) = (0, Time::NEVER);
+                rest.frame_by = self.now.time + self.shared.options.deadlines.frame;
                 self.put_rest(key, rest);
             }
             return Ok(());

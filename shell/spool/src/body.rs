@@ -7,7 +7,7 @@ use std::fs::File;
 use bytes::Bytes;
 use memmap2::Mmap;
 
-use crate::ledger::Charge;
+use crate::ledger::{Charge, Place};
 
 /// What unmaps a file, which takes long.
 type Release = Box<dyn Fn(Mapping) + Send + Sync>;
@@ -42,11 +42,12 @@ impl Drop for Body {
 
 /// Maps a file that is whole.
 #[allow(unsafe_code)]
-pub(crate) fn map(file: &File, charge: Charge, release: Release) -> std::io::Result<Bytes> {
+pub(crate) fn map(file: &File, place: Place, release: Release) -> std::io::Result<Bytes> {
     // SAFETY: the bytes of a mapping must not change while it is read. The file has no name and this process has the
     // only descriptors of it, all of them in this crate; the writer thread, which alone writes to it, has written the
-    // last of it before this call, nothing makes it shorter, and no descriptor outlives the call.
+    // last of it before this call, and nothing makes it shorter. An upload gives its descriptor away before, so behind
+    // this call there is one alone, the caller's, which only drops it.
     let map = unsafe { Mmap::map(file)? };
-    let mapping = Some(Mapping { _map: map, _charge: charge });
+    let mapping = Some(Mapping { _map: map, _charge: place.finish() });
     Ok(Bytes::from_owner(Body { mapping, release }))
 }

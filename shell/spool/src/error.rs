@@ -15,7 +15,7 @@ pub enum SpoolError {
     /// As many of this owner.
     #[error("this client sends too many large messages at once")]
     OwnerHasTooMany,
-    /// Its sender gave it up.
+    /// Its sender gave it up, or has said before that it was all.
     #[error("it was given up")]
     GivenUp,
     /// The disk refuses: it is full, or fails.

@@ -22,9 +22,8 @@ pub struct Upload {
     progress: Arc<Progress>,
     work: Sender<Work>,
     blocks: Arc<Blocks>,
-    file: Arc<File>,
-    /// Until it is given to the writer thread with the last block.
-    place: Option<Place>,
+    /// The file and its place, until they are given to the writer thread behind the last block.
+    target: Option<(Arc<File>, Place)>,
     /// What has not been given to the writer thread.
     block: Vec<u8>,
     /// Bytes that were appended.
@@ -42,8 +41,7 @@ impl Upload {
             progress: Arc::new(Progress::new(wake)),
             work,
             blocks,
-            file: Arc::new(file),
-            place: Some(place),
+            target: Some((Arc::new(file), place)),
             block: Vec::new(),
             len: 0,
         }
@@ -54,13 +52,12 @@ impl Upload {
     /// # Errors
     /// When there is no room for them, or what came before could not be written; the upload is of no more use.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
-        debug_assert!(!self.is_finished() || bytes.is_empty(), "the last bytes were appended");
         if let Some(Err(error)) = self.progress.outcome() {
             return Err(error.clone());
         }
         while !bytes.is_empty() {
             if self.block.capacity() == 0 {
-                let Some(place) = &mut self.place else { return Ok(()) };
+                let Some((_, place)) = &mut self.target else { return Err(SpoolError::GivenUp) };
                 place.charge.grow(BLOCK_BYTES as u64)?;
                 self.block = self.blocks.take();
             }
@@ -79,16 +76,15 @@ impl Upload {
     /// The last bytes have been appended: [`Upload::outcome`] tells when they are in the file.
     pub fn finish(&mut self) {
         self.send_block();
-        if let Some(place) = self.place.take() {
-            let (progress, file, work) =
-                (self.progress.clone(), self.file.clone(), self.work.clone());
+        if let Some((file, place)) = self.target.take() {
+            let (progress, work) = (self.progress.clone(), self.work.clone());
             self.send(Work::Finish { progress, file, place, work });
         }
     }
 
     /// Whether its last bytes have been appended.
     pub fn is_finished(&self) -> bool {
-        self.place.is_none()
+        self.target.is_none()
     }
 
     /// Bytes that were appended.
@@ -124,8 +120,8 @@ impl Upload {
 
     fn send_block(&mut self) {
         let block = std::mem::take(&mut self.block);
-        if !block.is_empty() {
-            let (progress, file) = (self.progress.clone(), self.file.clone());
+        if let Some((file, _)) = self.target.as_ref().filter(|_| !block.is_empty()) {
+            let (progress, file) = (self.progress.clone(), file.clone());
             self.send(Work::Write { progress, file, block });
         }
     }
@@ -141,6 +137,10 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         self.progress.give_up();
+        if let Some((file, place)) = self.target.take() {
+            // Behind its blocks: what they take is charged until they are gone, and a file that is let go may take long.
+            let _ = self.work.send(Work::Abandon { file, place });
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum Work {
     Write { progress: Arc<Progress>, file: Arc<File>, block: Vec<u8> },
     /// Everything has been appended to a file: map it.
     Finish { progress: Arc<Progress>, file: Arc<File>, place: Place, work: Sender<Work> },
+    /// A body was given up before it was whole.
+    Abandon { file: Arc<File>, place: Place },
     /// Nobody needs a body any more.
     Unmap(Mapping),
 }

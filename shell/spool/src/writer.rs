@@ -27,8 +27,13 @@ pub(crate) fn run(receiver: &Receiver<Work>, blocks: &Blocks) {
                 }
                 // Without a thread it is unmapped where it is dropped, as the error that comes back goes.
                 let release = move |mapping| drop(work.send(Work::Unmap(mapping)));
-                let body = map(&file, place.finish(), Box::new(release));
+                let body = map(&file, place, Box::new(release));
                 progress.end(body.map_err(|error| SpoolError::Disk(error.to_string())));
+            }
+            Work::Abandon { file, place } => {
+                // The charge goes when the space is free.
+                drop(file);
+                drop(place);
             }
             Work::Unmap(mapping) => drop(mapping),
         }

@@ -53,7 +53,13 @@ fn whole(upload: &mut Upload, woken: &Receiver<()>) -> Result<Bytes, SpoolError>
 
 /// Waits until the writer thread has done what it was asked before.
 fn settle(spool: &Spool) {
-    let (mut upload, woken) = begin(spool, "settle").unwrap();
+    // The places of what was given up are free when the thread has come to it.
+    let (mut upload, woken) = loop {
+        match begin(spool, "settle") {
+            Ok(begun) => break begun,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
     assert!(whole(&mut upload, &woken).unwrap().is_empty());
 }
 
@@ -119,8 +125,22 @@ fn limits_hold_for_all_and_for_each_owner() {
     third.append(&mib).unwrap();
     assert_eq!(third.append(&mib).unwrap_err(), SpoolError::Full);
     assert_eq!(spool.usage().bytes, 3 << 20);
-    drop((first, second));
-    third.append(&mib).unwrap();
+    drop((first, second, third));
+    settle(&spool);
+    assert_eq!((spool.usage().bytes, spool.usage().uploads), (0, 0));
+    let (mut again, _) = begin(&spool, "a").unwrap();
+    again.append(&mib).unwrap();
+}
+
+#[test]
+fn nothing_is_appended_behind_the_end() {
+    let directory = Directory::new("end");
+    let spool = directory.spool(|_| {});
+    let (mut upload, woken) = begin(&spool, "a").unwrap();
+    upload.append(b"all").unwrap();
+    let body = whole(&mut upload, &woken).unwrap();
+    assert_eq!(upload.append(b"more").unwrap_err(), SpoolError::GivenUp);
+    assert_eq!(&body[..], b"all");
 }
 
 #[test]

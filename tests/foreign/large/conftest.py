@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "raw")]
-from ports import free_ports  # noqa: E402
+from ports import await_server, free_ports  # noqa: E402
 
 BINARY = os.environ["TIDERACE_BINARY"]
 MIB = 2**20
@@ -66,14 +65,7 @@ class Server:
         )
         os.environ["TIDERACE_STOMP"] = listen
         os.environ["TIDERACE_WS"] = f"ws://{listen}/stomp"
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("the server did not start")
+        await_server(self.port)
 
     def kill(self):
         self.process.kill()

@@ -9,17 +9,24 @@ import json
 import queue as queues
 
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import urllib.request
 
 import pytest
+import rswire as rs
 import stomp
 import websocket
 from conftest import MIB
 
 WAIT = 30
 BLOCK = bytes(range(256)) * 4096
+TRUSTING = ssl.create_default_context()
+TRUSTING.check_hostname = False
+TRUSTING.verify_mode = ssl.CERT_NONE
+SECURED = "\n[tls]\nself_signed = true\n"
 
 
 def digest(mib):
@@ -32,8 +39,10 @@ def digest(mib):
 class Raw:
     """A STOMP 1.2 client on a bare socket, which keeps no body."""
 
-    def __init__(self, port, **headers):
+    def __init__(self, port, secure=False, **headers):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
+        if secure:
+            self.socket = TRUSTING.wrap_socket(self.socket)
         self.data = b""
         self.command("CONNECT", **{"accept-version": "1.2", "host": "x"}, **headers)
         assert self.frame()[0] == "CONNECTED"
@@ -512,3 +521,90 @@ def test_http_says_what_it_does_not_take(serve):
         one.close()
     server.until("tiderace_large_messages_arriving", 0)
     server.until("tiderace_large_message_bytes", 0)
+
+
+def test_a_large_message_comes_and_goes_by_tls(serve):
+    server = serve(more=SECURED)
+    consumer = Raw(server.port, secure=True)
+    consumer.subscribe("/queue/files")
+    producer = Raw(server.port, secure=True)
+    # Another frame follows each, in the same records.
+    for mib in (1, 20, 3):
+        producer.begin("/queue/files", mib * MIB, receipt="r")
+        producer.socket.sendall(BLOCK * mib + b"\0" + b"SEND\ndestination:/queue/files\n\nbehind\0")
+        assert producer.frame()[:2] == ("RECEIPT", {"receipt-id": "r"})
+        assert consumer.frame()[2:] == (mib * MIB, digest(mib))
+        assert consumer.frame()[2] == len("behind")
+    client = websocket.create_connection(
+        f"wss://127.0.0.1:{server.port}/stomp", subprotocols=["v12.stomp"], timeout=WAIT,
+        sslopt={"cert_reqs": ssl.CERT_NONE, "check_hostname": False},
+    )
+    client.send("CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+    assert client.recv().startswith("CONNECTED")
+    head = f"SEND\ndestination:/queue/files\ncontent-length:{5 * MIB}\n\n".encode()
+    client.send_binary(head + BLOCK * 5 + b"\0")
+    assert consumer.frame()[2:] == (5 * MIB, digest(5))
+    server.until("tiderace_large_message_bytes", 0)
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_curl_sends_and_gets_a_large_body(serve, version, tmp_path):
+    """By HTTP/1.1 and HTTP/2, over TLS, with the wait for `100 Continue` that curl has for large bodies."""
+    server, given, got = serve(more=SECURED), tmp_path / "given", tmp_path / "got"
+    given.write_bytes(BLOCK * 40)
+    url = f"https://127.0.0.1:{server.port}/topics/files"
+    curl = ["curl", "-sSk", version, "--max-time", str(WAIT)]
+    for _ in range(3):
+        told = subprocess.run([*curl, "-T", given, "-H", "Expect: 100-continue", url], capture_output=True, text=True)
+        assert '"accepted":1' in told.stdout, told
+    subprocess.run([*curl, "-o", got, url], check=True)
+    assert got.read_bytes() == given.read_bytes()
+    subprocess.run([*curl, "-X", "DELETE", url], check=True)
+    server.until("tiderace_large_message_bytes", 0)
+
+
+def test_a_resumed_session_does_not_go_on_with_what_its_former_connection_had_begun(serve):
+    server = serve("uploads_max = 4")
+    consumer = Raw(server.port)
+    consumer.subscribe("/topic/files")
+    large = rs.request(rs.REQUEST_FNF, 1, b"x" * MIB, rs.route("topic:files"))
+    for number in range(12):
+        token = b"token-of-a-session-%02d" % number
+        first = rs.Client().login(b"", token=token)
+        first.raw(first.carrier.encode(large)[: 400 << 10])
+        server.until("tiderace_large_messages_arriving", 1)
+        if number % 2:
+            # The server hears of the end first.
+            first.close()
+        second = rs.Client()
+        second.send(rs.resume(token))
+        assert second.read().type == rs.RESUME_OK
+        server.until("tiderace_large_messages_arriving", 0)
+        second.send(rs.request(rs.REQUEST_FNF, 3, b"%d" % number, rs.route("topic:files")))
+        assert consumer.frame()[2] == len(b"%d" % number)
+        second.close()
+    server.until("tiderace_large_message_bytes", 0)
+
+
+def test_pings_do_not_keep_an_upload_that_stands_still(serve):
+    server = serve()
+    text = server.config.read_text().replace("[limits]", '[limits]\nframe_timeout = "1s"')
+    server.config.write_text(text)
+    server.kill()
+    server.start()
+    client = websocket.create_connection(
+        f"ws://127.0.0.1:{server.port}/stomp", subprotocols=["v12.stomp"], timeout=WAIT
+    )
+    client.send("CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+    assert client.recv().startswith("CONNECTED")
+    head = f"SEND\ndestination:/queue/a\ncontent-length:{5 * MIB}\n\n".encode()
+    begun = websocket.ABNF.create_frame(head + BLOCK, websocket.ABNF.OPCODE_BINARY, 0)
+    client.send_frame(begun)
+    server.until("tiderace_large_messages_arriving", 1)
+    deadline = time.monotonic() + WAIT
+    while server.metric("tiderace_large_messages_arriving"):
+        assert time.monotonic() < deadline, "it is kept by pings"
+        try:
+            client.ping("still here")
+        except (OSError, websocket.WebSocketException):
+            pass

@@ -25,6 +25,15 @@ def unique(prefix):
     return f"{prefix}-py-{os.getpid()}-{next(_serial)}"
 
 
+def is_quiet(peer, seconds=0.2):
+    """Whether no message comes to a peer for so long."""
+    try:
+        peer.listener.of["message"].get(timeout=seconds)
+    except queue.Empty:
+        return True
+    return False
+
+
 class Listener(stomp.ConnectionListener):
     """Sorts what arrives by kind."""
 

@@ -3,23 +3,13 @@
 Waits only bound failure.
 """
 
-import queue as queues
-
 import pytest
-from conftest import KINDS, unique
+from conftest import KINDS, is_quiet, unique
 
 
 @pytest.fixture
 def name():
     return f"features.mirrored.{unique('m')}"
-
-
-def is_quiet(peer, seconds=0.2):
-    try:
-        peer.listener.of["message"].get(timeout=seconds)
-    except queues.Empty:
-        return True
-    return False
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import queue as queues
 import time
 
 import pytest
-from conftest import KINDS, unique
+from conftest import KINDS, is_quiet, unique
 
 NEWER = KINDS[1:]
 
@@ -15,14 +15,6 @@ NEWER = KINDS[1:]
 def named(option):
     """A queue that the configuration gives this option."""
     return f"/queue/features.{option}.{unique('q')}"
-
-
-def is_quiet(peer, seconds=0.2):
-    try:
-        peer.listener.of["message"].get(timeout=seconds)
-    except queues.Empty:
-        return True
-    return False
 
 
 def refusal(one, destination, **headers):

@@ -29,18 +29,12 @@ impl Broker {
         takes: impl Fn(usize) -> bool,
         effects: &mut Effects,
     ) -> Option<Pending> {
-        let pending = loop {
-            let mut pending = self.take_next(now, session, effects)?;
-            if pending.source.is_place() {
-                pending = self.next_behind(now, session, pending, effects)?;
-            }
-            match pending.run.run().body_in_file() {
-                Some(body) if !takes(body.len()) => self.pass_over(session, &pending, effects),
-                _ => break pending,
-            }
-        };
-        if pending.source == Source::AutoQueue {
-            self.accept_taken(session, &pending, effects);
+        let mut pending = self.take_next(now, session, effects)?;
+        if pending.source.is_place() {
+            pending = self.next_behind(now, session, pending, effects)?;
+        }
+        if pending.run.run().body_in_file().is_some() {
+            return self.next_in_file(now, session, pending, &takes, effects);
         }
         self.take_loopback(now, effects);
         Some(pending)
@@ -83,6 +77,33 @@ impl Broker {
         if more {
             self.note_taken(now, session, &mut pending, left, effects);
         }
+        if pending.source == Source::AutoQueue {
+            self.accept_taken(session, &pending, effects);
+        }
+        Some(pending)
+    }
+
+    /// The first that the session takes, from one on whose body lies in a file.
+    #[cold]
+    fn next_in_file(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        mut pending: Pending,
+        takes: &dyn Fn(usize) -> bool,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
+        while pending.run.run().body_in_file().is_some_and(|body| !takes(body.len())) {
+            self.pass_over(session, &pending, effects);
+            pending = self.take_next(now, session, effects)?;
+            if pending.source.is_place() {
+                pending = self.next_behind(now, session, pending, effects)?;
+            }
+        }
+        if pending.source == Source::AutoQueue && pending.run.run().body_in_file().is_some() {
+            self.session_side().settle_taken(session, &pending, Settlement::Accept, effects);
+        }
+        self.take_loopback(now, effects);
         Some(pending)
     }
 
@@ -114,7 +135,10 @@ impl Broker {
 
     #[inline(never)]
     fn accept_taken(&mut self, session: SessionId, pending: &Pending, effects: &mut Effects) {
-        self.session_side().settle_taken(session, pending, Settlement::Accept, effects);
+        // Whether it is taken at all is asked first where it lies in a file.
+        if pending.run.run().body_in_file().is_none() {
+            self.session_side().settle_taken(session, pending, Settlement::Accept, effects);
+        }
     }
 
     /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those

@@ -98,6 +98,7 @@ impl Subscription {
     }
 
     /// The lines its messages begin with.
+    #[inline]
     pub(super) fn lines(&self) -> Vec<u8> {
         let (id, destination) = self.parts();
         let mut lines = Vec::with_capacity(self.text.len() + LABELS_BYTES);

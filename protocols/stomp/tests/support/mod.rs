@@ -281,7 +281,7 @@ impl Rig {
 fn collect(queue: &mut OutQueue, output: &mut Vec<u8>) {
     let mut slices = [std::io::IoSlice::new(&[]); 64];
     while !queue.is_empty() {
-        let count = queue.slices(&mut slices, usize::MAX);
+        let count = queue.slices(&mut slices);
         let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
         slices = [std::io::IoSlice::new(&[]); 64];
         output.extend_from_slice(&bytes);

@@ -111,7 +111,10 @@ impl<S> Connection<S> {
 
     /// Notes what its client has begun and not finished.
     pub(crate) fn watch(&mut self, now: Time, deadlines: &Deadlines) {
-        let partial = self.is_partial();
+        // Of a WebSocket, the payload alone counts: others of its frames come while a message stands still.
+        let amid_frame = self.input_len() > 0 || self.flags.has(Flags::PARTIAL);
+        let in_file = self.flags.has(Flags::IN_FILE);
+        let partial = amid_frame || in_file;
         let Stage::Live(live) = &mut self.stage else {
             return;
         };
@@ -124,7 +127,7 @@ impl<S> Connection<S> {
             Transport::Requests(_) | Transport::Internal | Transport::Detached => {}
             Transport::WebSocket { decoder, rest } => {
                 let fragments = decoder.heap_bytes() > 0;
-                if !partial && !fragments && rest.is_none() {
+                if !amid_frame && !fragments && rest.is_none() {
                     return;
                 }
                 let begun = rest.get_or_insert_default();
@@ -133,9 +136,9 @@ impl<S> Connection<S> {
                 } else if begun.message_by == Time::NEVER {
                     begun.message_by = now + deadlines.message;
                 }
-                if partial {
+                if amid_frame {
                     begun.frame_by = now + deadlines.frame;
-                } else if begun.bytes.is_empty() {
+                } else if begun.bytes.is_empty() && !in_file {
                     begun.frame_by = Time::NEVER;
                 }
                 if begun.is_over() {
@@ -229,11 +232,13 @@ impl<S> Connection<S> {
 
     /// Whether what is read of it goes into a file as it is.
     pub(crate) fn reads_into_file(&self) -> bool {
-        let is_stream = |stage: &Stage| {
-            let Stage::Live(live) = stage else { return false };
-            matches!(live.transport, Transport::Stream | Transport::Chunked)
-        };
-        self.flags.has(Flags::IN_FILE) && is_stream(&self.stage)
+        self.flags.has(Flags::IN_FILE) && self.is_stream()
+    }
+
+    /// Whether a session takes what is read of it as it is.
+    pub(crate) fn is_stream(&self) -> bool {
+        let Stage::Live(live) = &self.stage else { return false };
+        matches!(live.transport, Transport::Stream | Transport::Chunked)
     }
 
     /// Whether a part of a frame has come of which the session has not heard: its client is not silent.

@@ -309,9 +309,10 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get(key) else { return false };
         let Stage::Http2(h2) = &connection.stage else { return false };
         let has_yielded = |stream: &Key| match self.h2_streams.get(*stream).map(|it| &it.end) {
-            Some(End::Here(record)) => {
-                self.connections.get(*record).is_some_and(|it| it.flags.has(Flags::YIELDED))
-            }
+            Some(End::Here(record)) => self
+                .connections
+                .get(*record)
+                .is_some_and(|it| it.flags.has(Flags::YIELDED) || it.flags.has(Flags::STORING)),
             Some(End::There(_)) | None => false,
         };
         h2.held > 0 || h2.streams.iter().any(has_yielded)
