@@ -26,6 +26,43 @@ pub fn decode(data: &[u8]) {
     if whole.1 != Some(CloseError::ControlFlood) {
         assert_eq!(whole, pieces, "cutting the input changes the outcome");
     }
+    let whole = run_parts(role, stream, stream.len().max(1));
+    if whole.1 != Some(CloseError::ControlFlood) {
+        assert_eq!(whole, run_parts(role, stream, usize::from(choice >> 1) % 17 + 1));
+    }
+}
+
+/// The payload as a stream, and the error if there was one.
+fn run_parts(role: Role, stream: &[u8], piece_len: usize) -> (Vec<u8>, Option<CloseError>) {
+    let mut decoder = Decoder::new(role);
+    let (mut payload, mut pending) = (Vec::new(), Vec::new());
+    for piece in stream.chunks(piece_len) {
+        pending.extend_from_slice(piece);
+        loop {
+            let at_hand = pending.len();
+            let decoded = decoder.decode_parts(&LIMITS, LIMITS.message_bytes_max, &mut pending);
+            let (consumed, is_event) = match decoded {
+                Ok(decoded) => {
+                    let is_event = !matches!(decoded.event, Event::Incomplete { .. });
+                    match decoded.event {
+                        Event::Part(part) => payload.extend_from_slice(part),
+                        Event::Message { payload: whole, .. } => payload.extend_from_slice(whole),
+                        Event::Reassembled { .. } => panic!("nothing is kept"),
+                        _ => {}
+                    }
+                    (decoded.consumed, is_event)
+                }
+                // How much of a message is passed on before its fault is found depends on the cuts.
+                Err(error) => return (Vec::new(), Some(error)),
+            };
+            assert!(consumed <= at_hand && decoder.heap_bytes() == 0);
+            pending.drain(..consumed);
+            if !is_event {
+                break;
+            }
+        }
+    }
+    (payload, None)
 }
 
 /// Events in a comparable form, and the error if there was one.
