@@ -62,6 +62,9 @@ _REFUSED = re.compile(rb"(?<![a-z-])(?<![Cc]ontrol: )(" + "|".join(_CODES).encod
 """A code of refusal, wherever it stands, but for the directive of `Cache-Control` that has the same name as one."""
 _DONE = re.compile(rb'HTTP/1\.1 20\d|"ok":true|"version":|"more":|"events":')
 SCANNED_BYTES_MAX = 4 * 2**20
+TAIL_BYTES = 96
+BEFORE_CODE_BYTES = 32
+"""More than stands before a code in `_REFUSED`."""
 
 
 class Case:
@@ -231,15 +234,20 @@ class Answers:
 
     def __init__(self):
         self.seen, self.bytes, self.closed, self.last = set(), 0, 0, b""
+        self._tails = {}
 
-    def take(self, data):
+    def take(self, connection, data):
+        """Takes what a connection received. The end of what it received before is read again, for a code may be cut, but for the
+        bytes at its head, which only say what stands before a code."""
         if not data:
             self.closed += 1
         if self.bytes < SCANNED_BYTES_MAX:
-            text = self.last[-64:] + data
-            self.seen.update(name.decode() for name in _REFUSED.findall(text))
+            text = self._tails.get(connection, b"") + data
+            seen_before = BEFORE_CODE_BYTES if len(text) > len(data) + BEFORE_CODE_BYTES else 0
+            self.seen.update(found[1].decode() for found in _REFUSED.finditer(text, seen_before))
             if _DONE.search(text):
                 self.seen.add(DONE)
+            self._tails[connection] = text[-TAIL_BYTES:]
         self.bytes += len(data)
         self.last = data or self.last
 
@@ -279,7 +287,7 @@ def send_and_read(attack, seconds, wanted):
 def go_on(selector, key, events, answers):
     if events & selectors.EVENT_READ:
         data = key.fileobj.recv(262_144)
-        answers.take(data)
+        answers.take(key.fileobj, data)
         if not data:
             selector.unregister(key.fileobj)
             return

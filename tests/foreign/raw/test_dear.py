@@ -68,6 +68,18 @@ def test_dear(case, paced):
     dear.become_calm()
 
 
+def test_answers_say_the_same_however_they_arrive():
+    """The tail that is read again began within `Cache-Control: no-store` now and then, and its directive counted as a refusal."""
+    one = b'HTTP/1.1 422 Unprocessable Content\r\nContent-Length: 68\r\nCache-Control: no-store\r\n\r\n{"code":"bad-selector"}'
+    other = b"HTTP/1.1 403 Forbidden\r\nCache-Control: no-store\r\nX: 1\r\n\r\n"
+    for size in range(1, 200):
+        answers = dear.Answers()
+        for start in range(0, len(one * 3), size):
+            answers.take("one", (one * 3)[start : start + size])
+            answers.take("other", (other * 3)[start : start + size])
+        assert answers.seen == {"bad-selector"}, size
+
+
 def test_the_table_is_long_enough():
     assert len(dear.CASES) >= 60
 
