@@ -5,6 +5,7 @@
 
 mod compare;
 mod diffusion;
+mod large;
 mod queue;
 mod rsocket;
 mod socketio;
@@ -17,6 +18,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use large::LargeArgs;
 pub use queue::QueueArgs;
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
 pub use socketio::SocketioArgs;
@@ -51,6 +53,8 @@ pub enum BenchCommand {
     Store(StoreArgs),
     /// Persistent queues of any STOMP server, beside what the disk does without one.
     Queue(QueueArgs),
+    /// Messages that are larger than memory should hold, beside copying such a file.
+    Large(LargeArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many RSocket streams with a message a second each, by four transports; ours beside others.

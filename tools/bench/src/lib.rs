@@ -19,6 +19,7 @@ pub mod diffusion;
 pub mod fanout;
 mod folder;
 pub mod forwarder;
+pub mod large;
 pub mod latency;
 pub mod machine;
 pub mod matrix;
@@ -54,6 +55,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Store(store) => store::run(store),
         BenchCommand::Queue(queue) => queue::run(queue),
+        BenchCommand::Large(large) => large::run(large),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),

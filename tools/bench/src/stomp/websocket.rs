@@ -153,7 +153,7 @@ impl Deframer {
 }
 
 /// Opcode, payload bytes and header bytes of a server's frame, once its header is whole.
-fn server_header(rest: &[u8]) -> io::Result<Option<(u8, usize, usize)>> {
+pub(crate) fn server_header(rest: &[u8]) -> io::Result<Option<(u8, usize, usize)>> {
     let Some((&[first, second], _)) = rest.split_first_chunk::<2>() else {
         return Ok(None);
     };
