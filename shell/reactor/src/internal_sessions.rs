@@ -85,7 +85,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn has_to_write(&self) -> bool {
-        !(self.lists.write.is_empty() && self.lists.coalescing.is_empty())
+        self.lists.has_writes() || !self.lists.coalescing.is_empty()
     }
 
     fn internal_session_deadline(&self, key: Key) -> Time {

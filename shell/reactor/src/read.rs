@@ -25,7 +25,7 @@ impl<D: Driver> Shard<D> {
     /// took, if all of that could be written: a write costs much more than a read, and what is read
     /// together for one subscriber goes out together.
     pub(crate) fn read_all(&mut self) {
-        let timeout = if self.lists.write.is_empty() { self.clock.wrote() } else { Span::ZERO };
+        let timeout = if self.lists.has_writes() { Span::ZERO } else { self.clock.wrote() };
         let timeout = timeout.min(READ_SPAN_MAX);
         loop {
             let all = self.read_round();

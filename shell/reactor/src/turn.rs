@@ -96,7 +96,7 @@ impl<D: Driver> Shard<D> {
     fn timeout(&self) -> Span {
         let lists = &self.lists;
         if !lists.again.is_empty()
-            || !lists.write.is_empty()
+            || lists.has_writes()
             || !lists.h2_connections.is_empty()
             || self.broker.has_work()
             || self.accepting.has_work(self.now.time)

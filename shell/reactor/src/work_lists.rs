@@ -2,6 +2,8 @@
 //!
 //! Invariant: a connection is on each list at most once; its flags say on which.
 
+use std::collections::VecDeque;
+
 use tiderace_base::Key;
 
 use crate::connection::Flags;
@@ -14,6 +16,9 @@ pub(crate) struct Lists {
     pub(crate) read: Vec<Key>,
     /// To be written.
     pub(crate) write: Vec<Key>,
+    /// To be written with more than others are to wait for: each in its turn, a little in each turn of the shard. Who is
+    /// on the list above is not on this one.
+    pub(crate) long_writes: VecDeque<Key>,
     /// To be written once deliveries have waited for others to go along with them.
     pub(crate) coalescing: WriteCoalescing,
     /// To have their kept input handled again.
@@ -46,6 +51,18 @@ impl Lists {
         if flags.raise(Flags::WRITE_LISTED) {
             self.write.push(key);
         }
+    }
+
+    /// Puts a connection that is on neither list behind the others that take long.
+    pub(crate) fn write_long(&mut self, key: Key, flags: &mut Flags) {
+        if flags.raise(Flags::WRITE_LISTED) {
+            self.long_writes.push_back(key);
+        }
+    }
+
+    /// Whether somebody is to be written.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.write.is_empty() || !self.long_writes.is_empty()
     }
 
     pub(crate) fn again(&mut self, key: Key, flags: &mut Flags) {

@@ -47,7 +47,22 @@ impl<D: Driver> Shard<D> {
         list.drain(..done);
         list.append(&mut self.lists.write);
         self.lists.write = list;
+        self.write_long();
         self.write_h2();
+    }
+
+    /// Writes on to connections that are in the midst of much, which all others have gone before.
+    fn write_long(&mut self) {
+        let mut budget = TURN_LONG_WRITE_BYTES;
+        for _ in 0..self.lists.long_writes.len() {
+            if budget == 0 {
+                return;
+            }
+            let Some(key) = self.lists.long_writes.pop_front() else { return };
+            let written = self.write_some(key, usize::MAX);
+            budget = budget.saturating_sub(written.max(WRITE_COST_BYTES));
+            self.drain_effects();
+        }
     }
 
     /// Asks memory for what the next connections need to be written. Each of them was last touched long
@@ -100,8 +115,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes one connection and says how many bytes the socket took.
+    /// Writes one connection and says how many bytes the socket took. One with more to be written than others are to wait
+    /// for is written after them.
     pub(crate) fn write(&mut self, key: Key) -> usize {
+        self.write_some(key, LONG_BYTES_MIN)
+    }
+
+    /// Writes one connection, unless so much waits there.
+    fn write_some(&mut self, key: Key, long_bytes: usize) -> usize {
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
@@ -122,7 +143,7 @@ impl<D: Driver> Shard<D> {
             self.reclaim(key);
             return written;
         }
-        match self.write_block(key) {
+        match self.write_block(key, long_bytes) {
             Ok(written) => {
                 self.count_backlog(key);
                 self.after_write(key);
@@ -196,10 +217,14 @@ impl<D: Driver> Shard<D> {
     }
 
     /// One system call, or none if nothing waits.
-    fn write_block(&mut self, key: Key) -> io::Result<usize> {
+    fn write_block(&mut self, key: Key, long_bytes: usize) -> io::Result<usize> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(0);
         };
+        if connection.outgoing.as_ref().is_some_and(|it| it.queue.len() >= long_bytes) {
+            self.lists.write_long(key, &mut connection.flags);
+            return Ok(0);
+        }
         match connection.flags.carrier() {
             CarriedBy::Tls
                 if connection.outgoing.is_some() || connection.flags.has(Flags::UNSENT) =>
@@ -344,6 +369,10 @@ const H2_STREAM_BLOCK_BYTES: usize = 64 * 1024;
 const WRITE_COST_BYTES: usize = 4096;
 /// Connections whose memory is asked for together.
 const CONNECTIONS_AHEAD: usize = 8;
+/// If so much waits for a connection it is written after the others. Less is gone with two calls.
+const LONG_BYTES_MIN: usize = 2 * 1024 * 1024;
+/// What a shard writes of it per turn, about half a millisecond's worth.
+const TURN_LONG_WRITE_BYTES: usize = 1024 * 1024;
 /// Bytes per `writev`, about half a millisecond's worth: the kernel would take all of a large message that its
 /// receiver reads as fast as it comes, and nobody else would have a turn meanwhile.
 const WRITE_CALL_BYTES_MAX: usize = 1024 * 1024;

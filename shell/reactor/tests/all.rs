@@ -13,6 +13,7 @@ mod intake;
 mod internal_sessions;
 mod latency;
 mod logins;
+mod long_writes;
 mod loopback;
 mod pauses;
 mod requests;

@@ -116,6 +116,19 @@ impl Network {
         (driver, Arc::new(SimWake(woken.unwrap_or_default())))
     }
 
+    /// The kernel takes so many bytes for a client before it has read any.
+    pub fn set_buffer(&self, client: Client, bytes: usize) {
+        if let Some(pipe) = self.0.borrow_mut().pipes.get_mut(client.0) {
+            pipe.buffer_max = bytes;
+        }
+    }
+
+    /// Bytes that have been written to a client, whether it has received them or not.
+    pub fn written(&self, client: Client) -> usize {
+        let world = self.0.borrow();
+        world.pipes.get(client.0).map_or(0, |pipe| pipe.received.len() + pipe.buffered.len())
+    }
+
     /// A client begins to connect.
     pub fn connect(&self, listener: u16) -> Client {
         let mut world = self.0.borrow_mut();

@@ -130,7 +130,7 @@ impl Transfer<'_> {
             (Carrier::Rest, false) => Carrier::Stomp,
             (carrier, _) => carrier,
         };
-        // Whoever asks for a value asks when it is there, the others have subscribed before.
+        // Those that ask for a value ask when it is there, the others have subscribed before.
         let (is_ready, is_taken) = (Barrier::new(receivers + 1), Barrier::new(receivers + 1));
         let receive = |number: usize| -> anyhow::Result<()> {
             let connected = Client::connect(out, self.address, self.pattern).and_then(|mut one| {
