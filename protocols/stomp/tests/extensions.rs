@@ -188,6 +188,36 @@ fn a_persistent_message_for_a_queue_is_refused_rather_than_kept_in_memory_only()
     assert!(text.contains("code:no-store\n"), "{text}");
 }
 
+// "RECEIPT": a receipt means that all frames before it have been dealt with, which for a persistent message is to be stored.
+#[test]
+fn a_receipt_waits_for_persistent_messages_before_it_that_have_none() {
+    let persistent = "SEND\ndestination:/topic/a,/topic/b\npersistent:true\n\n1\0\
+                      SEND\ndestination:/topic/c\npersistent:true\n\n1\0";
+    let commit = "BEGIN\ntransaction:t\n\n\0SEND\ndestination:/topic/c\ntransaction:t\n\n1\0COMMIT\ntransaction:t\n\n\0";
+    for before in [persistent, commit] {
+        for last in ["DISCONNECT\nreceipt:r\n\n\0", "BEGIN\ntransaction:u\nreceipt:r\n\n\0"] {
+            let mut rig = Rig::connected("1.2");
+            rig.broker.hold = true;
+            assert_eq!(rig.say(&format!("{before}{last}")), "");
+            rig.release();
+            assert_eq!(rig.received(), "RECEIPT\nreceipt-id:r\n\n\0");
+        }
+    }
+    let mut rig = Rig::connected("1.2");
+    rig.broker.hold = true;
+    let said = rig.say("SEND\ndestination:/topic/a\n\n1\0DISCONNECT\nreceipt:r\n\n\0");
+    assert_eq!(said, "RECEIPT\nreceipt-id:r\n\n\0", "what is not persistent is not waited for");
+}
+
+// Who asked for no receipt is told no name of one.
+#[test]
+fn a_persistent_message_without_a_receipt_is_refused_without_one() {
+    let mut rig = Rig::connected("1.2");
+    let said =
+        rig.say("SEND\ndestination:/queue/a\npersistent:true\n\n1\0DISCONNECT\nreceipt:r\n\n\0");
+    assert!(said.contains("code:no-store\n") && !said.contains("receipt-id"), "{said}");
+}
+
 #[test]
 fn persistent_is_noted_and_passed_on() {
     let mut rig = Rig::connected("1.2");

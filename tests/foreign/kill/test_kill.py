@@ -5,12 +5,14 @@ The long form is `lives.py --kills 1000`.
 
 import os
 import random
+import re
+import socket
 import time
 
 import pytest
 
 from ledger import Ledger
-from lives import ORDERED, Reader, Run
+from lives import ORDERED, WAIT, Reader, Run, Server
 
 BINARY = os.environ["TIDERACE_BINARY"]
 SECONDS = float(os.environ.get("KILL_SECONDS", "6"))
@@ -32,6 +34,53 @@ def test_queues_keep_what_they_have_confirmed(sync, shards):
 def test_a_server_that_keeps_them_in_memory_is_found_out():
     found = Run(BINARY, 1, in_memory=True, keep=False).lives(30)
     assert "lost" in found.kinds(), found.violations
+
+
+def said_until(connection, wanted):
+    """What the server says until it has said something."""
+    connection.settimeout(WAIT)
+    text = b""
+    while not re.search(wanted, text):
+        data = connection.recv(65_536)
+        assert data, f"the server closed the connection: {text[-500:]}"
+        text += data
+    return text
+
+
+def client(server):
+    connection = socket.create_connection(server.address)
+    connection.sendall(b"CONNECT\naccept-version:1.2\nhost:a\n\n\0")
+    said_until(connection, rb"CONNECTED")
+    return connection
+
+
+def test_the_receipt_of_disconnect_says_that_all_that_was_sent_is_stored():
+    server, lives, each = Server(BINARY, "always", 2), 8, 100
+    queues = ["a", "b", "c"]
+    try:
+        for life in range(lives):
+            server.spawn()
+            server.wait()
+            sender = client(server)
+            frames = [
+                f"SEND\ndestination:/queue/{queue}\npersistent:true\n\n{life}.{number}.\0"
+                for number in range(each)
+                for queue in queues
+            ]
+            sender.sendall("".join(frames).encode() + b"DISCONNECT\nreceipt:bye\n\n\0")
+            said_until(sender, rb"receipt-id:bye")
+            server.kill()
+        server.spawn()
+        server.wait()
+        expected = [f"{life}.{number}." for life in range(lives) for number in range(each)]
+        for queue in queues:
+            consumer = client(server)
+            consumer.sendall(f"SUBSCRIBE\nid:0\ndestination:/queue/{queue}\nack:auto\n\n\0".encode())
+            text = said_until(consumer, expected[-1].encode()).decode()
+            assert re.findall(r"\n\n(\d+\.\d+\.)", text) == expected
+        server.end()
+    finally:
+        server.close(keep=False)
 
 
 # The checks themselves: what a lawful server does is none of their business, and everything else is.

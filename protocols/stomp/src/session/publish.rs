@@ -92,6 +92,7 @@ impl StompSession {
         }
         let token = match publication.receipt {
             Some(text) => Some(self.owe_text("SEND", publication.headers, text, 1)?),
+            None if meta.flags.contains(Flags::PERSISTENT) => Some(self.await_unasked(1)),
             None => None,
         };
         commands.publish(publication.body, meta, token);
@@ -161,6 +162,9 @@ impl StompSession {
         }
         let first = match publication.receipt {
             Some(text) => Some(self.owe_text("SEND", headers, text, count)?),
+            None if publication.meta.flags.contains(Flags::PERSISTENT) => {
+                Some(self.await_unasked(count))
+            }
             None => None,
         };
         let all = parts.iter().flat_map(|(destinations, data, meta)| {

@@ -44,6 +44,16 @@ impl StompSession {
         Ok(first)
     }
 
+    /// Takes the tokens for so many actions of a frame that asks for no receipt, but which later receipts are to wait for: the
+    /// first of them.
+    pub(super) fn await_unasked(&mut self, actions: u32) -> Token {
+        let cold = self.cold();
+        let first = cold.tokens.wrapping_add(1);
+        cold.tokens = cold.tokens.wrapping_add(actions);
+        cold.receipts.await_unasked(first, actions);
+        first
+    }
+
     /// Owes the receipt of a frame that is done already.
     pub(super) fn done(
         &mut self,

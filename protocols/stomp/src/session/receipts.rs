@@ -1,8 +1,11 @@
 //! The receipts that are owed: they leave in the order of the frames that asked for them (STOMP 1.2,
 //! "RECEIPT": a receipt confirms all frames before it).
 //!
+//! A persistent message whose sender asks for no receipt is waited for all the same, by the receipts behind it: that of DISCONNECT
+//! says that all of them are stored.
+//!
 //! Relies on tokens rising by one per action. Invariant: a receipt waits for every action of its
-//! frame and for every receipt before it.
+//! frame and for every entry before it.
 
 use std::collections::VecDeque;
 
@@ -10,7 +13,7 @@ use tiderace_wire::{Confirm, Token};
 
 use crate::limits::{RECEIPT_BYTES_MAX, RECEIPTS_WAITING_MAX};
 
-/// Receipts that are owed, first asked for first.
+/// Receipts that are owed, first asked for first, and between them what they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Receipts {
     entries: VecDeque<Entry>,
@@ -28,6 +31,8 @@ struct Entry {
     open: u32,
     /// Bytes of its text.
     text: u32,
+    /// Whether there is a receipt when it is due.
+    is_asked: bool,
 }
 
 impl Receipts {
@@ -49,8 +54,27 @@ impl Receipts {
             self.base = first;
         }
         let end = first.wrapping_add(actions);
-        self.entries.push_back(Entry { end, open: actions, text: text.len() as u32 });
+        let text_bytes = text.len() as u32;
+        self.entries.push_back(Entry { end, open: actions, text: text_bytes, is_asked: true });
         self.texts.extend(text);
+    }
+
+    /// Has later receipts wait for the `actions` whose tokens begin at `first`. However many follow one another, they
+    /// are one entry.
+    pub(super) fn await_unasked(&mut self, first: Token, actions: u32) {
+        let end = first.wrapping_add(actions);
+        match self.entries.back_mut().filter(|last| !last.is_asked) {
+            Some(last) => {
+                last.end = end;
+                last.open += actions;
+            }
+            None => {
+                if self.entries.is_empty() {
+                    self.base = first;
+                }
+                self.entries.push_back(Entry { end, open: actions, text: 0, is_asked: false });
+            }
+        }
     }
 
     /// Takes note of what was done.
@@ -76,8 +100,8 @@ impl Receipts {
         let base = self.base;
         let index = self.entries.partition_point(|entry| entry.end.wrapping_sub(base) <= offset);
         let start: usize = self.entries.iter().take(index).map(|entry| entry.text as usize).sum();
-        let len = self.entries.get(index)?.text as usize;
-        self.texts.make_contiguous().get(start..start + len)
+        let entry = self.entries.get(index).filter(|entry| entry.is_asked)?;
+        self.texts.make_contiguous().get(start..start + entry.text as usize)
     }
 
     /// Appends lines to the receipt that covers a token.
@@ -103,6 +127,10 @@ impl Receipts {
             }
             let len = entry.text as usize;
             self.base = entry.end;
+            if !entry.is_asked {
+                self.entries.pop_front();
+                continue;
+            }
             match self.texts.as_slices().0.get(..len) {
                 Some(text) => write(text),
                 None => write(self.texts.make_contiguous().get(..len).unwrap_or_default()),
@@ -157,18 +185,46 @@ mod tests {
         assert!(receipts.texts.is_empty());
     }
 
+    #[test]
+    fn what_nobody_asked_for_is_waited_for_and_not_said() {
+        let mut receipts = Receipts::default();
+        for token in 1..=3 {
+            receipts.await_unasked(token, 1);
+        }
+        receipts.owe(b"a", 4, 0);
+        receipts.await_unasked(4, 2);
+        receipts.owe(b"b", 6, 1);
+        assert_eq!(receipts.entries.len(), 4);
+        assert_eq!(receipts.text_of(2), None);
+        assert_eq!(receipts.text_of(6), Some(&b"b"[..]));
+        receipts.confirm(Confirm { from: 2, to: 6 });
+        assert_eq!(due(&mut receipts), Vec::<String>::new());
+        receipts.confirm(Confirm::one(1));
+        assert_eq!(due(&mut receipts), ["a", "b"]);
+        receipts.await_unasked(7, 1);
+        receipts.confirm(Confirm::one(7));
+        assert_eq!(due(&mut receipts), Vec::<String>::new());
+        assert!(receipts.is_empty());
+    }
+
     proptest! {
         #[test]
         fn each_leaves_once_and_in_order(
             actions in proptest::collection::vec(0u32..4, 1..30),
             start in prop_oneof![Just(1u32), Just(u32::MAX - 5)],
             order in any::<u64>(),
+            asked in any::<u32>(),
         ) {
             let mut receipts = Receipts::default();
             let mut tokens = Vec::new();
             let mut next = start;
+            let is_asked = |index: &usize| asked >> index & 1 == 1;
             for (index, count) in actions.iter().enumerate() {
-                receipts.owe(index.to_string().as_bytes(), next, *count);
+                if is_asked(&index) {
+                    receipts.owe(index.to_string().as_bytes(), next, *count);
+                } else {
+                    receipts.await_unasked(next, *count);
+                }
                 for _ in 0..*count {
                     tokens.push(next);
                     next = next.wrapping_add(1);
@@ -182,7 +238,8 @@ mod tests {
                 receipts.confirm(Confirm::one(token));
                 seen.extend(due(&mut receipts));
             }
-            let expected: Vec<String> = (0..actions.len()).map(|n| n.to_string()).collect();
+            let asked = (0..actions.len()).filter(is_asked);
+            let expected: Vec<String> = asked.map(|n| n.to_string()).collect();
             prop_assert_eq!(seen, expected);
         }
     }

@@ -33,7 +33,8 @@ impl StompSession {
         let actions = self.cold().transactions.end(request.command, &name)?;
         let steps: Vec<Step> = actions.into_iter().map(|action| self.step(action)).collect();
         let count: usize = steps.iter().map(Step::len).sum();
-        let mut token = self.owe(request.command, request.headers, count as u32)?;
+        let receipt = self.owe(request.command, request.headers, count as u32)?;
+        let mut token = Some(receipt.unwrap_or_else(|| self.await_unasked(count as u32)));
         // What was acknowledged before is not part of it.
         self.flush(context.commands);
         context.commands.push(Command::Together(true));
@@ -55,7 +56,7 @@ impl StompSession {
             }
             token = next;
         }
-        // What it acknowledges is, with a receipt or without.
+        // What it acknowledges is.
         self.flush(context.commands);
         context.commands.push(Command::Together(false));
         if count == 0 {
