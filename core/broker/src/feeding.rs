@@ -47,6 +47,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         self.may_on_queue(requester, Action::Create, &about.queue)?;
+        self.journal.check_outage()?;
         self.options.may_gather(requester.caller(), &about.topics)?;
         let known = self.home.feeds().get(&about.queue);
         if known.is_some_and(|known| known.owner.is_none()) {
@@ -322,8 +323,14 @@ impl HomeSide<'_> {
             Answer::Operated(requester, _) => Some(requester.session),
             _ => None,
         };
-        if let Some(released) = self.journal.fed_mut().wait(fed, record, answer) {
-            return self.release_fed(now, released, effects);
+        let number = fed.number;
+        let waits = self.journal.waits_for(record);
+        if let Some((answer, result)) = self.journal.fed_mut().wait(fed, waits, answer) {
+            return self.give_answer(now, answer, result, effects);
+        }
+        // At once: what the store says of it is said once, and perhaps before the places answer.
+        if waits {
+            self.journal.hold(record, AnswerKind::Write, Answer::FedRecord(number));
         }
         let Some(session) = publisher else { return };
         if self.journal.fed_mut().throttle(Place::of(session))
@@ -341,22 +348,28 @@ impl HomeSide<'_> {
         (number, result): (u64, Result<(), Close>),
         effects: &mut Effects,
     ) {
-        let Some(released) = self.journal.fed_mut().answered(number, from, result) else { return };
+        let released = self.journal.fed_mut().answered(number, from, result);
         self.release_fed(now, released, effects);
+    }
+
+    /// The store has what this home has put or said itself for an answer that waits for places, too, or not.
+    pub(crate) fn fed_record_stored(
+        &mut self,
+        now: Now,
+        (number, result): (u64, Result<(), Close>),
+        effects: &mut Effects,
+    ) {
+        let released = self.journal.fed_mut().stored(number, result);
+        self.release_fed(now, released, effects);
+    }
+
+    fn release_fed(&mut self, now: Now, released: Option<Released<Answer>>, effects: &mut Effects) {
+        let Some((answer, result)) = released else { return };
+        self.give_answer(now, answer, result, effects);
         for place in self.journal.fed_mut().take_relieved().iter() {
             if let Some(destination) = feeding_destination() {
                 self.tell_pause(place, destination, None, effects);
             }
-        }
-    }
-
-    fn release_fed(&mut self, now: Now, released: Released<Answer>, effects: &mut Effects) {
-        let (answer, record, result) = released;
-        if result.is_err() {
-            return self.give_answer(now, answer, result, effects);
-        }
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
-            self.give_answer(now, answer, Ok(()), effects);
         }
     }
 

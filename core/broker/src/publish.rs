@@ -69,9 +69,16 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let mut is_paused = self.sessions.wait_if_paused(now, session, destination, effects);
-        if destination.kind == Kind::Topic && self.options.mirrors(&destination.path) {
-            let queue = Destination { kind: Kind::Queue, ..destination.clone() };
-            is_paused |= self.sessions.wait_if_paused(now, session, &queue, effects);
+        let mirror = match destination.kind {
+            Kind::Topic => Some(Kind::Queue),
+            Kind::Queue => Some(Kind::Topic),
+            Kind::Service => None,
+        };
+        if let Some(kind) = mirror
+            && self.options.mirrors(&destination.path)
+        {
+            let mirror = Destination { kind, ..destination.clone() };
+            is_paused |= self.sessions.wait_if_paused(now, session, &mirror, effects);
         }
         self.metrics.publishers_paused += u64::from(is_paused);
     }

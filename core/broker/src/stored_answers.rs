@@ -106,6 +106,9 @@ impl HomeSide<'_> {
             (Answer::FedPart(number), result) => {
                 self.end_feed_part(now, number, result, effects);
             }
+            (Answer::FedRecord(number), result) => {
+                self.fed_record_stored(now, (number, result), effects);
+            }
             (Answer::Operated(requester, done), result) => {
                 self.loopback.answer_operation(&requester, result.map(|()| *done), effects);
             }

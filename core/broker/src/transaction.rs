@@ -109,10 +109,10 @@ impl HomeSide<'_> {
             })
     }
 
-    /// Whether what a session says of its consumers is done at once: no transaction of it waits here.
+    /// Whether what a session says of its consumers is done at once: nothing that comes before it waits here.
     #[inline]
     pub(crate) fn is_in_turn(&self, session: SessionId) -> bool {
-        !self.work.has_transactions(session)
+        !self.work.holds_consumers(session)
     }
 
     /// Does what a session has said of a consumer and what had to wait.

@@ -292,6 +292,7 @@ impl HomeSide<'_> {
             may_change(topic, Some(requester.session))?;
             check_values(spec, run, self.work)?;
         }
+        self.check_mirror(run)?;
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(HomeTopic::bytes_with(run));
         if !self.memory.has_room(MemoryUse::Values, bytes) {

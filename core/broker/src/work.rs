@@ -101,9 +101,14 @@ impl Deferred {
             }
     }
 
-    /// Whether what the session says of its consumers waits behind it.
-    fn is_transaction(&self) -> bool {
-        matches!(self, Deferred::Together(_) | Deferred::ForConsumer(_))
+    /// Whether what the session says of its consumers waits behind it: one that comes with its durable subscription, in one
+    /// write, finds that there.
+    fn comes_before_consumers(&self) -> bool {
+        match self {
+            Deferred::Together(_) | Deferred::ForConsumer(_) => true,
+            Deferred::Operation(asked) => matches!(asked.1, Operation::CreateSubscription(_)),
+            Deferred::Publication(_) => false,
+        }
     }
 }
 
@@ -139,8 +144,8 @@ pub(crate) struct Work {
 #[derive(Debug, Default)]
 pub(crate) struct SessionQueue {
     waiting: VecDeque<Deferred>,
-    /// How many of these are transactions, or wait behind one.
-    transactions: usize,
+    /// How many of these come before what the session says of its consumers.
+    before_consumers: usize,
     /// Whether the session's shard was told not to read it.
     pub(crate) paused: bool,
 }
@@ -163,20 +168,20 @@ impl SessionQueue {
 
     /// Something comes behind all else.
     pub(crate) fn push(&mut self, what: Deferred) {
-        self.transactions += usize::from(what.is_transaction());
+        self.before_consumers += usize::from(what.comes_before_consumers());
         self.waiting.push_back(what);
     }
 
     /// Something that was taken out comes back before all else.
     pub(crate) fn put_back(&mut self, what: Deferred) {
-        self.transactions += usize::from(what.is_transaction());
+        self.before_consumers += usize::from(what.comes_before_consumers());
         self.waiting.push_front(what);
     }
 
     /// Takes out what is done next.
     pub(crate) fn take_first(&mut self) -> Option<Deferred> {
         let what = self.waiting.pop_front()?;
-        self.transactions -= usize::from(what.is_transaction());
+        self.before_consumers -= usize::from(what.comes_before_consumers());
         Some(what)
     }
 
@@ -184,7 +189,8 @@ impl SessionQueue {
     pub(crate) fn take_out(&mut self, is_meant: impl Fn(&Deferred) -> bool) -> Vec<Deferred> {
         let (taken, rest) = std::mem::take(&mut self.waiting).into_iter().partition(is_meant);
         self.waiting = rest;
-        self.transactions = self.waiting.iter().filter(|what| what.is_transaction()).count();
+        self.before_consumers =
+            self.waiting.iter().filter(|what| what.comes_before_consumers()).count();
         Vec::from(taken)
     }
 }
@@ -249,10 +255,11 @@ impl Work {
         self.deferred > 0 && self.queues.contains_key(&session)
     }
 
-    /// Whether a transaction of the session is deferred.
+    /// Whether something of the session is deferred that comes before what it says of its consumers.
     #[inline]
-    pub(crate) fn has_transactions(&self, session: SessionId) -> bool {
-        self.deferred > 0 && self.queues.get(&session).is_some_and(|queue| queue.transactions > 0)
+    pub(crate) fn holds_consumers(&self, session: SessionId) -> bool {
+        self.deferred > 0
+            && self.queues.get(&session).is_some_and(|queue| queue.before_consumers > 0)
     }
 
     /// Operations that are deferred, and their bytes.

@@ -20,6 +20,7 @@ mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
 mod examples;
 mod feeding;
+mod feeding_answers;
 mod graces;
 mod histories;
 mod holdings;

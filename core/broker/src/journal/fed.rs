@@ -1,7 +1,7 @@
-//! Answers that wait until other places have what was sent to them, and then for a record of this home.
+//! Answers that wait until other places have what was sent to them, and the store a record of this home.
 //!
-//! Relies on each place answering once, or being lost. Invariants: each answer is given
-//! back once; while very many wait, those who cause more are told to wait as well.
+//! Relies on each place answering once, or being lost, and on the store answering once. Invariants: each answer is given
+//! back once, and refused if one of those whom it waits for refuses; while very many wait, those who cause more are told to wait as well.
 
 use tiderace_base::Close;
 
@@ -14,13 +14,14 @@ use crate::places::{Place, PlaceSet};
 struct Waiting<A> {
     places: PlaceSet,
     refused: Option<Close>,
-    record: u64,
+    /// Whether the store has yet to answer a record of this home.
+    awaits_store: bool,
     bytes: usize,
     answer: A,
 }
 
-/// An answer that waits for places no more: what it is, the record that it waits for still, and whether it is refused.
-pub(crate) type Released<A> = (A, u64, Result<(), Close>);
+/// An answer that waits no more: what it is, and whether it is refused.
+pub(crate) type Released<A> = (A, Result<(), Close>);
 
 /// Those that wait.
 #[derive(Debug)]
@@ -51,11 +52,11 @@ impl<A> FedAnswers<A> {
         self.last_number
     }
 
-    /// An answer waits until places have what they were sent, and then for a record; given back if it need not.
-    pub(crate) fn wait(&mut self, fed: Fed, record: u64, answer: A) -> Option<Released<A>> {
+    /// An answer waits until places have what they were sent, and perhaps the store a record; given back if it need not.
+    pub(crate) fn wait(&mut self, fed: Fed, awaits_store: bool, answer: A) -> Option<Released<A>> {
         let Fed { number, places, refused, bytes } = fed;
-        let waiting = Waiting { places, refused, record, bytes, answer };
-        if places.is_empty() {
+        let waiting = Waiting { places, refused, awaits_store, bytes, answer };
+        if waiting.is_over() {
             return Some(waiting.release());
         }
         self.bytes += bytes;
@@ -73,9 +74,19 @@ impl<A> FedAnswers<A> {
         let waiting = self.waiting.get_mut(&number)?;
         waiting.places.remove(place);
         waiting.refused = waiting.refused.take().or(result.err());
-        if !waiting.places.is_empty() {
-            return None;
-        }
+        self.take_if_over(number)
+    }
+
+    /// The store has the record, or not.
+    pub(crate) fn stored(&mut self, number: u64, result: Result<(), Close>) -> Option<Released<A>> {
+        let waiting = self.waiting.get_mut(&number)?;
+        waiting.awaits_store = false;
+        waiting.refused = waiting.refused.take().or(result.err());
+        self.take_if_over(number)
+    }
+
+    fn take_if_over(&mut self, number: u64) -> Option<Released<A>> {
+        self.waiting.get(&number).filter(|waiting| waiting.is_over())?;
         let waiting = self.waiting.remove(&number)?;
         self.bytes -= waiting.bytes;
         Some(waiting.release())
@@ -114,8 +125,12 @@ impl<A> FedAnswers<A> {
 }
 
 impl<A> Waiting<A> {
+    fn is_over(&self) -> bool {
+        self.places.is_empty() && !self.awaits_store
+    }
+
     fn release(self) -> Released<A> {
-        (self.answer, self.record, self.refused.map_or(Ok(()), Err))
+        (self.answer, self.refused.map_or(Ok(()), Err))
     }
 }
 
@@ -132,20 +147,23 @@ mod tests {
         let answer = || "done";
         let (number, places) = (answers.number(), PlaceSet::all(2));
         assert!(
-            answers.wait(Fed { number, places, refused: None, bytes: 1 }, 9, answer()).is_none()
+            answers.wait(Fed { number, places, refused: None, bytes: 1 }, true, answer()).is_none()
         );
         let refused = Err(Close::from(CloseCode::StoreUnavailable));
         assert!(answers.answered(number, here, refused).is_none());
-        let (_, record, result) = answers.answered(number, there, Ok(())).unwrap();
-        assert_eq!((record, result.is_err()), (9, true));
+        assert!(answers.answered(number, there, Ok(())).is_none(), "the store has not answered");
+        assert!(answers.stored(number, Ok(())).unwrap().1.is_err());
         assert!(answers.answered(number, there, Ok(())).is_none(), "nobody waits any more");
 
         let number = answers.number();
         let fed = Fed { number, places: PlaceSet::of(there), refused: None, bytes: 1 };
-        assert!(answers.wait(fed, 0, answer()).is_none());
+        assert!(answers.wait(fed, true, answer()).is_none());
+        let refused = Err(Close::from(CloseCode::StoreUnavailable));
+        assert!(answers.stored(number, refused).is_none());
         assert_eq!((answers.waiting_for(there), answers.waiting_for(here)), (vec![number], vec![]));
+        assert!(answers.answered(number, there, Ok(())).unwrap().1.is_err());
         let fed = Fed { number: 0, places: PlaceSet::EMPTY, refused: None, bytes: 1 };
-        assert!(answers.wait(fed, 0, answer()).is_some(), "nothing to wait for");
+        assert!(answers.wait(fed, false, answer()).is_some(), "nothing to wait for");
     }
 
     #[test]
@@ -157,7 +175,7 @@ mod tests {
             let number = answers.number();
             numbers.push(number);
             let fed = Fed { number, places: PlaceSet::of(there), refused: None, bytes: 1 };
-            assert!(answers.wait(fed, 0, ()).is_none());
+            assert!(answers.wait(fed, false, ()).is_none());
         }
         assert_eq!(numbers.len(), WAITING_MAX);
         assert!(answers.take_relieved().is_empty());
@@ -168,7 +186,7 @@ mod tests {
         assert!(answers.take_relieved().is_empty(), "they are told once");
         let number = answers.number();
         let (places, bytes) = (PlaceSet::of(there), WAITING_BYTES_MAX);
-        assert!(answers.wait(Fed { number, places, refused: None, bytes }, 0, ()).is_none());
+        assert!(answers.wait(Fed { number, places, refused: None, bytes }, false, ()).is_none());
         assert!(answers.throttle(here) && answers.take_relieved().is_empty());
         assert!(answers.answered(number, there, Ok(())).is_some());
         assert_eq!(answers.take_relieved(), PlaceSet::of(here));

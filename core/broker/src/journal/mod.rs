@@ -99,6 +99,8 @@ pub(crate) enum Answer {
     Fed(Place, u64),
     /// A part of those of one run was, of which very many queues get it.
     FedPart(u64),
+    /// What the answer waits for that waits for places under this number.
+    FedRecord(u64),
 }
 
 impl OpenJournal {

@@ -69,9 +69,13 @@ mod tests {
             pattern.fill(all.len() as u64, 333_333, &mut piece);
             all.extend_from_slice(&piece);
         }
-        for (at, bytes) in
-            [(0, all.len()), (0, 5), (BLOCK_BYTES - 3, 9), (BLOCK_BYTES - 1, 4), (BLOCK_BYTES + 9, BLOCK_BYTES)]
-        {
+        for (at, bytes) in [
+            (0, all.len()),
+            (0, 5),
+            (BLOCK_BYTES - 3, 9),
+            (BLOCK_BYTES - 1, 4),
+            (BLOCK_BYTES + 9, BLOCK_BYTES),
+        ] {
             assert!(pattern.is_at(at as u64, &all[at..at + bytes]), "{at}");
             assert!(
                 !pattern.is_at((at + BLOCK_BYTES) as u64, &all[at..at + bytes]),
