@@ -83,7 +83,8 @@ pub(crate) fn pattern_bytes(pattern: &Pattern) -> usize {
 
 /// Bytes that a durable subscription takes at its home.
 pub(crate) fn durable_bytes(about: &DurableSubscription) -> usize {
-    about.bytes() + about.topics.iter().map(pattern_bytes).sum::<usize>()
+    let of_topic = |topic| pattern_bytes(topic) + topic.regex_bytes();
+    about.bytes() + about.topics.iter().map(of_topic).sum::<usize>()
 }
 
 /// What looking at one slice of a removal costs.

@@ -134,6 +134,16 @@ mod tests {
             assert_eq!(close.code, CloseCode::BadOperation, "{text}");
             assert!(close.reason.contains("topics"), "{}", close.reason);
         }
+        // All topics together may have as many regular expressions as one selector.
+        let levels = ["(a|b|[c-x]{6}){6}"; 12].join("/");
+        let list = |count| {
+            let topics: Vec<_> = (0..count).map(|it| format!(r#""?{it}/{levels}""#)).collect();
+            let topics = topics.join(",");
+            parsed(&format!(r#"{{"do":"create-subscription","name":"a","topics":[{topics}]}}"#))
+        };
+        assert!(list(8).is_ok());
+        let refused = list(DURABLE_TOPICS_MAX).unwrap_err();
+        assert!(refused.to_string().contains("regular expressions"), "{refused}");
         assert!(parsed(r#"{"do":"create-subscription","name":"a"}"#).is_err());
         assert!(parsed(r#"{"do":"create-subscription","topics":"a"}"#).is_err());
     }

@@ -3,6 +3,7 @@
 //! Relies on what is read for all operations. Invariant: a selector over messages is bounded before it is compiled.
 
 use tiderace_base::Close;
+use tiderace_base::limits::{REGEX_AUTOMATON_BYTES_MAX, SELECTOR_REGEXES_MAX};
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_value::JsonKind;
@@ -86,6 +87,13 @@ impl Given<'_> {
             if topics.len() > DURABLE_TOPICS_MAX {
                 return Err(wrong());
             }
+            // Each element may have as many as a selector has; together they may not have more.
+            let compiled: usize = topics.iter().map(Pattern::regex_bytes).sum();
+            if compiled > TOPICS_COMPILED_BYTES_MAX {
+                return Err(bad(
+                    "`topics` has more regular expressions than one selector may have",
+                ));
+            }
         }
         if topics.is_empty() { Err(wrong()) } else { Ok(topics) }
     }
@@ -97,3 +105,6 @@ impl Given<'_> {
         selector_of(&text).map(Some)
     }
 }
+
+/// Bytes that the regular expressions of the topics of a durable subscription may compile to: as much as those of one selector.
+const TOPICS_COMPILED_BYTES_MAX: usize = SELECTOR_REGEXES_MAX * REGEX_AUTOMATON_BYTES_MAX;
