@@ -264,7 +264,8 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
 fn tell_damage(recovered: &Recovered) {
     let report = &recovered.report;
     for damage in &report.damage {
-        let path = recovered.path_of(damage);
+        let paths = recovered.paths_of(damage);
+        let path = (!paths.is_empty()).then(|| paths.join(", "));
         warn!(event = "store-damage-accepted", %damage, path, "what cannot be read is lost");
     }
     for SetAside { file, bytes } in &report.set_aside {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::frame::{self, PAYLOAD_BYTES_MAX};
 use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
+use crate::shared::{Owners, PutShared, encode_owners};
 
 /// A batch takes no more records from here on, so that offsets in a segment fit 32 bits.
 pub const BATCH_BYTES_MAX: usize = 2 << 30;
@@ -69,6 +70,26 @@ impl Batch {
     pub fn put(&mut self, put: &Put<'_>) -> Result<(), TooLarge> {
         let needs_sync = !put.stream.is_volatile();
         self.add(put.bytes.len(), true, needs_sync, |to| Record::Put(*put).encode(to))
+    }
+
+    /// Messages that several streams have, each from a number of its own on: the same bytes for all, which are
+    /// written once. The streams rise; all of them are volatile or none. The version of the last message is its number.
+    ///
+    /// # Errors
+    /// When they are too large.
+    pub fn put_shared(
+        &mut self,
+        owners: &[(StreamId, u64)],
+        count: u32,
+        bytes: &[u8],
+    ) -> Result<(), TooLarge> {
+        debug_assert!(owners.is_sorted_by(|one, next| one.0 < next.0), "the streams rise");
+        let mut list = Vec::with_capacity(owners.len() * 4);
+        encode_owners(owners.iter().copied(), &mut list);
+        let owners = Owners::of(&list);
+        let record = Record::PutShared(PutShared { owners, count, bytes });
+        let needs_sync = !record.is_volatile();
+        self.add(list.len() + bytes.len(), true, needs_sync, |to| record.encode(to))
     }
 
     /// Messages up to and with this number are not needed any more.
@@ -161,7 +182,7 @@ impl Batch {
     pub(crate) fn add_lone(&mut self, record: &Record<'_>) {
         self.newest = frame::append(&mut self.frames, |to| record.encode(to));
         self.records += 1;
-        self.needs_sync |= !record.stream().is_some_and(StreamId::is_volatile);
+        self.needs_sync |= !record.is_volatile();
     }
 
     /// Adds a record that takes effect together with the one before it, of the same stream. For the log's own use.

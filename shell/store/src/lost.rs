@@ -6,6 +6,9 @@ use std::fmt;
 
 use crate::record::{Record, StreamId};
 
+/// Streams of a record that are named in a sentence.
+const NAMED_MAX: usize = 4;
+
 /// What a record of the log was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LostRecord {
@@ -17,6 +20,13 @@ pub enum LostRecord {
         first: u64,
         /// The number of the last.
         last: u64,
+    },
+    /// Messages that several streams have.
+    Shared {
+        /// Whose, and the number of the first there.
+        owners: Box<[(StreamId, u64)]>,
+        /// How many they are.
+        count: u32,
     },
     /// What a stream is.
     Declaration {
@@ -52,6 +62,9 @@ impl LostRecord {
                 let (stream, first, last) = (put.stream, put.sequence, put.last());
                 LostRecord::Messages { stream, first, last }
             }
+            Record::PutShared(shared) => {
+                LostRecord::Shared { owners: shared.owners.iter().collect(), count: shared.count }
+            }
             Record::Declare(declaration) => LostRecord::Declaration { stream: declaration.stream },
             Record::Trim { stream, .. } | Record::Settle { stream, .. } => {
                 LostRecord::Settled { stream: *stream }
@@ -67,15 +80,16 @@ impl LostRecord {
         }
     }
 
-    /// The stream that it concerns.
-    pub fn stream(&self) -> Option<StreamId> {
+    /// The streams that it concerns, rising.
+    pub fn streams(&self) -> Vec<StreamId> {
         match self {
             LostRecord::Messages { stream, .. }
             | LostRecord::Declaration { stream }
             | LostRecord::Settled { stream }
-            | LostRecord::Dropped { stream } => Some(*stream),
-            LostRecord::Value { .. } | LostRecord::Own => None,
-            LostRecord::Perhaps(record) => record.stream(),
+            | LostRecord::Dropped { stream } => vec![*stream],
+            LostRecord::Shared { owners, .. } => owners.iter().map(|(stream, _)| *stream).collect(),
+            LostRecord::Value { .. } | LostRecord::Own => Vec::new(),
+            LostRecord::Perhaps(record) => record.streams(),
         }
     }
 }
@@ -88,6 +102,18 @@ impl fmt::Display for LostRecord {
             }
             LostRecord::Messages { stream: StreamId(stream), first, last } => {
                 write!(f, "messages {first} to {last} of stream {stream}")
+            }
+            LostRecord::Shared { owners, count } => {
+                let streams = owners.len();
+                write!(f, "{count} messages that {streams} streams have in common")?;
+                for (at, (StreamId(stream), first)) in owners.iter().take(NAMED_MAX).enumerate() {
+                    let before = if at == 0 { ": from" } else { "," };
+                    write!(f, "{before} message {first} of stream {stream}")?;
+                }
+                match streams.saturating_sub(NAMED_MAX) {
+                    0 => Ok(()),
+                    more => write!(f, ", and of {more} more"),
+                }
             }
             LostRecord::Declaration { stream } => {
                 write!(f, "the declaration of stream {}", stream.0)

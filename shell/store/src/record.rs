@@ -11,6 +11,7 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, write_bytes};
+use crate::shared::PutShared;
 
 /// A stream in the log. Not given to another while the log knows anything of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,6 +125,8 @@ pub enum Record<'a> {
     Declare(Declaration<'a>),
     /// Messages of a stream.
     Put(Put<'a>),
+    /// Messages that several streams have.
+    PutShared(PutShared<'a>),
     /// Messages up to and with this number are not needed any more.
     Trim {
         /// Whose messages.
@@ -187,13 +190,14 @@ const SETTLE: u8 = 4;
 const DROP: u8 = 5;
 const SET: u8 = 6;
 const UNSET: u8 = 7;
+const PUT_SHARED: u8 = 12;
 const MARK: u8 = 16;
 const END: u8 = 17;
 const REMOVED: u8 = 18;
 const SUMMARY: u8 = 19;
 
 impl<'a> Record<'a> {
-    /// The stream of which it says something.
+    /// The stream of which it says something, if that is one.
     pub fn stream(&self) -> Option<StreamId> {
         match self {
             Record::Declare(declaration) => Some(declaration.stream),
@@ -205,11 +209,31 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it says something of streams that end with the life of the server.
+    pub(crate) fn is_volatile(&self) -> bool {
+        match self {
+            Record::PutShared(shared) => shared.is_volatile(),
+            _ => self.stream().is_some_and(StreamId::is_volatile),
+        }
+    }
+
+    /// The stream with the highest number of which it says something.
+    pub(crate) fn highest_stream(&self) -> Option<StreamId> {
+        match self {
+            Record::PutShared(shared) => shared.owners.iter().last().map(|(stream, _)| stream),
+            _ => self.stream(),
+        }
+    }
+
     /// Appends the record's kind and body.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
             Record::Declare(declaration) => encode_declaration(declaration, to),
             Record::Put(put) => encode_put(put, to),
+            Record::PutShared(shared) => {
+                to.push(PUT_SHARED);
+                shared.encode(to);
+            }
             Record::Trim { stream, up_to } => numbers(to, TRIM, &[stream.0, *up_to]),
             Record::Settle { stream, ranges } => {
                 numbers(to, SETTLE, &[stream.0]);
@@ -250,6 +274,7 @@ impl<'a> Record<'a> {
         let record = match fields.byte()? {
             DECLARE => Record::Declare(decode_declaration(&mut fields)?),
             PUT => Record::Put(decode_put(&mut fields)?),
+            PUT_SHARED => Record::PutShared(PutShared::decode(&mut fields)?),
             TRIM => Record::Trim { stream: StreamId(fields.number()?), up_to: fields.number()? },
             SETTLE => Record::Settle {
                 stream: StreamId(fields.number()?),
