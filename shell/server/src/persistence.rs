@@ -252,6 +252,12 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
             keep_from: *keep_from,
             bytes,
         }),
+        StoreRecord::PutShared { owners, count, bytes } => {
+            let owners = owners.iter().map(|(stream, first)| (StreamId(*stream), *first));
+            let mut owners: Vec<(StreamId, u64)> = owners.collect();
+            owners.sort_unstable();
+            batch.put_shared(&owners, *count, bytes)
+        }
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
         StoreRecord::Settle { stream, ranges } => batch.settle(StreamId(*stream), ranges),
         StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
