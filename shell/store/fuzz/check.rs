@@ -96,6 +96,13 @@ pub(crate) fn record(bytes: &[u8]) {
         let is_volatile = |(stream, _): (StreamId, u64)| stream.is_volatile() == last.is_volatile();
         assert!(shared.owners.iter().all(is_volatile));
     }
+    if let Record::SettleMany { stretches } = record {
+        let is_volatile = |(stream, ..): (StreamId, u64, u64)| stream.is_volatile();
+        let volatile = stretches.iter().filter(|it| is_volatile(*it)).count();
+        let all = stretches.iter().count();
+        assert!(all > 0 && (volatile == 0 || volatile == all));
+        assert!(stretches.iter().all(|(_, first, last)| first <= last));
+    }
     if let Record::Settle { ranges, .. } = record {
         let mut before = None;
         for (first, last) in ranges.iter() {

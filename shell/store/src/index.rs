@@ -49,6 +49,12 @@ impl Index {
                 }
                 dead(place);
             }
+            Record::SettleMany { stretches } => {
+                for (stream, first, last) in stretches.iter() {
+                    self.settle(stream, first, last, dead);
+                }
+                dead(place);
+            }
             Record::Drop { stream } => {
                 self.drop_stream(*stream, dead);
                 dead(place);

@@ -38,6 +38,11 @@ pub enum LostRecord {
         /// Whose.
         stream: StreamId,
     },
+    /// The same of messages of several streams.
+    SettledMany {
+        /// Whose, rising.
+        streams: Box<[StreamId]>,
+    },
     /// That a stream is gone: it may be there again.
     Dropped {
         /// Which.
@@ -69,6 +74,12 @@ impl LostRecord {
             Record::Trim { stream, .. } | Record::Settle { stream, .. } => {
                 LostRecord::Settled { stream: *stream }
             }
+            Record::SettleMany { stretches } => {
+                let mut streams: Vec<_> = stretches.iter().map(|(stream, ..)| stream).collect();
+                streams.sort_unstable();
+                streams.dedup();
+                LostRecord::SettledMany { streams: streams.into() }
+            }
             Record::Drop { stream } => LostRecord::Dropped { stream: *stream },
             Record::Set { name, .. } | Record::Unset { name } => {
                 LostRecord::Value { name: (*name).into() }
@@ -88,6 +99,7 @@ impl LostRecord {
             | LostRecord::Settled { stream }
             | LostRecord::Dropped { stream } => vec![*stream],
             LostRecord::Shared { owners, .. } => owners.iter().map(|(stream, _)| *stream).collect(),
+            LostRecord::SettledMany { streams } => streams.to_vec(),
             LostRecord::Value { .. } | LostRecord::Own => Vec::new(),
             LostRecord::Perhaps(record) => record.streams(),
         }
@@ -125,6 +137,11 @@ impl fmt::Display for LostRecord {
                     stream.0
                 )
             }
+            LostRecord::SettledMany { streams } => write!(
+                f,
+                "that messages of {} streams were consumed, which may come again",
+                streams.len()
+            ),
             LostRecord::Dropped { stream } => {
                 write!(f, "that stream {} is gone, which may be there again", stream.0)
             }

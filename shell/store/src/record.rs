@@ -11,6 +11,7 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, write_bytes};
+use crate::settled::Stretches;
 use crate::shared::PutShared;
 
 /// A stream in the log. Not given to another while the log knows anything of it.
@@ -141,6 +142,11 @@ pub enum Record<'a> {
         /// Which.
         ranges: Ranges<'a>,
     },
+    /// Messages of several streams have been consumed.
+    SettleMany {
+        /// Which.
+        stretches: Stretches<'a>,
+    },
     /// The stream is gone with all its messages.
     Drop {
         /// Which.
@@ -191,6 +197,7 @@ const DROP: u8 = 5;
 const SET: u8 = 6;
 const UNSET: u8 = 7;
 const PUT_SHARED: u8 = 12;
+const SETTLE_MANY: u8 = 13;
 const MARK: u8 = 16;
 const END: u8 = 17;
 const REMOVED: u8 = 18;
@@ -213,6 +220,7 @@ impl<'a> Record<'a> {
     pub(crate) fn is_volatile(&self) -> bool {
         match self {
             Record::PutShared(shared) => shared.is_volatile(),
+            Record::SettleMany { stretches } => stretches.are_volatile(),
             _ => self.stream().is_some_and(StreamId::is_volatile),
         }
     }
@@ -221,6 +229,7 @@ impl<'a> Record<'a> {
     pub(crate) fn highest_stream(&self) -> Option<StreamId> {
         match self {
             Record::PutShared(shared) => shared.owners.iter().last().map(|(stream, _)| stream),
+            Record::SettleMany { stretches } => stretches.iter().map(|(stream, ..)| stream).max(),
             _ => self.stream(),
         }
     }
@@ -238,6 +247,10 @@ impl<'a> Record<'a> {
             Record::Settle { stream, ranges } => {
                 numbers(to, SETTLE, &[stream.0]);
                 to.extend_from_slice(ranges.0);
+            }
+            Record::SettleMany { stretches } => {
+                to.push(SETTLE_MANY);
+                to.extend_from_slice(stretches.bytes());
             }
             Record::Drop { stream } => numbers(to, DROP, &[stream.0]),
             Record::Set { name, value } => {
@@ -280,6 +293,7 @@ impl<'a> Record<'a> {
                 stream: StreamId(fields.number()?),
                 ranges: decode_ranges(fields.rest())?,
             },
+            SETTLE_MANY => Record::SettleMany { stretches: Stretches::decode(&mut fields)? },
             DROP => Record::Drop { stream: StreamId(fields.number()?) },
             SET => Record::Set { name: fields.text()?, value: fields.rest() },
             UNSET => Record::Unset { name: std::str::from_utf8(fields.rest()).ok()? },
@@ -311,6 +325,11 @@ pub(crate) fn encode_settle(
 ) {
     numbers(to, SETTLE, &[stream.0]);
     encode_ranges(ranges, to);
+}
+
+/// Begins a record that ends with stretches of several streams.
+pub(crate) fn begin_settle_many(to: &mut Vec<u8>) {
+    to.push(SETTLE_MANY);
 }
 
 fn numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use tiderace_base::write_varint;
 
-use crate::fields::{Fields, write_bytes};
+use crate::fields::{Fields, fold, unfold, write_bytes};
 use crate::record::{Put, Record, StreamId};
 
 /// Streams that have the same messages, by rising number, each with the number of the first message there.
@@ -132,15 +132,6 @@ pub(crate) fn encode_owners(owners: impl IntoIterator<Item = (StreamId, u64)>, t
         write_varint(to, fold(first.wrapping_sub(sequence)));
         (stream, sequence) = (next, first);
     }
-}
-
-/// A difference that may be below zero as a number that is small if it is.
-fn fold(difference: u64) -> u64 {
-    (difference << 1) ^ ((difference as i64 >> 63) as u64)
-}
-
-fn unfold(folded: u64) -> u64 {
-    (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
 #[cfg(test)]

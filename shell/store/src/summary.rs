@@ -90,6 +90,7 @@ impl Summary {
             Record::Mark { .. } | Record::End { .. } | Record::Summary { .. } => return,
             Record::Trim { .. }
             | Record::Settle { .. }
+            | Record::SettleMany { .. }
             | Record::Drop { .. }
             | Record::Unset { .. }
             | Record::Removed { .. } => record.encode(&mut self.payload),

@@ -197,6 +197,11 @@ impl Model {
                 batch.settle(stream, &[(first, last), (last + 2, last + 2)]).unwrap();
                 self.settle(stream, first, last);
                 self.settle(stream, last + 2, last + 2);
+                for _ in 0..numbers.below(3) {
+                    let stream = streams[numbers.below(streams.len() as u64) as usize];
+                    batch.settle(stream, &[(last, last + 1)]).unwrap();
+                    self.settle(stream, last, last + 1);
+                }
             }
             80..84 => {
                 batch.drop_stream(stream).unwrap();
