@@ -59,8 +59,8 @@ fn consume_all(
     }
 }
 
-fn begin(keeping: &mut Keeping, shards: usize, queues: usize) -> (World, usize) {
-    let mut world = World::new(shards as u64, options(shards));
+fn begin(keeping: &mut Keeping, options: BrokerOptions, queues: usize) -> (World, usize) {
+    let mut world = World::new(1, options);
     keeping.restore(&mut world);
     let client = world.connect(0, "ann");
     for number in 0..queues {
@@ -75,7 +75,7 @@ fn a_message_takes_memory_once_and_is_one_record() {
     const QUEUES: usize = 300;
     for flags in [Flags::PERSISTENT, Flags::NONE] {
         let mut keeping = Keeping::default();
-        let (mut world, client) = begin(&mut keeping, 1, QUEUES);
+        let (mut world, client) = begin(&mut keeping, options(1), QUEUES);
         let before = used(&world);
         for number in 0..5 {
             world.publish_all(client, "topic:x/1", &[message(number, flags)]);
@@ -93,9 +93,28 @@ fn a_message_takes_memory_once_and_is_one_record() {
 }
 
 #[test]
+fn what_need_not_survive_and_finds_no_room_in_memory_is_on_the_disk_once() {
+    const QUEUES: usize = 50;
+    let mut keeping = Keeping::default();
+    let mut options = options(1);
+    options.queue_default.bytes_max = 3 * BODY;
+    let (mut world, client) = begin(&mut keeping, options, QUEUES);
+    for number in 0..10 {
+        world.publish_all(client, "topic:x/1", &[message(number, Flags::NONE)]);
+        keeping.settle_down(&mut world);
+    }
+    assert!(keeping.puts >= 5 && keeping.shared == keeping.puts * QUEUES, "{}", keeping.puts);
+    assert!(used(&world) < 5 * (BODY + 200 * QUEUES), "what left memory takes none of it");
+    let got = consume_all(&mut world, &mut keeping, client);
+    let all: Vec<usize> = (0..10).collect();
+    assert!(got.len() == QUEUES && got.values().all(|numbers| *numbers == all), "{got:?}");
+    assert_eq!((used(&world), keeping.messages()), (0, 0));
+}
+
+#[test]
 fn those_that_want_the_same_of_a_run_share_it_whatever_their_selectors() {
     let mut keeping = Keeping::default();
-    let (mut world, client) = begin(&mut keeping, 1, 0);
+    let (mut world, client) = begin(&mut keeping, options(1), 0);
     let selectors = [None, Some("number < '3'"), Some("number <> '7'"), Some("number = '1'")];
     for (number, selector) in selectors.iter().cycle().take(100).enumerate() {
         ask(&mut world, client, create(&number.to_string(), *selector));

@@ -254,9 +254,7 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
         }),
         StoreRecord::PutShared { owners, count, bytes } => {
             let owners = owners.iter().map(|(stream, first)| (StreamId(*stream), *first));
-            let mut owners: Vec<(StreamId, u64)> = owners.collect();
-            owners.sort_unstable();
-            batch.put_shared(&owners, *count, bytes)
+            batch.put_shared(&owners.collect::<Vec<_>>(), *count, bytes)
         }
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
         StoreRecord::Settle { stream, ranges } => batch.settle(StreamId(*stream), ranges),

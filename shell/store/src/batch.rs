@@ -79,7 +79,8 @@ impl Batch {
     }
 
     /// Messages that several streams have, each from a number of its own on: the same bytes for all, which are
-    /// written once. The streams rise; all of them are volatile or none. The version of the last message is its number.
+    /// written once. The version of the last message is its number. Streams that survive and volatile ones, and places
+    /// of one stream, share none.
     ///
     /// # Errors
     /// When they are too large.
@@ -89,13 +90,20 @@ impl Batch {
         count: u32,
         bytes: &[u8],
     ) -> Result<(), TooLarge> {
-        debug_assert!(owners.is_sorted_by(|one, next| one.0 < next.0), "the streams rise");
-        let mut list = Vec::with_capacity(owners.len() * 4);
-        encode_owners(owners.iter().copied(), &mut list);
-        let owners = Owners::of(&list);
-        let record = Record::PutShared(PutShared { owners, count, bytes });
-        let needs_sync = !record.is_volatile();
-        self.add(list.len() + bytes.len(), true, needs_sync, |to| record.encode(to))
+        let mut owners = owners.to_vec();
+        owners.sort_unstable();
+        let may_share = |(one, _): &(StreamId, u64), (next, _): &(StreamId, u64)| {
+            one < next && one.is_volatile() == next.is_volatile()
+        };
+        for owners in owners.chunk_by(may_share) {
+            let mut list = Vec::with_capacity(owners.len() * 4);
+            encode_owners(owners.iter().copied(), &mut list);
+            let owners = Owners::of(&list);
+            let record = Record::PutShared(PutShared { owners, count, bytes });
+            let needs_sync = !record.is_volatile();
+            self.add(list.len() + bytes.len(), true, needs_sync, |to| record.encode(to))?;
+        }
+        Ok(())
     }
 
     /// Messages up to and with this number are not needed any more.
@@ -284,6 +292,26 @@ mod tests {
         let larger = vec![0; PAYLOAD_BYTES_MAX];
         assert_eq!(batch.put(&put(&larger)), Err(TooLarge { bytes: larger.len() }));
         assert!(batch.is_incomplete());
+    }
+
+    #[test]
+    fn streams_that_cannot_share_a_record_get_several() {
+        let mut batch = Batch::new();
+        let volatile = StreamId::volatile(1);
+        let owners = [(volatile, 3), (StreamId(5), 2), (StreamId(1), 2), (StreamId(5), 9)];
+        batch.put_shared(&owners, 1, b"x").unwrap();
+        assert_eq!(batch.records(), 3);
+        let (mut frames, mut found) = (batch.frames(), Vec::new());
+        while let Some((frame, rest)) = frame::split(frames) {
+            let Some(Record::PutShared(shared)) = Record::decode(&frame[FRAME_HEADER_BYTES..])
+            else {
+                panic!("what is written is read")
+            };
+            found.push(shared.owners.iter().collect::<Vec<_>>());
+            frames = rest;
+        }
+        let first = vec![(StreamId(1), 2), (StreamId(5), 2)];
+        assert_eq!(found, [first, vec![(StreamId(5), 9)], vec![(volatile, 3)]]);
     }
 
     #[test]
