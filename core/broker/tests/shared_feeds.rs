@@ -28,7 +28,7 @@ fn create(name: &str, selector: Option<&str>) -> Operation {
 }
 
 fn message(number: usize, flags: Flags) -> Outgoing {
-    let mut message = Outgoing::new(&format!("{number:0width$}", width = BODY));
+    let mut message = Outgoing::new(format!("{number:0width$}", width = BODY));
     message.properties = format!("number:{number}\n");
     Outgoing { flags, ..message }
 }

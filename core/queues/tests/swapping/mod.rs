@@ -125,7 +125,7 @@ impl World {
             builder.finish(b"body", Meta { flags, expires_ms });
         }
         let mut run = builder.build();
-        if count % 2 == 0 {
+        if count.is_multiple_of(2) {
             run.share(|bytes| self.memory.charge_body(bytes));
             self.others.push(run.shared_with(destination()));
             run = run.shared_with(destination());
