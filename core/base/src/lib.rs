@@ -25,7 +25,7 @@ mod wheel;
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow, ErrorClass, Severity};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};
-pub use memory::{CountedBlock, Memory, MemoryUse};
+pub use memory::{CountedBlock, Memory, MemoryUse, SharedCharge};
 pub use metric::{MetricKind, MetricRow, Sample, SampleValue};
 pub use number::{Arithmetic, Number};
 pub use numbered::Numbered;

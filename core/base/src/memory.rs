@@ -93,13 +93,30 @@ pub struct Memory {
     by_use: [Cell<usize>; USES],
     /// Large blocks on their way to sockets. They may be let go of on another shard.
     blocks: Arc<AtomicUsize>,
+    /// Those of `blocks` that are bodies which several queues have.
+    bodies: Arc<AtomicUsize>,
+}
+
+/// Bytes of the budget that are given back when it is dropped, on whichever shard that is.
+#[derive(Debug)]
+pub struct SharedCharge {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+    bodies: Arc<AtomicUsize>,
+}
+
+impl Drop for SharedCharge {
+    fn drop(&mut self) {
+        self.bodies.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Memory {
     /// A budget of so many bytes, unused.
     pub fn new(max: usize) -> Memory {
         let by_use = [const { Cell::new(0) }; USES];
-        Memory { max, used: Cell::new(0), by_use, blocks: Arc::default() }
+        Memory { max, used: Cell::new(0), by_use, blocks: Arc::default(), bodies: Arc::default() }
     }
 
     /// Bytes of the whole budget.
@@ -116,10 +133,27 @@ impl Memory {
     /// Bytes in use for one thing.
     pub fn used_for(&self, what: MemoryUse) -> usize {
         let blocks = match what {
-            MemoryUse::Backlogs => self.blocks.load(Ordering::Relaxed),
+            MemoryUse::Backlogs => {
+                // Either may be let go of meanwhile.
+                self.blocks.load(Ordering::Relaxed).saturating_sub(self.bodies())
+            }
+            MemoryUse::Queues => self.bodies(),
             _ => 0,
         };
         self.by_use(what).get() + blocks
+    }
+
+    /// Bytes of bodies that several queues have: each counts once, for as long as somebody has it.
+    pub fn bodies(&self) -> usize {
+        self.bodies.load(Ordering::Relaxed)
+    }
+
+    /// A body is kept that several queues have.
+    pub fn charge_body(&self, bytes: usize) -> SharedCharge {
+        let (all, bodies) = (self.blocks.clone(), self.bodies.clone());
+        all.fetch_add(bytes, Ordering::Relaxed);
+        bodies.fetch_add(bytes, Ordering::Relaxed);
+        SharedCharge { bytes, all, bodies }
     }
 
     /// Bytes are kept from now on, whether there is room or not; ask [`Memory::has_room`] before.
@@ -281,5 +315,21 @@ mod tests {
         assert!(!memory.has_room(MemoryUse::Values, 41));
         drop(block);
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn bodies_count_for_queues_once_until_they_are_let_go_of() {
+        let memory = Memory::new(1000);
+        memory.charge(MemoryUse::Queues, 100);
+        memory.blocks().fetch_add(10, Ordering::Relaxed);
+        let bodies = [memory.charge_body(300), memory.charge_body(50)];
+        assert_eq!((memory.used(), memory.bodies()), (460, 350));
+        assert_eq!(memory.used_for(MemoryUse::Queues), 450);
+        assert_eq!(memory.used_for(MemoryUse::Backlogs), 10);
+        let [first, second] = bodies;
+        drop(first);
+        assert_eq!(memory.used_for(MemoryUse::Queues), 150);
+        drop(second);
+        assert_eq!((memory.used(), memory.bodies()), (110, 0));
     }
 }

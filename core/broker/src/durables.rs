@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, Key};
 use tiderace_wire::{DurableSubscription, Run};
 
+use crate::feed_parts::FeedParts;
 use crate::places::{Place, PlaceSet};
 
 /// What somebody waits for: places that are to take a topic's messages, or to hear of a subscription.
@@ -41,6 +42,8 @@ pub(crate) struct FeedSlice {
     pub(crate) number: u64,
     pub(crate) run: Arc<Run>,
     pub(crate) keys: Vec<Key>,
+    /// What was made of it for those before.
+    pub(crate) parts: FeedParts,
     /// Nobody else gets it.
     pub(crate) is_last: bool,
 }

@@ -12,17 +12,16 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_filter::Selector;
 use tiderace_journal::AnswerKind;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Destination, DurableSubscription, Flags, Kind, Message, Meta, OperationResult, QueueFields,
-    Run, RunBuilder, SOURCE_TOPIC, is_durable, properties,
+    Destination, DurableSubscription, Flags, Kind, OperationResult, Run, is_durable,
 };
 
 use crate::Action;
 use crate::durables::{Durable, Fed, FeedSlice, ToldOfFeed};
 use crate::effects::Effects;
+use crate::feed_parts::FeedParts;
 use crate::home::Home;
 use crate::home::feed_backlog::FeedBacklog;
 use crate::home_side::HomeSide;
@@ -207,7 +206,8 @@ impl HomeSide<'_> {
             let found = self.home.feeds().fed_by(&run.destination().path);
             if FeedBacklog::is_slice(run, found.len()) {
                 let number = self.home.feeds_mut().backlog_mut().number();
-                return Some(self.feed_some(now, (run, number), found, effects));
+                let parts = &mut FeedParts::for_queues(found.len());
+                return Some(self.feed_some(now, (run, number), (found, parts), effects));
             }
         }
         self.home.feeds_mut().backlog_mut().push(run, told, self.memory);
@@ -222,7 +222,7 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         (run, number): (&Run, u64),
-        keys: Vec<Key>,
+        (keys, parts): (Vec<Key>, &mut FeedParts),
         effects: &mut Effects,
     ) -> Result<(), Close> {
         let kept = match run.any(Flags::PERSISTENT) {
@@ -234,9 +234,7 @@ impl HomeSide<'_> {
             // One that has begun later is not meant, nor one that has ended.
             let known = self.home.feeds().at(key).filter(|known| known.since <= number);
             let Some(about) = known.map(|known| known.about.clone()) else { continue };
-            let of =
-                Copying { queue: &about.queue, selector: about.selector.as_ref(), mirrors: false };
-            for part in parts_for(run, &of) {
+            for part in parts.of(run, &about, self.memory) {
                 self.metrics.messages_fed += part.len() as u64;
                 let from = self.here();
                 let put = self.enqueue(now, from, part, effects);
@@ -250,9 +248,10 @@ impl HomeSide<'_> {
     /// Goes on with runs that very many subscriptions get.
     pub(crate) fn feed_more(&mut self, now: Now, effects: &mut Effects) {
         let Some(slice) = self.home.feeds_mut().next_slice(self.memory) else { return };
-        let FeedSlice { number, run, keys, is_last } = slice;
+        let FeedSlice { number, run, keys, mut parts, is_last } = slice;
         let before = self.journal.last_record();
-        let kept = self.feed_some(now, (&run, number), keys, effects);
+        let kept = self.feed_some(now, (&run, number), (keys, &mut parts), effects);
+        self.home.feeds_mut().backlog_mut().give_back(number, parts);
         if !self.home.feeds().backlog().is_awaited(number) {
             return;
         }
@@ -394,14 +393,6 @@ pub(crate) fn feeding_destination() -> Option<Destination> {
     Some(Destination { kind: Kind::Topic, path: Path::parse(FEEDING).ok()? })
 }
 
-/// Which messages of a topic go into a queue, and how.
-pub(crate) struct Copying<'a> {
-    pub(crate) queue: &'a Path,
-    pub(crate) selector: Option<&'a Selector>,
-    /// The queue has the topic's name, so they say what they say there, and no more.
-    pub(crate) mirrors: bool,
-}
-
 /// Whether the queue of a durable subscription is there: it is not made by its name alone, for nothing would feed it.
 ///
 /// # Errors
@@ -418,49 +409,4 @@ pub(crate) fn check_durable(home: &Home, path: &Path) -> Result<(), Close> {
 fn in_use(queue: &Path, why: &str) -> Close {
     let reason = format!("the durable subscription {queue} {why}");
     Close::new(CloseCode::SubscriptionInUse, reason)
-}
-
-/// The messages of a topic's run that a queue wants, as runs for it: such as survive and others apart.
-pub(crate) fn parts_for(run: &Run, of: &Copying<'_>) -> Vec<Run> {
-    let destination = || Destination { kind: Kind::Queue, path: of.queue.clone() };
-    let begin = || RunBuilder::new(destination(), run.published());
-    let (mut parts, mut builder) = (Vec::new(), begin());
-    let topics_alone = match of.mirrors {
-        true => Flags::RETAIN | Flags::DEAD_LETTER,
-        false => Flags::RETAIN | Flags::DEAD_LETTER | Flags::DELAYED,
-    };
-    for message in run.messages().filter(|message| is_wanted(message, of.selector)) {
-        let flags = message.flags.without(topics_alone);
-        if builder.differs(flags, Flags::PERSISTENT) || !builder.has_room() {
-            parts.push(std::mem::replace(&mut builder, begin()).build());
-        }
-        let block = builder.properties();
-        let lines = message.properties.split_inclusive(|byte| *byte == b'\n');
-        for line in lines.filter(|line| of.mirrors || !is_source(line)) {
-            block.extend_from_slice(line);
-        }
-        if !of.mirrors {
-            properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
-        }
-        let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let flags = flags | escaped | QueueFields::group_mark(block);
-        let meta = Meta { flags, expires_ms: message.expires_ms };
-        builder.finish_as(run, &message, meta);
-    }
-    if !builder.is_empty() {
-        parts.push(builder.build());
-    }
-    parts
-}
-
-/// Whether a message is one for a queue: that a value is gone is none.
-fn is_wanted(message: &Message<'_>, selector: Option<&Selector>) -> bool {
-    !message.flags.contains(Flags::RETAIN_REMOVE)
-        && selector.is_none_or(|selector| selector.matches(message))
-}
-
-/// Whether a line of properties says to which topic a message was published, which nobody but the server says.
-fn is_source(line: &[u8]) -> bool {
-    let rest = line.strip_prefix(SOURCE_TOPIC.as_bytes());
-    rest.is_some_and(|rest| rest.starts_with(b":"))
 }

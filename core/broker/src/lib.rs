@@ -33,6 +33,7 @@ mod ending;
 mod exchange;
 mod exchange_side;
 mod fanout;
+mod feed_parts;
 mod feeding;
 mod fetch;
 mod going_live;

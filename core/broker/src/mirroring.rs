@@ -13,7 +13,7 @@ use tiderace_base::{Close, Now, SessionId};
 use tiderace_wire::{Flags, Kind, Run};
 
 use crate::effects::Effects;
-use crate::feeding::{Copying, parts_for};
+use crate::feed_parts::parts_for_mirror;
 use crate::home_side::HomeSide;
 use crate::places::Place;
 use crate::queue_store::size_of_run;
@@ -73,7 +73,7 @@ impl HomeSide<'_> {
             return false;
         }
         let from = publisher.map_or(self.here(), Place::of);
-        for part in parts_for(run, &Copying { queue: path, selector: None, mirrors: true }) {
+        for part in parts_for_mirror(run, path) {
             let put = self.enqueue(now, from, part, effects);
             let put = put.map(|put| Put { stays: true, ..put });
             self.answer_queued(now, None, None, put, effects);

@@ -42,6 +42,7 @@ mod selecting;
 mod series;
 mod server_topics;
 mod services;
+mod shared_feeds;
 mod slices;
 mod snapshots;
 mod support;

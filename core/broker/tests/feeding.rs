@@ -9,12 +9,14 @@ use crate::support::asking::{ask, tell};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Wish, World, for_seeds, path_at, property};
 use tiderace_base::{CloseCode, Span};
-use tiderace_broker::BrokerOptions;
+use tiderace_broker::{BrokerOptions, DurableOptions};
 use tiderace_topics::Pattern;
 use tiderace_wire::{DurableSubscription, Flags, Operation, durable_queue};
 
 fn options(shards: usize) -> BrokerOptions {
-    BrokerOptions { shards, ..BrokerOptions::default() }
+    let durables =
+        DurableOptions { configured: Vec::new(), count_max: 10_000, per_principal_max: 10_000 };
+    BrokerOptions { durables, shards, ..BrokerOptions::default() }
 }
 
 fn create(name: &str, topics: &[&str]) -> Operation {
@@ -52,7 +54,7 @@ fn consume_all(world: &mut World, client: usize) -> BTreeMap<String, Vec<String>
 }
 
 /// More subscriptions of one home than are fed in one turn.
-const MANY: usize = 600;
+const MANY: usize = 1_300;
 
 #[test]
 fn very_many_subscriptions_get_each_message_once_and_in_order_over_several_turns() {

@@ -10,6 +10,8 @@ use crate::{RecordSubject, StoreOutage, StoreRecord};
 
 /// Bytes of records that may wait here before publishers wait for the store.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
+/// Streams that have the messages of one record: reading them for one stream reads the list of all.
+const SHARED_STREAMS_MAX: usize = 1_024;
 /// Ends of streams and stretches of settled messages with which a store that is full is tried at once.
 const ENDS_AT_ONCE: usize = 1 << 14;
 
@@ -19,6 +21,8 @@ pub struct Journal<A> {
     /// Not taken yet.
     records: Vec<StoreRecord>,
     bytes: usize,
+    /// No stream was declared from this one of `records` on.
+    declared: usize,
     /// The number of the last record.
     appended: u64,
     /// The number up to which the store has committed or refused records.
@@ -69,6 +73,7 @@ impl<A> Default for Journal<A> {
         Journal {
             records: Vec::new(),
             bytes: 0,
+            declared: 0,
             appended: 0,
             answered: 0,
             subjects: VecDeque::new(),
@@ -83,19 +88,43 @@ impl<A> Default for Journal<A> {
 impl<A> Journal<A> {
     /// Appends a record; its number.
     pub fn append(&mut self, record: StoreRecord, subject: RecordSubject) -> u64 {
-        self.appended += 1;
-        self.bytes += record.bytes();
-        self.records.push(record);
-        self.subjects.push_back((self.appended, subject));
-        self.appended
+        let number = self.append_answered(record);
+        self.subjects.push_back((number, subject));
+        number
     }
 
     /// The same of a record that nothing but answers is about: if it is refused, it is not appended again.
     pub fn append_answered(&mut self, record: StoreRecord) -> u64 {
+        if matches!(record, StoreRecord::Declare { .. }) {
+            // A stream may have messages only behind what it is.
+            self.declared = self.records.len() + 1;
+        }
         self.appended += 1;
         self.bytes += record.bytes();
         self.records.push(record);
         self.appended
+    }
+
+    /// Appends messages that other streams may have as well, by [`Journal::join_shared`]. Nothing but answers is about
+    /// them. Also gives the place where they are until records are taken.
+    pub fn append_shared(&mut self, owner: (u64, u64), count: u32, bytes: Vec<u8>) -> (u64, usize) {
+        let place = self.records.len();
+        let record = StoreRecord::PutShared { owners: vec![owner], count, bytes };
+        (self.append_answered(record), place)
+    }
+
+    /// Another stream has the messages at a place, from that version on: the number of a record of its own. Absent if
+    /// very many streams have them already, or a stream was declared behind them.
+    pub fn join_shared(&mut self, place: usize, (stream, first): (u64, u64)) -> Option<u64> {
+        let record = self.records.get_mut(place).filter(|_| place >= self.declared)?;
+        let StoreRecord::PutShared { owners, .. } = record else { return None };
+        if owners.len() >= SHARED_STREAMS_MAX {
+            return None;
+        }
+        owners.push((stream, first));
+        self.bytes += size_of::<(u64, u64)>();
+        self.appended += 1;
+        Some(self.appended)
     }
 
     /// Appends that messages of a stream, between two versions, are not needed any more. If the last record, not
@@ -173,6 +202,7 @@ impl<A> Journal<A> {
             return None;
         }
         self.bytes = 0;
+        self.declared = 0;
         Some((self.appended, std::mem::take(&mut self.records)))
     }
 

@@ -41,6 +41,15 @@ pub enum StoreRecord {
         /// The messages, in the form of the room that restores them.
         bytes: Vec<u8>,
     },
+    /// Consecutive messages that several streams have.
+    PutShared {
+        /// Of which streams, each with the version of the first there; in no order.
+        owners: Vec<(u64, u64)>,
+        /// How many.
+        count: u32,
+        /// The messages, in the form of the room that restores them.
+        bytes: Vec<u8>,
+    },
     /// Messages up to and with a version are not needed any more.
     Trim {
         /// Of which stream.
@@ -80,6 +89,7 @@ impl StoreRecord {
         let more = match self {
             StoreRecord::Declare { description, .. } => description.len(),
             StoreRecord::Put { bytes, .. } => bytes.len(),
+            StoreRecord::PutShared { owners, bytes, .. } => bytes.len() + size_of_val(&**owners),
             StoreRecord::Set { value, .. } => value.len(),
             StoreRecord::Settle { ranges, .. } => size_of_val(&**ranges),
             StoreRecord::Trim { .. } | StoreRecord::Drop { .. } | StoreRecord::Unset { .. } => 0,

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::prelude::*;
 use tiderace_base::{Span, Time};
 use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
+    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, StoredKind, Streams,
 };
+use tiderace_topics::Path;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -315,4 +316,48 @@ fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
     assert_eq!(settled.answers, [("second", Ok(()))], "although there is an outage");
     assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
     assert_eq!(journal.next_refused(), None);
+}
+
+#[test]
+fn messages_that_many_streams_have_are_one_record_with_a_number_for_each() {
+    let mut journal = Journal::default();
+    let declare = || StoreRecord::Declare {
+        stream: 3,
+        kind: StoredKind::Queue,
+        path: Path::parse("c").unwrap(),
+        description: Vec::new(),
+        version: 0,
+    };
+    let shared = |owners: &[(u64, u64)], bytes: &[u8]| StoreRecord::PutShared {
+        owners: owners.into(),
+        count: 2,
+        bytes: bytes.into(),
+    };
+    assert_eq!(journal.join_shared(0, (1, 1)), None, "there is none");
+    assert_eq!(journal.append_shared((1, 7), 2, b"x".into()), (1, 0));
+    // What is said of other streams meanwhile is in nobody's way.
+    assert_eq!(journal.append_settled(9, 4, 4), 2);
+    assert_eq!(journal.join_shared(1, (1, 1)), None, "something else");
+    let joined = journal.join_shared(0, (2, 5)).unwrap();
+    journal.hold(joined, AnswerKind::Messages, "joined").unwrap();
+    let subject = RecordSubject::Queue(Default::default(), 3);
+    assert_eq!((joined, journal.append(declare(), subject)), (3, 4));
+    assert_eq!(journal.join_shared(0, (3, 1)), None, "its declaration lies behind");
+    let (_, place) = journal.append_shared((3, 1), 2, b"x".into());
+    assert_eq!(journal.join_shared(place, (4, 8)), Some(6));
+    let (up_to, records) = journal.take().unwrap();
+    let settle = StoreRecord::Settle { stream: 9, ranges: vec![(4, 4)] };
+    let expected =
+        [shared(&[(1, 7), (2, 5)], b"x"), settle, declare(), shared(&[(3, 1), (4, 8)], b"x")];
+    assert_eq!((up_to, &records[..]), (6, &expected[..]));
+    assert_eq!(journal.join_shared(place, (5, 1)), None, "it is on its way");
+    assert!(journal.committed(2).answers.is_empty());
+    assert_eq!(journal.committed(6).answers, [("joined", Ok(()))]);
+    // A record stays one that is read at once.
+    let (_, place) = journal.append_shared((1, 7), 2, b"x".into());
+    let mut streams = 2..;
+    let joined = streams.by_ref().take_while(|it| journal.join_shared(place, (*it, 1)).is_some());
+    let joined = joined.count();
+    assert_eq!(joined, 1023);
+    assert!(!journal.is_behind(), "a body counts once");
 }

@@ -13,6 +13,7 @@ use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::swapped::Want;
+use crate::weight::Weight;
 use crate::{Dropped, FullPolicy, LoadedPart, Segment};
 
 /// Messages that one publication makes a queue drop: a queue may have far more than it may since its bounds were lowered.
@@ -115,14 +116,14 @@ impl Queues {
         self.dropped
     }
 
-    pub(crate) fn note_bytes(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.memory.charge(MemoryUse::Queues, bytes);
+    pub(crate) fn note_bytes(&mut self, Weight { charged, .. }: Weight) {
+        self.bytes += charged;
+        self.memory.charge(MemoryUse::Queues, charged);
     }
 
-    pub(crate) fn forget_bytes(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.memory.refund(MemoryUse::Queues, bytes);
+    pub(crate) fn forget_bytes(&mut self, Weight { charged, .. }: Weight) {
+        self.bytes = self.bytes.saturating_sub(charged);
+        self.memory.refund(MemoryUse::Queues, charged);
     }
 
     /// Says whether the publishers of a queue wait, if that has changed.
@@ -291,8 +292,8 @@ impl Queues {
 
     fn drop_segment(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let bytes = segment.bytes();
+        let weight = segment.weight();
         queue.note_gone(segment, effects);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
     }
 }

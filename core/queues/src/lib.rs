@@ -42,6 +42,7 @@ mod upkeep;
 mod versions;
 mod waiting;
 mod walk;
+mod weight;
 
 pub use consumer::{Consume, Ending, Settlement};
 pub use effect::{DeathReason, Effect};

@@ -14,6 +14,7 @@ use crate::lines::Lines;
 use crate::private::is_private;
 use crate::ready::{Ready, has_expired};
 use crate::swapped::Swapped;
+use crate::weight::Weight;
 use crate::{Policy, Segment};
 
 /// What can be chosen for a queue.
@@ -88,6 +89,8 @@ pub(crate) struct Queue {
     pub(crate) in_flight: usize,
     /// In memory: ready, in flight and delayed.
     pub(crate) bytes: usize,
+    /// What of them counts in the memory budget: not what other queues have as well.
+    pub(crate) charged: usize,
     pub(crate) lines: Lines,
     /// Present as soon as some message had a group.
     pub(crate) groups: Option<Box<Groups>>,
@@ -145,6 +148,7 @@ impl Queue {
             delayed: None,
             in_flight: 0,
             bytes: 0,
+            charged: 0,
             lines: Lines::new(options.policy.dispatch),
             groups: None,
             full: false,
@@ -165,9 +169,27 @@ impl Queue {
         }
     }
 
+    /// What its messages in memory count for.
+    pub(crate) fn weight(&self) -> Weight {
+        Weight { bytes: self.bytes, charged: self.charged }
+    }
+
+    /// Messages count that did not.
+    #[inline]
+    pub(crate) fn gain(&mut self, weight: Weight) {
+        self.bytes += weight.bytes;
+        self.charged += weight.charged;
+    }
+
+    /// Messages count no more.
+    #[inline]
+    pub(crate) fn lose(&mut self, weight: Weight) {
+        Weight { bytes: self.bytes, charged: self.charged } = self.weight().without(weight);
+    }
+
     /// Messages are gone that were counted; the caller hears of it if they are stored.
     pub(crate) fn note_gone(&mut self, segment: Segment, effects: &mut Vec<Effect>) {
-        self.bytes = self.bytes.saturating_sub(segment.bytes());
+        self.lose(segment.weight());
         if let Some(stream) = self.stream_with(&segment) {
             let is_outside = self.has_outside(&segment);
             effects.push(Effect::Settled { stream, segment, is_outside });
@@ -194,7 +216,7 @@ impl Queue {
         (reason, wall_ms): (DeathReason, u64),
         effects: &mut Vec<Effect>,
     ) {
-        self.bytes = self.bytes.saturating_sub(segment.bytes());
+        self.lose(segment.weight());
         self.send_dead_letter(key, segment, (reason, wall_ms), effects);
     }
 

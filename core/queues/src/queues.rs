@@ -208,7 +208,7 @@ impl Queues {
 
     /// Messages ready, and bytes held in memory, over all queues.
     pub fn depth(&self) -> (usize, usize) {
-        (self.ready + self.swapped.0 as usize, self.bytes)
+        (self.ready + self.swapped.0 as usize, self.bytes + self.memory.bodies())
     }
 
     /// Whether the queue is there, or there is memory for one of that name.
@@ -446,7 +446,7 @@ impl Queues {
             return self.review(key, effects);
         }
         let mut unseen = Vec::new();
-        let (bytes, ready, had_unseen) = (queue.bytes, queue.ready.len(), queue.has_unseen);
+        let (weight, ready, had_unseen) = (queue.weight(), queue.ready.len(), queue.has_unseen);
         let dispatch = Dispatch {
             key,
             queue,
@@ -463,7 +463,7 @@ impl Queues {
         if queue.has_unseen && !had_unseen {
             self.unseen.push_back(key);
         }
-        let less = bytes - queue.bytes;
+        let less = weight.without(queue.weight());
         self.ready = self.ready.saturating_sub(ready - queue.ready.len());
         let is_swapped = queue.swapped.is_some();
         self.forget_bytes(less);
@@ -478,7 +478,7 @@ impl Queues {
             return;
         };
         self.names.remove(&queue.path);
-        self.forget_bytes(queue.bytes);
+        self.forget_bytes(queue.weight());
         let members = queue.groups.as_ref().map_or(0, |groups| groups.bytes());
         self.memory.refund(MemoryUse::Names, price_of(&queue.path) + members);
         self.ready = self.ready.saturating_sub(queue.ready.len());

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tiderace_wire::Run;
 
+use crate::weight::Weight;
+
 /// Messages `from..to` of a run; never empty.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -75,6 +77,22 @@ impl Segment {
     /// What it counts for in budgets, in bytes: the messages and a little for keeping them.
     pub fn bytes(&self) -> usize {
         self.run.bytes_of(self.from as usize, self.to as usize) + self.len() as usize * 16
+    }
+
+    /// What it counts for in its queue, and in the memory budget: of messages that other queues have as well, the run and
+    /// a little for each. Their bytes count once, for as long as somebody has them.
+    #[inline]
+    pub(crate) fn weight(&self) -> Weight {
+        let bytes = self.bytes();
+        let charged = if self.run.shared().is_none() { bytes } else { self.bytes_beside() };
+        Weight { bytes, charged }
+    }
+
+    #[cold]
+    fn bytes_beside(&self) -> usize {
+        // Parts of a run count together as much as the whole.
+        let of_run = if self.from == 0 { size_of::<Run>() } else { 0 };
+        of_run + self.len() as usize * 32
     }
 
     /// Cuts off the messages from number `sequence` on; `None` if there are none.

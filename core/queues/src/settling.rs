@@ -130,11 +130,11 @@ impl Queues {
     /// The same, to be told to the store by the caller: in which stream they are, if they are stored.
     pub(crate) fn uncount(&mut self, key: Key, segment: &Segment) -> Option<u64> {
         let queue = self.queues.get_mut(key)?;
-        let bytes = segment.bytes();
+        let weight = segment.weight();
         queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
-        queue.bytes = queue.bytes.saturating_sub(bytes);
+        queue.lose(weight);
         let stream = queue.stream_with(segment);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
         stream
     }
 
@@ -165,10 +165,10 @@ impl Queues {
             return self.delay_failed(flight.queue, flight.segment, due_ms);
         }
         let Flight { queue: key, segment, .. } = flight;
-        let bytes = segment.bytes();
+        let weight = segment.weight();
         queue.in_flight = queue.in_flight.saturating_sub(segment.len() as usize);
         queue.note_dead(key, segment, (DeathReason::Redeliveries, self.wall_ms), effects);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
     }
 }
 

@@ -12,6 +12,7 @@ use tiderace_wire::Run;
 use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
+use crate::weight::Weight;
 use crate::{QueueOptions, Segment};
 
 impl Queues {
@@ -73,10 +74,10 @@ impl Queues {
         let taken = queue.ready.take_range(first, last);
         let count = |segments: &[Segment]| segments.iter().map(|it| it.len() as usize).sum();
         let (ready, waited): (usize, usize) = (count(&taken), count(&delayed));
-        let bytes: usize = taken.iter().chain(&delayed).map(Segment::bytes).sum();
-        queue.bytes = queue.bytes.saturating_sub(bytes);
+        let weight: Weight = taken.iter().chain(&delayed).map(Segment::weight).sum();
+        queue.lose(weight);
         self.ready = self.ready.saturating_sub(ready);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
         match waited {
             0 => self.review(key, effects),
             // Others of a group may have waited for one of them.
@@ -176,11 +177,11 @@ impl Queues {
     /// Puts messages into a queue that did not count there.
     pub(crate) fn add(&mut self, now: Now, key: Key, segment: Segment) {
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let bytes = segment.bytes();
+        let weight = segment.weight();
         self.wall_ms = now.wall_ms;
         queue.used = now.time;
-        queue.bytes += bytes;
-        self.note_bytes(bytes);
+        queue.gain(weight);
+        self.note_bytes(weight);
         self.put(key, segment);
     }
 }

@@ -20,6 +20,7 @@ use crate::lines::Lines;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::swapped::{Look, Swapped, Want};
+use crate::weight::Weight;
 
 /// Bytes of one part for who takes the next messages, at most.
 const FRONT_BYTES: usize = 1 << 20;
@@ -357,21 +358,21 @@ impl Queues {
     fn swap_out(&mut self, key: Key, range: (u64, u64), effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let before = (queue.swapped_messages(), queue.swapped_bytes());
-        let (mut left, mut bytes, mut count) = (Vec::new(), 0, 0);
+        let (mut left, mut weight, mut count) = (Vec::new(), Weight::default(), 0);
         for segment in queue.ready.take_range(range.0, range.1) {
             // How often it was delivered stands in memory alone.
             if segment.redeliveries > 0 || segment.failures > 0 {
                 queue.ready.put(segment);
                 continue;
             }
-            bytes += segment.bytes();
+            weight = weight + segment.weight();
             count += segment.len() as usize;
             left.push(segment);
         }
         if left.is_empty() && before.0 == 0 {
             return;
         }
-        queue.bytes = queue.bytes.saturating_sub(bytes);
+        queue.lose(weight);
         let since = queue.used;
         let swapped = queue.swapped.get_or_insert_with(|| Box::new(Swapped::new(since)));
         let expired_before = swapped.expires_ms;
@@ -379,7 +380,7 @@ impl Queues {
         let expires = (expired_before, swapped.expires_ms);
         self.note_expiring_swapped(key, expires);
         self.ready = self.ready.saturating_sub(count);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
         self.note_swapped(key, before);
         self.review(key, effects);
         self.prefetch(key, Vec::new(), effects);
@@ -509,18 +510,18 @@ impl Queues {
         swapped.begin_put_back();
         let Some(lowest) = ranges.first() else { return };
         queue.lines.look_again(lowest.0);
-        let (mut bytes, mut messages) = (0, 0);
+        let (mut weight, mut messages) = (Weight::default(), 0);
         for (first, last) in &ranges {
             for segment in queue.ready.take_range(*first, *last) {
-                bytes += segment.bytes();
+                weight = weight + segment.weight();
                 messages += segment.len() as usize;
                 swapped.put_back(&segment);
             }
         }
         let expires = (expired_before, swapped.expires_ms);
-        queue.bytes = queue.bytes.saturating_sub(bytes);
+        queue.lose(weight);
         self.ready = self.ready.saturating_sub(messages);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
         self.note_expiring_swapped(key, expires);
         self.note_swapped(key, before);
     }

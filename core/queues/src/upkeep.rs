@@ -80,10 +80,10 @@ impl Queues {
             self.expiring.remove(&key);
             return None;
         };
-        let (bytes, ready) = (queue.bytes, queue.ready.len());
+        let (weight, ready) = (queue.weight(), queue.ready.len());
         let (expired, rest) = queue.expire((key, now.wall_ms), from, looks, effects);
         self.expired += expired as u64;
-        let less = bytes - queue.bytes;
+        let less = weight.without(queue.weight());
         self.ready = self.ready.saturating_sub(ready - queue.ready.len());
         if !queue.has_expiring {
             self.expiring.remove(&key);

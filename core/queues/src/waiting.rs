@@ -18,6 +18,7 @@ use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::ready::has_expired;
 use crate::swapped::alone;
+use crate::weight::Weight;
 
 /// Segments that become ready in one call: about a millisecond's worth.
 const WAKE_MAX: usize = 8_192;
@@ -42,11 +43,12 @@ impl Queues {
     /// Messages that belong to nobody now wait until their time, or until they expire if that is before. They may wait
     /// long, and do not keep others in memory meanwhile that came with them.
     fn delay(&mut self, key: Key, segment: Segment, (due_ms, has_failed): (u64, bool)) {
-        let before = segment.bytes();
+        let before = segment.weight();
         let parts = if segment.is_whole() { vec![segment] } else { alone(segment) };
-        let after: usize = parts.iter().map(Segment::bytes).sum();
+        let after: Weight = parts.iter().map(Segment::weight).sum();
         let Some(queue) = self.queues.get_mut(key) else { return };
-        queue.bytes = (queue.bytes + after).saturating_sub(before);
+        queue.gain(after);
+        queue.lose(before);
         self.note_bytes(after);
         self.forget_bytes(before);
         for part in parts {
@@ -153,9 +155,9 @@ impl Queues {
     /// The time of a message was over before it was to be delivered.
     fn expire_delayed(&mut self, key: Key, segment: Segment, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
-        let bytes = segment.bytes();
+        let weight = segment.weight();
         self.expired += u64::from(segment.len());
         queue.note_expired(key, segment, self.wall_ms, effects);
-        self.forget_bytes(bytes);
+        self.forget_bytes(weight);
     }
 }

@@ -65,7 +65,7 @@ pub use output::{OutQueue, Output};
 pub use position::Position;
 pub use queue_fields::QueueFields;
 pub use reply::{Delivery, LeaveReason, Reply};
-pub use run::{Message, Run, RunBuilder};
+pub use run::{Message, Run, RunBuilder, SharedBytes};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{

@@ -13,6 +13,11 @@ use crate::flags::{Flags, Meta};
 use crate::run_origin::Origin;
 use crate::{Destination, Kind, properties};
 
+mod buffer;
+
+use buffer::Buffer;
+pub use buffer::SharedBytes;
+
 /// Where one message lies in its run's buffer.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -50,7 +55,7 @@ pub struct Run {
     first: u64,
     version: u64,
     published: Time,
-    data: Box<[u8]>,
+    data: Buffer,
     entries: Entries,
     /// The body of the only message, if that lies in a file; in the buffer it has none then.
     file: Option<Box<Bytes>>,
@@ -152,7 +157,7 @@ impl Run {
         self.len() == 0
     }
 
-    /// Bytes it keeps in memory; not those of a body in a file.
+    /// Bytes it keeps in memory, with those of a buffer that it shares; not those of a body in a file.
     pub fn bytes(&self) -> usize {
         let entries = match &self.entries {
             Entries::One { .. } => 0,
@@ -540,7 +545,7 @@ impl RunBuilder {
             first: 0,
             version: 0,
             published: self.published,
-            data: self.data.into(),
+            data: Buffer::Own(self.data.into()),
             entries: Entries::of(self.entries),
             file: self.file,
         }

@@ -252,6 +252,10 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
             keep_from: *keep_from,
             bytes,
         }),
+        StoreRecord::PutShared { owners, count, bytes } => {
+            let owners = owners.iter().map(|(stream, first)| (StreamId(*stream), *first));
+            batch.put_shared(&owners.collect::<Vec<_>>(), *count, bytes)
+        }
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
         StoreRecord::Settle { stream, ranges } => batch.settle(StreamId(*stream), ranges),
         StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
@@ -264,7 +268,8 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
 fn tell_damage(recovered: &Recovered) {
     let report = &recovered.report;
     for damage in &report.damage {
-        let path = recovered.path_of(damage);
+        let paths = recovered.paths_of(damage);
+        let path = (!paths.is_empty()).then(|| paths.join(", "));
         warn!(event = "store-damage-accepted", %damage, path, "what cannot be read is lost");
     }
     for SetAside { file, bytes } in &report.set_aside {

@@ -1,7 +1,7 @@
 //! What holds for any bytes that stand where a record or a segment should: reading them ends, stays inside
 //! them, and what is read is what would be written.
 
-use tiderace_store::{Header, PortableReader, Record, Seed, read_summary, scan};
+use tiderace_store::{Header, PortableReader, Record, Seed, StreamId, read_summary, scan};
 
 /// Reads the bytes as one record, as a header, as a segment, and as records of a segment that was sealed.
 pub(crate) fn segment(bytes: &[u8]) {
@@ -75,13 +75,34 @@ fn read_all(bytes: &[u8], seed: Seed) {
     assert!(end.error.is_some() || end.ended || last <= end.whole);
 }
 
-fn record(bytes: &[u8]) {
+/// Reads the bytes as one record.
+pub(crate) fn record(bytes: &[u8]) {
     let Some(record) = Record::decode(bytes) else { return };
     let mut again = Vec::new();
     record.encode(&mut again);
     // Numbers may have been written longer than necessary.
     assert!(again.len() <= bytes.len());
     assert_eq!(Record::decode(&again), Some(record));
+    if let Record::PutShared(shared) = record {
+        let mut before = None;
+        for (stream, first) in shared.owners.iter() {
+            assert!(before.is_none_or(|before: StreamId| before < stream));
+            assert!(first.checked_add(u64::from(shared.count) - 1).is_some());
+            let put = shared.of(stream, first);
+            assert_eq!((put.last(), put.bytes), (put.version, shared.bytes));
+            before = Some(stream);
+        }
+        let last = before.unwrap();
+        let is_volatile = |(stream, _): (StreamId, u64)| stream.is_volatile() == last.is_volatile();
+        assert!(shared.owners.iter().all(is_volatile));
+    }
+    if let Record::SettleMany { stretches } = record {
+        let is_volatile = |(stream, ..): (StreamId, u64, u64)| stream.is_volatile();
+        let volatile = stretches.iter().filter(|it| is_volatile(*it)).count();
+        let all = stretches.iter().count();
+        assert!(all > 0 && (volatile == 0 || volatile == all));
+        assert!(stretches.iter().all(|(_, first, last)| first <= last));
+    }
     if let Record::Settle { ranges, .. } = record {
         let mut before = None;
         for (first, last) in ranges.iter() {

@@ -6,11 +6,16 @@
 
 use std::fmt;
 
-use crate::frame::{self, PAYLOAD_BYTES_MAX};
-use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
+use crate::frame::{self, FRAME_HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::record::{Declaration, Put, Record, StreamId, begin_settle_many, encode_settle};
+use crate::settled::append_stretches;
+use crate::shared::{Owners, PutShared, encode_owners};
 
 /// A batch takes no more records from here on, so that offsets in a segment fit 32 bits.
 pub const BATCH_BYTES_MAX: usize = 2 << 30;
+
+/// A record of what is settled of several streams has no more: if it is damaged, all of that comes again.
+const SETTLE_BYTES_MAX: usize = 8 << 10;
 
 /// A record that the log cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +33,8 @@ pub struct Batch {
     frames: Vec<u8>,
     /// Where the newest record begins.
     newest: usize,
+    /// The newest record says what is settled: the stream and the first number of its last stretch.
+    settling: Option<(StreamId, u64)>,
     records: u32,
     /// Some record adds data; the others only take away.
     grows: bool,
@@ -71,6 +78,34 @@ impl Batch {
         self.add(put.bytes.len(), true, needs_sync, |to| Record::Put(*put).encode(to))
     }
 
+    /// Messages that several streams have, each from a number of its own on: the same bytes for all, which are
+    /// written once. The version of the last message is its number. Streams that survive and volatile ones, and places
+    /// of one stream, share none.
+    ///
+    /// # Errors
+    /// When they are too large.
+    pub fn put_shared(
+        &mut self,
+        owners: &[(StreamId, u64)],
+        count: u32,
+        bytes: &[u8],
+    ) -> Result<(), TooLarge> {
+        let mut owners = owners.to_vec();
+        owners.sort_unstable();
+        let may_share = |(one, _): &(StreamId, u64), (next, _): &(StreamId, u64)| {
+            one < next && one.is_volatile() == next.is_volatile()
+        };
+        for owners in owners.chunk_by(may_share) {
+            let mut list = Vec::with_capacity(owners.len() * 4);
+            encode_owners(owners.iter().copied(), &mut list);
+            let owners = Owners::of(&list);
+            let record = Record::PutShared(PutShared { owners, count, bytes });
+            let needs_sync = !record.is_volatile();
+            self.add(list.len() + bytes.len(), true, needs_sync, |to| record.encode(to))?;
+        }
+        Ok(())
+    }
+
     /// Messages up to and with this number are not needed any more.
     ///
     /// # Errors
@@ -85,10 +120,36 @@ impl Batch {
     /// # Errors
     /// When there are too many ranges.
     pub fn settle(&mut self, stream: StreamId, ranges: &[(u64, u64)]) -> Result<(), TooLarge> {
+        if self.settle_together(stream, ranges) {
+            return Ok(());
+        }
         // Two numbers of up to ten bytes each.
         self.add(ranges.len() * 20, false, !stream.is_volatile(), |to| {
             encode_settle(stream, ranges.iter().copied(), to);
-        })
+        })?;
+        self.settling = ranges.last().map(|(first, _)| (stream, *first));
+        Ok(())
+    }
+
+    /// What is settled of several streams behind each other becomes one record: whether it has become part of the newest.
+    fn settle_together(&mut self, stream: StreamId, ranges: &[(u64, u64)]) -> bool {
+        let bytes = self.frames.len() - self.newest + ranges.len() * 20;
+        let is_alike = |it: (StreamId, u64)| it.0.is_volatile() == stream.is_volatile();
+        let before = self.settling.filter(|before| is_alike(*before));
+        let Some(mut before) = before.filter(|_| bytes <= SETTLE_BYTES_MAX) else { return false };
+        let start = self.newest + FRAME_HEADER_BYTES;
+        let payload = self.frames.get(start..).unwrap_or_default();
+        if let Some(Record::Settle { stream: first, ranges }) = Record::decode(payload) {
+            // Until now it was one stream's.
+            let stretches: Vec<_> = ranges.iter().map(|(from, to)| (first, from, to)).collect();
+            self.frames.truncate(start);
+            begin_settle_many(&mut self.frames);
+            before = append_stretches((StreamId(0), 0), stretches, &mut self.frames);
+        }
+        let stretches = ranges.iter().map(|(first, last)| (stream, *first, *last));
+        self.settling = Some(append_stretches(before, stretches, &mut self.frames));
+        frame::lengthen(&mut self.frames, self.newest);
+        true
     }
 
     /// The stream is gone with all its messages.
@@ -160,8 +221,9 @@ impl Batch {
     /// Adds a record that takes effect by itself, whatever becomes of the others. For the log's own use.
     pub(crate) fn add_lone(&mut self, record: &Record<'_>) {
         self.newest = frame::append(&mut self.frames, |to| record.encode(to));
+        self.settling = None;
         self.records += 1;
-        self.needs_sync |= !record.stream().is_some_and(StreamId::is_volatile);
+        self.needs_sync |= !record.is_volatile();
     }
 
     /// Adds a record that takes effect together with the one before it, of the same stream. For the log's own use.
@@ -199,6 +261,7 @@ impl Batch {
         if self.records > 0 {
             frame::join(&mut self.frames, self.newest);
         }
+        self.settling = None;
         self.newest = frame::append(&mut self.frames, write);
         self.records += 1;
     }
@@ -229,6 +292,66 @@ mod tests {
         let larger = vec![0; PAYLOAD_BYTES_MAX];
         assert_eq!(batch.put(&put(&larger)), Err(TooLarge { bytes: larger.len() }));
         assert!(batch.is_incomplete());
+    }
+
+    #[test]
+    fn streams_that_cannot_share_a_record_get_several() {
+        let mut batch = Batch::new();
+        let volatile = StreamId::volatile(1);
+        let owners = [(volatile, 3), (StreamId(5), 2), (StreamId(1), 2), (StreamId(5), 9)];
+        batch.put_shared(&owners, 1, b"x").unwrap();
+        assert_eq!(batch.records(), 3);
+        let (mut frames, mut found) = (batch.frames(), Vec::new());
+        while let Some((frame, rest)) = frame::split(frames) {
+            let Some(Record::PutShared(shared)) = Record::decode(&frame[FRAME_HEADER_BYTES..])
+            else {
+                panic!("what is written is read")
+            };
+            found.push(shared.owners.iter().collect::<Vec<_>>());
+            frames = rest;
+        }
+        let first = vec![(StreamId(1), 2), (StreamId(5), 2)];
+        assert_eq!(found, [first, vec![(StreamId(5), 9)], vec![(volatile, 3)]]);
+    }
+
+    #[test]
+    fn what_is_settled_of_very_many_streams_takes_a_few_bytes_each() {
+        let mut batch = Batch::new();
+        for stream in 0..10_000u64 {
+            batch
+                .settle(
+                    StreamId(5_000_000 + 2 * stream),
+                    &[(30_000_000 + stream, 30_000_000 + stream)],
+                )
+                .unwrap();
+        }
+        assert!(batch.bytes() < 10_000 * 4, "{}", batch.bytes());
+        batch.settle(StreamId::volatile(7), &[(1, 3), (5, 5)]).unwrap();
+        batch.settle(StreamId::volatile(3), &[(2, 9)]).unwrap();
+        batch.trim(StreamId(1), 5).unwrap();
+        batch.settle(StreamId(1), &[(7, 8)]).unwrap();
+        seal(batch.frames_mut(), 0, Seed::new(1, 1));
+        let (mut found, mut offset, mut records) = (Vec::new(), 0, 0);
+        while offset < batch.bytes() {
+            let frame = read(&batch.frames()[offset..], offset as u32, Seed::new(1, 1)).unwrap();
+            assert!(frame.bytes() <= SETTLE_BYTES_MAX);
+            offset += frame.bytes();
+            records += 1;
+            assert_eq!(frame.more, offset < batch.bytes());
+            match Record::decode(frame.payload).unwrap() {
+                Record::SettleMany { stretches } => found.extend(stretches.iter()),
+                Record::Settle { stream, ranges } => {
+                    found.extend(ranges.iter().map(|(first, last)| (stream, first, last)));
+                }
+                other => assert_eq!(other, Record::Trim { stream: StreamId(1), up_to: 5 }),
+            }
+        }
+        let many = (0..10_000u64).map(|it| (5_000_000 + 2 * it, 30_000_000 + it));
+        let many = many.map(|(stream, number)| (StreamId(stream), number, number));
+        let [seven, three] = [7, 3].map(StreamId::volatile);
+        let others = [(seven, 1, 3), (seven, 5, 5), (three, 2, 9), (StreamId(1), 7, 8)];
+        assert_eq!(found, many.chain(others).collect::<Vec<_>>());
+        assert_eq!(records, batch.records());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! be read are never removed; the log is at most about three times as long as what is needed, plus a few
 //! segments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::PoisonError;
 
@@ -21,10 +21,11 @@ use crate::index::Index;
 use crate::load::OpenSegments;
 use crate::log::Log;
 use crate::messages::Place;
-use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
 use crate::recovered::SetAside;
 use crate::sealed::summary_start;
 use crate::set_aside::aside_name;
+use crate::shared::{Owners, PutShared, encode_owners};
 use crate::summary::END_BYTES;
 
 /// Copies are written when they are so many bytes.
@@ -103,14 +104,25 @@ impl<D: Disk> Log<D> {
         self.segments.iter_mut().for_each(|segment| segment.live = 0);
         let mut files = OpenSegments::new();
         let mut copies = Batch::new();
+        let mut shared = BTreeMap::new();
         for (_, place) in index.values() {
             self.write_copy(&index, place, &mut files, &mut copies)?;
         }
         for (_, stream) in index.streams() {
             self.write_copy(&index, stream.declaration, &mut files, &mut copies)?;
             for message in stream.messages.iter() {
-                self.write_copy(&index, message.place, &mut files, &mut copies)?;
+                match index.is_shared(message.place) {
+                    true => {
+                        _ = shared
+                            .insert((message.place.segment, message.place.offset), message.place)
+                    }
+                    false => self.write_copy(&index, message.place, &mut files, &mut copies)?,
+                }
             }
+        }
+        // Once for all that have them.
+        for place in shared.into_values() {
+            self.write_copy(&index, place, &mut files, &mut copies)?;
         }
         copies.add_lone(&Record::Removed { oldest: first });
         self.append(&mut vec![copies])?;
@@ -154,7 +166,7 @@ impl<D: Disk> Log<D> {
         let found = found.and_then(|()| read(&bytes, place.offset, seed).map_err(io::Error::other));
         let record = found.map(|frame| Record::decode(frame.payload));
         match record {
-            Ok(Some(record)) => copy(index, &record, copies),
+            Ok(Some(record)) => copy(index, (&record, place), copies),
             Ok(None) => {
                 return Err(self.fail("read a record again", io::Error::other(FrameError::Unknown)));
             }
@@ -220,7 +232,7 @@ impl<D: Disk> Log<D> {
                 .ok_or_else(|| damaged(number, at, FrameError::Unknown))?;
             let place = Place { segment: number, offset: at, bytes: frame.bytes() as u32 };
             if self.index.needs(&record, place) {
-                copy(&self.index, &record, copies);
+                copy(&self.index, (&record, place), copies);
             }
             done += place.bytes;
         }
@@ -241,7 +253,7 @@ impl<D: Disk> Log<D> {
 }
 
 /// Adds what is needed of a record.
-fn copy(index: &Index, record: &Record<'_>, copies: &mut Batch) {
+fn copy(index: &Index, (record, place): (&Record<'_>, Place), copies: &mut Batch) {
     match record {
         Record::Declare(declaration) => {
             let mark = index.stream(declaration.stream).map(|stream| stream.mark);
@@ -250,12 +262,30 @@ fn copy(index: &Index, record: &Record<'_>, copies: &mut Batch) {
         }
         Record::Put(put) => {
             copies.add_lone(&Record::Put(Put { keep_from: 0, ..*put }));
-            // What was taken out of the run before must stay out behind the copy.
-            let gone = index.gone(put.stream, put.sequence);
-            if !gone.is_empty() {
-                copies.add_joined(|to| encode_settle(put.stream, gone, to));
+            copy_gone(index, [(put.stream, put.sequence)], copies);
+        }
+        Record::PutShared(shared) => {
+            let owners: Vec<(StreamId, u64)> = index.owners_at(shared, place).collect();
+            if let [(stream, sequence)] = owners[..] {
+                copies.add_lone(&Record::Put(shared.of(stream, sequence)));
+            } else {
+                let mut list = Vec::new();
+                encode_owners(owners.iter().copied(), &mut list);
+                let owners = Owners::of(&list);
+                copies.add_lone(&Record::PutShared(PutShared { owners, ..*shared }));
             }
+            copy_gone(index, owners, copies);
         }
         _ => copies.add_lone(record),
+    }
+}
+
+/// What was taken out of runs before must stay out behind their copy.
+fn copy_gone(index: &Index, owners: impl IntoIterator<Item = (StreamId, u64)>, copies: &mut Batch) {
+    for (stream, sequence) in owners {
+        let gone = index.gone(stream, sequence);
+        if !gone.is_empty() {
+            copies.add_joined(|to| encode_settle(stream, gone, to));
+        }
     }
 }

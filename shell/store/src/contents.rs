@@ -122,7 +122,7 @@ fn stored_ranges(index: &Index, id: StreamId, stream: &Stream) -> Vec<StoredRang
     let mut ranges: Vec<StoredRange> = Vec::new();
     for message in stream.messages.iter() {
         let mut push = |first: u64, last: u64| {
-            let bytes = u64::from(message.place.bytes) * (last - first + 1);
+            let bytes = u64::from(index.bytes_alone(message.place)) * (last - first + 1);
             let bytes = bytes / u64::from(message.count);
             match ranges.last_mut() {
                 Some(before) if before.last + 1 == first => {
@@ -225,11 +225,11 @@ fn take(
             stream.path = declaration.path.into();
             stream.spec = Bytes::copy_from_slice(declaration.spec);
         }
-        (Part::Messages(at, record), Record::Put(put)) => {
+        (Part::Messages(at, number), record) => {
             let stream = recovered.streams.get_mut(at as usize)?;
-            let messages = stream.messages.get_mut(record as usize)?;
-            let known = (stream.stream, messages.sequence, messages.count);
-            (known == (put.stream, put.sequence, put.count)).then_some(())?;
+            let messages = stream.messages.get_mut(number as usize)?;
+            let put = record.put_of(stream.stream, messages.sequence)?;
+            (put.count == messages.count).then_some(())?;
             messages.version = put.version;
             messages.bytes = Bytes::copy_from_slice(put.bytes);
         }

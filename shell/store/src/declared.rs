@@ -37,6 +37,12 @@ impl<'a> Declared<'a> {
                 // What does not survive needs no name.
                 Some(Record::Put(put)) if put.stream.is_volatile() => {}
                 Some(Record::Put(put)) if !self.is_declared(put.stream, &changes) => return false,
+                Some(Record::PutShared(shared)) if !shared.is_volatile() => {
+                    let mut owners = shared.owners.iter();
+                    if !owners.all(|(stream, _)| self.is_declared(stream, &changes)) {
+                        return false;
+                    }
+                }
                 _ => {}
             }
         }

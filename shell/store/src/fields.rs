@@ -10,6 +10,16 @@ pub(crate) fn write_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
+/// A difference that may be below zero as a number that is small if it is.
+pub(crate) fn fold(difference: u64) -> u64 {
+    (difference << 1) ^ ((difference as i64 >> 63) as u64)
+}
+
+/// The difference that it is.
+pub(crate) fn unfold(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
+}
+
 /// Reads fields from the front of a slice; `None` when it ends too early or says nonsense.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(&'a [u8]);

@@ -115,6 +115,14 @@ pub(crate) fn append(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usiz
     start
 }
 
+/// More was written behind the payload of the record that starts there, which is the last: it is longer by that.
+pub(crate) fn lengthen(frames: &mut [u8], start: usize) {
+    let size = frames.len().saturating_sub(start + FRAME_HEADER_BYTES);
+    if let Some(length) = frames.get_mut(start..start + 4) {
+        length.copy_from_slice(&(size as u32).to_le_bytes());
+    }
+}
+
 /// The first of whole frames, and the others.
 pub(crate) fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, _) = words(frames.get(..FRAME_HEADER_BYTES)?)?;

@@ -1,16 +1,18 @@
 //! Which records of the log are still needed, and where they lie.
 //!
-//! Relies on `streams`, `messages` and `ranges`. The index is what the log says when it is read from its oldest segment
+//! Relies on `streams`, `messages`, `ranges` and `bodies`. The index is what the log says when it is read from its oldest segment
 //! to its newest; applying a record once more at a later place (as cleaning does with what is needed) changes
-//! places and nothing else. Invariant: each record that is needed has one place here, each record whose place
+//! places and nothing else. Invariant: each record that is needed has one place here, each byte whose place
 //! is given up is reported once, and the sum of places is the live bytes.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use crate::bodies::Bodies;
 use crate::messages::{Message, Place};
 use crate::ranges::Gone;
 use crate::record::{Declaration, Mark, Put, Record, StreamId};
+use crate::shared::PutShared;
 use crate::streams::{Stream, Streams};
 
 /// Everything that is needed.
@@ -20,13 +22,13 @@ pub(crate) struct Index {
     values: HashMap<Box<str>, Place, RandomState>,
     /// Records of which some messages are not needed any more.
     partly: HashMap<(StreamId, u64), Gone, RandomState>,
-    /// Bytes of the records of messages of queues.
-    queue_bytes: u64,
+    /// Records of several streams, and bytes of those of queues.
+    bodies: Bodies,
 }
 
 impl Index {
     /// Takes a record in that lies at `place`; says the places of records that are not needed any more,
-    /// which may be the record's own.
+    /// which may be the record's own. Of a record that several streams have, a part is given up with each.
     pub(crate) fn apply(
         &mut self,
         record: &Record<'_>,
@@ -36,6 +38,7 @@ impl Index {
         match record {
             Record::Declare(declaration) => self.declare(declaration, place, dead),
             Record::Put(put) => self.put(put, place, dead),
+            Record::PutShared(shared) => self.put_shared(shared, place, dead),
             Record::Trim { stream, up_to } => {
                 self.settle(*stream, 0, *up_to, dead);
                 dead(place);
@@ -43,6 +46,12 @@ impl Index {
             Record::Settle { stream, ranges } => {
                 for (first, last) in ranges.iter() {
                     self.settle(*stream, first, last, dead);
+                }
+                dead(place);
+            }
+            Record::SettleMany { stretches } => {
+                for (stream, first, last) in stretches.iter() {
+                    self.settle(stream, first, last, dead);
                 }
                 dead(place);
             }
@@ -75,14 +84,37 @@ impl Index {
                 .streams
                 .get(declaration.stream)
                 .is_some_and(|stream| stream.declaration == place),
-            Record::Put(put) => self
-                .streams
-                .get(put.stream)
-                .and_then(|stream| stream.messages.find(put.sequence))
-                .is_some_and(|message| message.place == place),
+            Record::Put(put) => self.has_at(put.stream, put.sequence, place),
+            Record::PutShared(shared) => self.owners_at(shared, place).next().is_some(),
             Record::Set { name, .. } => self.values.get(*name) == Some(&place),
             _ => false,
         }
+    }
+
+    /// Whether a stream has the messages from that number on at that place.
+    fn has_at(&self, stream: StreamId, sequence: u64, place: Place) -> bool {
+        let message = self.streams.get(stream).and_then(|it| it.messages.find(sequence));
+        message.is_some_and(|message| message.place == place)
+    }
+
+    /// The streams that need a record which lies at a place, with the number of the first message there.
+    pub(crate) fn owners_at(
+        &self,
+        shared: &PutShared<'_>,
+        place: Place,
+    ) -> impl Iterator<Item = (StreamId, u64)> {
+        let owners = shared.owners.iter();
+        owners.filter(move |(stream, sequence)| self.has_at(*stream, *sequence, place))
+    }
+
+    /// Whether what lies at a place was written for several streams.
+    pub(crate) fn is_shared(&self, place: Place) -> bool {
+        self.bodies.are_at(place)
+    }
+
+    /// Bytes of a record as if one stream had it alone.
+    pub(crate) fn bytes_alone(&self, place: Place) -> u32 {
+        self.bodies.bytes_alone(place)
     }
 
     /// The stream, if there is one.
@@ -113,7 +145,7 @@ impl Index {
 
     /// Bytes of the records of messages of queues, volatile ones too.
     pub(crate) fn queue_bytes(&self) -> u64 {
-        self.queue_bytes
+        self.bodies.queue_bytes()
     }
 
     fn declare(
@@ -126,10 +158,11 @@ impl Index {
         let old = std::mem::replace(&mut stream.declaration, place);
         if stream.kind != declaration.kind {
             // Its messages may lie before it in the log.
-            let bytes = bytes_of(stream);
-            self.queue_bytes -= if stream.is_queue() { bytes } else { 0 };
+            let (before, places) = (stream.is_queue(), stream.messages.iter().map(|it| it.place));
             stream.kind = declaration.kind;
-            self.queue_bytes += if stream.is_queue() { bytes } else { 0 };
+            if before != stream.is_queue() {
+                self.bodies.set_queue(places, stream.is_queue());
+            }
         }
         if !old.is_none() {
             dead(old);
@@ -143,18 +176,35 @@ impl Index {
         }
         let stream = self.streams.get_or_insert(put.stream);
         let message = Message { sequence: put.sequence, count: put.count, place };
-        let is_queue = stream.is_queue();
-        if is_queue {
-            self.queue_bytes += u64::from(place.bytes);
+        if stream.is_queue() {
+            self.bodies.note_own(place);
         }
+        self.insert(put.stream, message, put.version, dead);
+    }
+
+    fn put_shared(&mut self, put: &PutShared<'_>, place: Place, dead: &mut impl FnMut(Place)) {
+        let streams = put.owners.iter().count() as u32;
+        self.bodies.insert(place, streams, put.owners.bytes());
+        for (stream, sequence) in put.owners.iter() {
+            let message = Message { sequence, count: put.count, place };
+            self.insert(stream, message, message.last(), dead);
+        }
+    }
+
+    /// A stream has messages, in the place of those with the same number.
+    fn insert(
+        &mut self,
+        id: StreamId,
+        message: Message,
+        version: u64,
+        dead: &mut impl FnMut(Place),
+    ) {
+        let stream = self.streams.get_or_insert(id);
         if let Some(old) = stream.messages.insert(message) {
-            if is_queue {
-                self.queue_bytes -= u64::from(old.place.bytes);
-            }
-            self.partly.remove(&(put.stream, put.sequence));
-            dead(old.place);
+            self.partly.remove(&(id, message.sequence));
+            dead(self.bodies.release(old.place, stream.is_queue()));
         }
-        stream.advance(Mark { sequence: put.last(), version: put.version });
+        stream.advance(Mark { sequence: message.last(), version });
     }
 
     /// The messages from `first` to `last` are not needed any more.
@@ -177,38 +227,28 @@ impl Index {
                 }
             }
             stream.messages.remove(message.sequence);
-            if stream.is_queue() {
-                self.queue_bytes -= u64::from(message.place.bytes);
-            }
             self.partly.remove(&(id, message.sequence));
-            dead(message.place);
+            dead(self.bodies.release(message.place, stream.is_queue()));
         }
     }
 
     fn drop_stream(&mut self, id: StreamId, dead: &mut impl FnMut(Place)) {
         let Some(stream) = self.streams.remove(id) else { return };
-        if stream.is_queue() {
-            self.queue_bytes -= bytes_of(&stream);
-        }
         if !stream.declaration.is_none() {
             dead(stream.declaration);
         }
         for message in stream.messages.iter() {
             self.partly.remove(&(id, message.sequence));
-            dead(message.place);
+            dead(self.bodies.release(message.place, stream.is_queue()));
         }
     }
-}
-
-/// Bytes of the records of a stream's messages.
-fn bytes_of(stream: &Stream) -> u64 {
-    stream.messages.iter().map(|message| u64::from(message.place.bytes)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::StreamKind;
+    use crate::shared::Owners;
 
     fn place(offset: u32) -> Place {
         Place { segment: 1, offset, bytes: 10 }
@@ -249,6 +289,51 @@ mod tests {
         assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 7 }, 4), [1, 4]);
         assert_eq!(index.gone(StreamId(1), 1), []);
         assert_eq!(index.stream(StreamId(1)).unwrap().mark.sequence, 10);
+    }
+
+    #[test]
+    fn what_several_streams_have_is_needed_until_the_last_has_done_with_it() {
+        let mut index = Index::default();
+        let declare = |number| {
+            let (stream, kind, mark) = (StreamId(number), StreamKind::Queue, Mark::default());
+            Record::Declare(Declaration { stream, kind, mark, path: "a", spec: b"" })
+        };
+        let mut list = Vec::new();
+        crate::shared::encode_owners((1..=4).map(|it| (StreamId(it), it * 10)), &mut list);
+        let shared = PutShared { owners: Owners::of(&list), count: 2, bytes: b"" };
+        let at = |offset| Place { segment: 1, offset, bytes: 100 };
+        let mut given_up = Vec::new();
+        let mut apply = |index: &mut Index, record, offset| {
+            index.apply(&record, at(offset), &mut |place| {
+                given_up.push((place.offset, place.bytes))
+            });
+            std::mem::take(&mut given_up)
+        };
+        apply(&mut index, Record::PutShared(shared), 1);
+        for stream in 1..=4 {
+            apply(&mut index, declare(stream), 10 + stream as u32);
+        }
+        assert_eq!(index.queue_bytes(), 100, "once, wherever the declarations lie");
+        assert_eq!(index.bytes_alone(at(1)), 94);
+        let trim = |stream, up_to| Record::Trim { stream: StreamId(stream), up_to };
+        assert_eq!(apply(&mut index, trim(1, 10), 20), [(20, 100)], "one of two messages");
+        assert_eq!(apply(&mut index, trim(1, 11), 21), [(1, 2), (21, 100)]);
+        assert_eq!(apply(&mut index, Record::Drop { stream: StreamId(3) }, 22).len(), 3);
+        assert_eq!(index.queue_bytes(), 96);
+        assert!(index.owners_at(&shared, at(1)).eq([(StreamId(2), 20), (StreamId(4), 40)]));
+        // A copy for those that are left.
+        let mut list = Vec::new();
+        crate::shared::encode_owners(index.owners_at(&shared, at(1)), &mut list);
+        let copy = PutShared { owners: Owners::of(&list), ..shared };
+        let dead = apply(&mut index, Record::PutShared(copy), 30);
+        assert_eq!(
+            dead.iter().map(|(at, bytes)| (*at == 1, bytes)).collect::<Vec<_>>(),
+            [(true, &2), (true, &94)]
+        );
+        assert!(!index.needs(&Record::PutShared(shared), at(1)) && !index.is_shared(at(1)));
+        apply(&mut index, trim(2, 21), 31);
+        assert_eq!(apply(&mut index, trim(4, 41), 32)[0].0, 30);
+        assert_eq!((index.queue_bytes(), index.is_shared(at(30))), (0, false));
     }
 
     #[test]

@@ -47,6 +47,7 @@
 //! whole, or opening fails and says which bytes are damaged.
 
 mod batch;
+mod bodies;
 mod clean;
 mod cleaning;
 mod committer;
@@ -83,6 +84,8 @@ mod scan;
 mod sealed;
 mod segment_read;
 mod set_aside;
+mod settled;
+mod shared;
 mod store;
 mod streams;
 mod summary;
@@ -105,6 +108,8 @@ pub use portable::{PortableError, PortableReader};
 pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
 pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange};
 pub use scan::{ScanEnd, scan};
+pub use settled::Stretches;
+pub use shared::{Owners, PutShared};
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};
 pub use transfer::{Compacted, TransferError, Transferred, compact, export, import};

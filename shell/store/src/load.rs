@@ -338,15 +338,8 @@ impl<F: DiskFile> PendingLoad<F> {
         let Wanted { stream, message, .. } = wanted;
         let seed = Seed::new(self.salt, message.place.segment);
         let frame = read(record, message.place.offset, seed)?;
-        match Record::decode(frame.payload) {
-            Some(Record::Put(put))
-                if put.stream == *stream
-                    && (put.sequence, put.count) == (message.sequence, message.count) =>
-            {
-                Ok(put)
-            }
-            _ => Err(FrameError::Unknown),
-        }
+        let put = Record::decode(frame.payload).and_then(|it| it.put_of(*stream, message.sequence));
+        put.filter(|put| put.count == message.count).ok_or(FrameError::Unknown)
     }
 
     fn damaged(&mut self, wanted: &Wanted, what: DamageKind) {

@@ -6,6 +6,9 @@ use std::fmt;
 
 use crate::record::{Record, StreamId};
 
+/// Streams of a record that are named in a sentence.
+const NAMED_MAX: usize = 4;
+
 /// What a record of the log was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LostRecord {
@@ -18,6 +21,13 @@ pub enum LostRecord {
         /// The number of the last.
         last: u64,
     },
+    /// Messages that several streams have.
+    Shared {
+        /// Whose, and the number of the first there.
+        owners: Box<[(StreamId, u64)]>,
+        /// How many they are.
+        count: u32,
+    },
     /// What a stream is.
     Declaration {
         /// Which.
@@ -27,6 +37,11 @@ pub enum LostRecord {
     Settled {
         /// Whose.
         stream: StreamId,
+    },
+    /// The same of messages of several streams.
+    SettledMany {
+        /// Whose, rising.
+        streams: Box<[StreamId]>,
     },
     /// That a stream is gone: it may be there again.
     Dropped {
@@ -52,9 +67,18 @@ impl LostRecord {
                 let (stream, first, last) = (put.stream, put.sequence, put.last());
                 LostRecord::Messages { stream, first, last }
             }
+            Record::PutShared(shared) => {
+                LostRecord::Shared { owners: shared.owners.iter().collect(), count: shared.count }
+            }
             Record::Declare(declaration) => LostRecord::Declaration { stream: declaration.stream },
             Record::Trim { stream, .. } | Record::Settle { stream, .. } => {
                 LostRecord::Settled { stream: *stream }
+            }
+            Record::SettleMany { stretches } => {
+                let mut streams: Vec<_> = stretches.iter().map(|(stream, ..)| stream).collect();
+                streams.sort_unstable();
+                streams.dedup();
+                LostRecord::SettledMany { streams: streams.into() }
             }
             Record::Drop { stream } => LostRecord::Dropped { stream: *stream },
             Record::Set { name, .. } | Record::Unset { name } => {
@@ -67,15 +91,17 @@ impl LostRecord {
         }
     }
 
-    /// The stream that it concerns.
-    pub fn stream(&self) -> Option<StreamId> {
+    /// The streams that it concerns, rising.
+    pub fn streams(&self) -> Vec<StreamId> {
         match self {
             LostRecord::Messages { stream, .. }
             | LostRecord::Declaration { stream }
             | LostRecord::Settled { stream }
-            | LostRecord::Dropped { stream } => Some(*stream),
-            LostRecord::Value { .. } | LostRecord::Own => None,
-            LostRecord::Perhaps(record) => record.stream(),
+            | LostRecord::Dropped { stream } => vec![*stream],
+            LostRecord::Shared { owners, .. } => owners.iter().map(|(stream, _)| *stream).collect(),
+            LostRecord::SettledMany { streams } => streams.to_vec(),
+            LostRecord::Value { .. } | LostRecord::Own => Vec::new(),
+            LostRecord::Perhaps(record) => record.streams(),
         }
     }
 }
@@ -89,6 +115,18 @@ impl fmt::Display for LostRecord {
             LostRecord::Messages { stream: StreamId(stream), first, last } => {
                 write!(f, "messages {first} to {last} of stream {stream}")
             }
+            LostRecord::Shared { owners, count } => {
+                let streams = owners.len();
+                write!(f, "{count} messages that {streams} streams have in common")?;
+                for (at, (StreamId(stream), first)) in owners.iter().take(NAMED_MAX).enumerate() {
+                    let before = if at == 0 { ": from" } else { "," };
+                    write!(f, "{before} message {first} of stream {stream}")?;
+                }
+                match streams.saturating_sub(NAMED_MAX) {
+                    0 => Ok(()),
+                    more => write!(f, ", and of {more} more"),
+                }
+            }
             LostRecord::Declaration { stream } => {
                 write!(f, "the declaration of stream {}", stream.0)
             }
@@ -99,6 +137,11 @@ impl fmt::Display for LostRecord {
                     stream.0
                 )
             }
+            LostRecord::SettledMany { streams } => write!(
+                f,
+                "that messages of {} streams were consumed, which may come again",
+                streams.len()
+            ),
             LostRecord::Dropped { stream } => {
                 write!(f, "that stream {} is gone, which may be there again", stream.0)
             }

@@ -11,6 +11,8 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, write_bytes};
+use crate::settled::Stretches;
+use crate::shared::PutShared;
 
 /// A stream in the log. Not given to another while the log knows anything of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,6 +126,8 @@ pub enum Record<'a> {
     Declare(Declaration<'a>),
     /// Messages of a stream.
     Put(Put<'a>),
+    /// Messages that several streams have.
+    PutShared(PutShared<'a>),
     /// Messages up to and with this number are not needed any more.
     Trim {
         /// Whose messages.
@@ -137,6 +141,11 @@ pub enum Record<'a> {
         stream: StreamId,
         /// Which.
         ranges: Ranges<'a>,
+    },
+    /// Messages of several streams have been consumed.
+    SettleMany {
+        /// Which.
+        stretches: Stretches<'a>,
     },
     /// The stream is gone with all its messages.
     Drop {
@@ -187,13 +196,15 @@ const SETTLE: u8 = 4;
 const DROP: u8 = 5;
 const SET: u8 = 6;
 const UNSET: u8 = 7;
+const PUT_SHARED: u8 = 12;
+const SETTLE_MANY: u8 = 13;
 const MARK: u8 = 16;
 const END: u8 = 17;
 const REMOVED: u8 = 18;
 const SUMMARY: u8 = 19;
 
 impl<'a> Record<'a> {
-    /// The stream of which it says something.
+    /// The stream of which it says something, if that is one.
     pub fn stream(&self) -> Option<StreamId> {
         match self {
             Record::Declare(declaration) => Some(declaration.stream),
@@ -205,15 +216,41 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it says something of streams that end with the life of the server.
+    pub(crate) fn is_volatile(&self) -> bool {
+        match self {
+            Record::PutShared(shared) => shared.is_volatile(),
+            Record::SettleMany { stretches } => stretches.are_volatile(),
+            _ => self.stream().is_some_and(StreamId::is_volatile),
+        }
+    }
+
+    /// The stream with the highest number of which it says something.
+    pub(crate) fn highest_stream(&self) -> Option<StreamId> {
+        match self {
+            Record::PutShared(shared) => shared.owners.iter().last().map(|(stream, _)| stream),
+            Record::SettleMany { stretches } => stretches.iter().map(|(stream, ..)| stream).max(),
+            _ => self.stream(),
+        }
+    }
+
     /// Appends the record's kind and body.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
             Record::Declare(declaration) => encode_declaration(declaration, to),
             Record::Put(put) => encode_put(put, to),
+            Record::PutShared(shared) => {
+                to.push(PUT_SHARED);
+                shared.encode(to);
+            }
             Record::Trim { stream, up_to } => numbers(to, TRIM, &[stream.0, *up_to]),
             Record::Settle { stream, ranges } => {
                 numbers(to, SETTLE, &[stream.0]);
                 to.extend_from_slice(ranges.0);
+            }
+            Record::SettleMany { stretches } => {
+                to.push(SETTLE_MANY);
+                to.extend_from_slice(stretches.bytes());
             }
             Record::Drop { stream } => numbers(to, DROP, &[stream.0]),
             Record::Set { name, value } => {
@@ -250,11 +287,13 @@ impl<'a> Record<'a> {
         let record = match fields.byte()? {
             DECLARE => Record::Declare(decode_declaration(&mut fields)?),
             PUT => Record::Put(decode_put(&mut fields)?),
+            PUT_SHARED => Record::PutShared(PutShared::decode(&mut fields)?),
             TRIM => Record::Trim { stream: StreamId(fields.number()?), up_to: fields.number()? },
             SETTLE => Record::Settle {
                 stream: StreamId(fields.number()?),
                 ranges: decode_ranges(fields.rest())?,
             },
+            SETTLE_MANY => Record::SettleMany { stretches: Stretches::decode(&mut fields)? },
             DROP => Record::Drop { stream: StreamId(fields.number()?) },
             SET => Record::Set { name: fields.text()?, value: fields.rest() },
             UNSET => Record::Unset { name: std::str::from_utf8(fields.rest()).ok()? },
@@ -286,6 +325,11 @@ pub(crate) fn encode_settle(
 ) {
     numbers(to, SETTLE, &[stream.0]);
     encode_ranges(ranges, to);
+}
+
+/// Begins a record that ends with stretches of several streams.
+pub(crate) fn begin_settle_many(to: &mut Vec<u8>) {
+    to.push(SETTLE_MANY);
 }
 
 fn numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {

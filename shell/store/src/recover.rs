@@ -23,7 +23,7 @@ use crate::listing::{ListError, Listing, list};
 use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
 use crate::lost::LostRecord;
 use crate::messages::Place;
-use crate::record::{Record, StreamId};
+use crate::record::Record;
 use crate::recovered::{Recovered, Report};
 use crate::salvage::{Lost, known_records, salvage};
 use crate::scan::{ScanEnd, next_mark, scan, was_synced};
@@ -306,13 +306,12 @@ impl<D: Disk> Reader<D> {
     /// Takes one record into the index.
     fn apply(&mut self, record: &Record<'_>, place: Place) {
         self.report.records += 1;
-        let stream = record.stream();
-        if stream.is_some_and(StreamId::is_volatile) {
+        if record.is_volatile() {
             self.report.volatile_records += 1;
             self.report.volatile_bytes += u64::from(place.bytes);
             return;
         }
-        if let Some(stream) = stream {
+        if let Some(stream) = record.highest_stream() {
             self.streams_below = self.streams_below.max(stream.0.saturating_add(1));
         }
         if let Record::Removed { oldest } = record {

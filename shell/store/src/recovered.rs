@@ -108,10 +108,13 @@ pub struct SetAside {
 }
 
 impl Recovered {
-    /// The path of the topic or queue that damage concerns, if that is known.
-    pub fn path_of(&self, damage: &Damage) -> Option<&str> {
-        let stream = damage.lost.as_ref()?.stream()?;
-        let at = self.streams.binary_search_by_key(&stream, |found| found.stream).ok()?;
-        self.streams.get(at).map(|found| &*found.path)
+    /// The paths of the topics and queues that damage concerns, as far as they are known.
+    pub fn paths_of(&self, damage: &Damage) -> Vec<&str> {
+        let lost = damage.lost.as_ref().map_or_else(Vec::new, |lost| lost.streams());
+        let path = |stream: StreamId| {
+            let at = self.streams.binary_search_by_key(&stream, |found| found.stream).ok()?;
+            self.streams.get(at).map(|found| &*found.path)
+        };
+        lost.into_iter().filter_map(path).collect()
     }
 }

@@ -12,7 +12,8 @@ use crate::fields::{Fields, write_bytes};
 use crate::frame::FRAME_HEADER_BYTES;
 use crate::header::HEADER_BYTES;
 use crate::messages::Place;
-use crate::record::{Declaration, Put, Record, StreamId};
+use crate::record::{Declaration, Put, Record};
+use crate::shared::PutShared;
 
 /// A segment of so many small records has none: it is read as fast as its summary would be.
 pub(crate) const SUMMARY_BYTES_MAX: usize = 16 << 20;
@@ -66,7 +67,7 @@ impl Summary {
 
     /// Enters a record that lies behind all others.
     pub(crate) fn add(&mut self, record: &Record<'_>, place: Place) {
-        if record.stream().is_some_and(StreamId::is_volatile) {
+        if record.is_volatile() {
             return self.volatile.add(place);
         }
         if self.is_too_long {
@@ -79,12 +80,17 @@ impl Summary {
                 Record::Declare(bare).encode(&mut self.payload);
             }
             Record::Put(put) => Record::Put(Put { bytes: b"", ..*put }).encode(&mut self.payload),
+            Record::PutShared(shared) => {
+                let bare = PutShared { bytes: b"", ..*shared };
+                Record::PutShared(bare).encode(&mut self.payload);
+            }
             Record::Set { name, .. } => {
                 Record::Set { name, value: b"" }.encode(&mut self.payload);
             }
             Record::Mark { .. } | Record::End { .. } | Record::Summary { .. } => return,
             Record::Trim { .. }
             | Record::Settle { .. }
+            | Record::SettleMany { .. }
             | Record::Drop { .. }
             | Record::Unset { .. }
             | Record::Removed { .. } => record.encode(&mut self.payload),
@@ -138,7 +144,7 @@ pub fn read(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::record::{Mark, StreamKind};
+    use crate::record::{Mark, StreamId, StreamKind};
 
     #[test]
     fn entries_say_all_but_the_bodies() {

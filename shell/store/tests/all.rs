@@ -14,6 +14,7 @@ mod kills;
 mod loads;
 mod removed;
 mod salvage;
+mod shared;
 mod space;
 mod summaries;
 mod transfer;

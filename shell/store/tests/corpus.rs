@@ -9,6 +9,11 @@ use crate::check;
 fn the_corpora_replay() {
     tiderace_corpus::replay(
         env!("CARGO_MANIFEST_DIR"),
-        &[("segment", check::segment), ("summary", check::summary), ("portable", check::portable)],
+        &[
+            ("segment", check::segment),
+            ("record", check::record),
+            ("summary", check::summary),
+            ("portable", check::portable),
+        ],
     );
 }

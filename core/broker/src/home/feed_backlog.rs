@@ -14,12 +14,15 @@ use tiderace_wire::Run;
 
 use crate::collections::Map;
 use crate::durables::{FeedSlice, ToldOfFeed};
+use crate::feed_parts::FeedParts;
 use crate::places::Place;
 
 /// Subscriptions that get a run in one slice.
-const SLICE_QUEUES: usize = 256;
-/// Bytes of a run that they get together, if they are several.
-const SLICE_BYTES: usize = 1 << 20;
+const SLICE_QUEUES: usize = 1_024;
+/// Bytes that are kept for them, beside the messages, which are there once.
+const SLICE_BESIDE_BYTES: usize = 1 << 20;
+/// Bytes of messages that they get together, if they are several: some of them have consumers, who are written to.
+const SLICE_BYTES: usize = 16 << 20;
 /// Runs that may wait behind the first; and bytes of all that wait.
 const RUNS_MAX: usize = 64;
 const BYTES_MAX: usize = 4 << 20;
@@ -31,6 +34,8 @@ struct PendingFeed {
     run: Arc<Run>,
     /// Who has yet to get it; absent: nobody has been looked for.
     left: Option<std::vec::IntoIter<Key>>,
+    /// What was made of it for those who have it.
+    parts: FeedParts,
 }
 
 /// An answer that waits for the store.
@@ -71,7 +76,7 @@ impl FeedBacklog {
 
     /// Whether so many subscriptions can get a run at once.
     pub(crate) fn is_slice(run: &Run, queues: usize) -> bool {
-        queues <= 1 || queues <= SLICE_QUEUES && queues.saturating_mul(run.bytes()) <= SLICE_BYTES
+        queues <= slice_of(run)
     }
 
     /// A run waits behind all others.
@@ -79,7 +84,8 @@ impl FeedBacklog {
         let number = self.number();
         memory.charge(MemoryUse::BetweenShards, run.bytes());
         self.bytes += run.bytes();
-        self.waiting.push_back(PendingFeed { number, run: run.clone(), left: None });
+        let (run, left, parts) = (run.clone(), None, FeedParts::default());
+        self.waiting.push_back(PendingFeed { number, run, left, parts });
         if let Some(told) = told {
             self.answers.insert(number, FeedAnswer { told, left: 1, refused: None });
         }
@@ -99,16 +105,27 @@ impl FeedBacklog {
     ) -> Option<FeedSlice> {
         let first = self.waiting.front_mut()?;
         let run = first.run.clone();
-        let left = first.left.get_or_insert_with(|| find(&run.destination().path).into_iter());
-        let most = (SLICE_BYTES / run.bytes().max(1)).clamp(1, SLICE_QUEUES);
-        let keys: Vec<Key> = left.take(most).collect();
+        let left = first.left.get_or_insert_with(|| {
+            let found = find(&run.destination().path);
+            first.parts = FeedParts::for_queues(found.len());
+            found.into_iter()
+        });
+        let keys: Vec<Key> = left.take(slice_of(&run)).collect();
+        let parts = std::mem::take(&mut first.parts);
         let (number, is_last) = (first.number, left.len() == 0);
         if is_last {
             self.waiting.pop_front();
             self.bytes -= run.bytes();
             memory.refund(MemoryUse::BetweenShards, run.bytes());
         }
-        Some(FeedSlice { number, run, keys, is_last })
+        Some(FeedSlice { number, run, keys, parts, is_last })
+    }
+
+    /// What was made of a run for a slice is for the next one as well, if there is one.
+    pub(crate) fn give_back(&mut self, number: u64, parts: FeedParts) {
+        if let Some(first) = self.waiting.front_mut().filter(|first| first.number == number) {
+            first.parts = parts;
+        }
     }
 
     /// Whether somebody is told of a run.
@@ -140,6 +157,12 @@ impl FeedBacklog {
     }
 }
 
+/// How many subscriptions get a run in one slice.
+fn slice_of(run: &Run) -> usize {
+    let beside = SLICE_BESIDE_BYTES / run.bytes_beside().max(1);
+    (SLICE_BYTES / run.bytes().max(1)).min(beside).clamp(1, SLICE_QUEUES)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -164,12 +187,12 @@ mod tests {
         backlog.push(&run(SLICE_BYTES / 4), None, &memory);
         assert!(memory.used_for(MemoryUse::BetweenShards) > SLICE_BYTES / 4);
         let mut fed = Vec::new();
-        while let Some(slice) = backlog.next(|_| keys(300), &memory) {
+        while let Some(slice) = backlog.next(|_| keys(3000), &memory) {
             let bytes = slice.keys.len() * slice.run.bytes();
             assert!(slice.keys.len() <= SLICE_QUEUES && bytes <= SLICE_BYTES, "{bytes}");
             fed.extend(slice.keys.into_iter().map(|key| (slice.number, key.slot)));
         }
-        let all = (1..=2).flat_map(|number| (0..300).map(move |slot| (number, slot)));
+        let all = (1..=2).flat_map(|number| (0..3000).map(move |slot| (number, slot)));
         assert_eq!(fed, all.collect::<Vec<_>>());
         assert_eq!((backlog.bytes, memory.used()), (0, 0));
     }

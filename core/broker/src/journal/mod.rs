@@ -21,13 +21,14 @@ mod reservation;
 mod restore;
 mod views;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
-use tiderace_wire::{Confirm, OperationResult, TopicSpec};
+use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
@@ -76,6 +77,8 @@ struct OpenJournal {
     queues_full: bool,
     /// Streams that end with the server.
     volatile: Streams,
+    /// Messages that were appended for several queues, and their places, until they are on their way.
+    shared: VecDeque<(Arc<SharedBytes>, usize)>,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
     restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
 }
@@ -127,6 +130,7 @@ impl HomeJournal {
     pub(crate) fn take(&mut self) -> Option<((u64, Vec<StoreRecord>), PlaceSet)> {
         let open = self.open.as_deref_mut()?;
         let taken = open.journal.take()?;
+        open.shared.clear();
         Some((taken, std::mem::take(&mut open.throttled)))
     }
 

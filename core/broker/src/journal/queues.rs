@@ -3,14 +3,19 @@
 //! Relies on the home for versions and streams. Invariants: no message is put before its queue is declared; what a
 //! transaction does here is refused together, for its records are in one batch.
 
+use std::sync::Arc;
+
 use tiderace_base::{Close, CloseCode, Key, Now};
 use tiderace_journal::{RecordSubject, StoreRecord, StoredKind};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::Run;
+use tiderace_wire::{Run, SharedBytes};
 
 use super::codec::{Circumstances, encode};
 use super::{HomeJournal, OpenJournal};
+
+/// Messages of several queues that other queues are looked up for: as many as the selections of a run that are shared.
+const SHARED_MAX: usize = 32;
 
 /// The form of the descriptions of queues that nothing feeds, which say nothing else.
 pub(super) const QUEUE_FORM: u8 = 1;
@@ -98,7 +103,7 @@ impl HomeJournal {
         }
     }
 
-    /// Messages are put into a queue: the record that says so.
+    /// Messages are put into a queue: the record that says so. If other queues have the same, that is one for all of them.
     pub(crate) fn put_messages(&mut self, now: Now, stream: u64, run: &Run) -> u64 {
         let Some(open) = self.open.as_deref_mut() else { return 0 };
         let about = Circumstances {
@@ -108,13 +113,13 @@ impl HomeJournal {
             is_value_alone: false,
             follows: None,
         };
-        open.journal.append_answered(StoreRecord::Put {
-            stream,
-            first: run.queue_version(),
-            count: run.len() as u32,
-            keep_from: 0,
-            bytes: encode(run, &about),
-        })
+        let (first, count) = (run.queue_version(), run.len() as u32);
+        if let Some(shared) = run.shared() {
+            let (owner, encode) = ((stream, first), || encode(run, &about));
+            return open.put_shared(shared, owner, count, encode);
+        }
+        let (keep_from, bytes) = (0, encode(run, &about));
+        open.journal.append_answered(StoreRecord::Put { stream, first, count, keep_from, bytes })
     }
 
     /// Messages of a stream are consumed, or gone otherwise.
@@ -158,6 +163,33 @@ impl HomeJournal {
 }
 
 impl OpenJournal {
+    /// Puts messages that several queues have, or adds one that has them, if they are here still.
+    fn put_shared(
+        &mut self,
+        shared: &Arc<SharedBytes>,
+        owner: (u64, u64),
+        count: u32,
+        encode: impl FnOnce() -> Vec<u8>,
+    ) -> u64 {
+        let known = self.shared.iter().position(|(known, _)| Arc::ptr_eq(known, shared));
+        let place = known.and_then(|at| self.shared.get_mut(at)).map(|(_, place)| place);
+        if let Some(place) = &place
+            && let Some(number) = self.journal.join_shared(**place, owner)
+        {
+            return number;
+        }
+        let (number, begun) = self.journal.append_shared(owner, count, encode());
+        match place {
+            Some(place) => *place = begun,
+            None => {
+                // Kept, or another might lie where it lay.
+                self.shared.push_front((shared.clone(), begun));
+                self.shared.truncate(SHARED_MAX);
+            }
+        }
+        number
+    }
+
     /// Says that there is a queue, what it is, and in which stream.
     pub(super) fn declare_queue(
         &mut self,

@@ -3,6 +3,7 @@
 //! `broker/restore.rs` gives it to the home. Relies on the store for the bytes. Invariant: reading changes
 //! nothing but what the journal knows of earlier runs of the server.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Now, ShardId};
@@ -234,6 +235,7 @@ impl HomeJournal {
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
             throttled: PlaceSet::EMPTY,
             queues_full: false,
+            shared: VecDeque::new(),
             restored_to: 0,
             restored_spec: None,
         }));

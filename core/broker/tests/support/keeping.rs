@@ -39,6 +39,8 @@ pub struct Keeping {
     answered: usize,
     /// Records of messages that were put.
     pub puts: usize,
+    /// Streams of records that several have.
+    pub shared: usize,
     /// The first versions of records that cannot be read.
     damaged: BTreeSet<u64>,
     /// Nothing that adds is taken.
@@ -254,6 +256,10 @@ impl Keeping {
         batch.iter().all(|record| {
             match record {
                 StoreRecord::Declare { stream, .. } => declared.push(*stream),
+                StoreRecord::PutShared { owners, .. } => {
+                    let mut owners = owners.iter().map(|(stream, _)| stream);
+                    return owners.all(|it| is_volatile(*it) || declared.contains(it));
+                }
                 StoreRecord::Put { stream, .. } => {
                     return is_volatile(*stream) || declared.contains(stream);
                 }
@@ -283,6 +289,24 @@ impl Keeping {
                     known.trim(keep_from.saturating_sub(1));
                     known.messages.insert(first, (count, 0, bytes));
                     known.version = known.version.max(first + u64::from(count) - 1);
+                }
+                StoreRecord::PutShared { owners, count, bytes } => {
+                    self.puts += 1;
+                    self.shared += owners.len();
+                    let (mut streams, all) = (owners.clone(), owners.len());
+                    streams.sort_unstable();
+                    streams.dedup_by_key(|(stream, _)| *stream);
+                    assert_eq!(streams.len(), all, "each stream once");
+                    let first_is = is_volatile(owners[0].0);
+                    assert!(owners.iter().all(|(stream, _)| is_volatile(*stream) == first_is));
+                    for (stream, first) in owners {
+                        if first_is {
+                            self.streams.entry(stream).or_default();
+                        }
+                        let Some(known) = self.streams.get_mut(&stream) else { continue };
+                        known.messages.insert(first, (count, 0, bytes.clone()));
+                        known.version = known.version.max(first + u64::from(count) - 1);
+                    }
                 }
                 StoreRecord::Trim { stream, up_to } => {
                     if let Some(known) = self.streams.get_mut(&stream) {

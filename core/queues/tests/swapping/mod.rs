@@ -1,6 +1,7 @@
 //! Queues with a store, against a list of versions: publishers, consumers and operators do what they like, the store
 //! answers late and in its own time, refuses, and has damage. Every message is ready, in flight, taken out or gone, once; it
-//! comes in the order of its queue, whether it was in memory or not; and in the end nothing is left of it.
+//! comes in the order of its queue, whether it was in memory or not; and in the end nothing is left of it, also in the
+//! memory budget, whether other queues have the same messages or not.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -10,20 +11,21 @@ mod step;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::support::{consumer, destination, options, queues_within, selective, session};
+use crate::support::{consumer, destination, options, selective, session};
 use browsers::{Shown, browser_of};
 use proptest::prelude::*;
 use step::{Step, step};
 use store::{Load, Store, Told};
-use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_base::{Key, Memory, MemoryUse, Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{
     Consume, Effect, Ending, Look, QueueOptions, Queues, Segment, Settlement, Slice,
 };
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Meta, Prefetch, QueueStart, RunBuilder, SubscriptionKey};
+use tiderace_wire::{Flags, Meta, Prefetch, QueueStart, Run, RunBuilder, SubscriptionKey};
 
 const RED: &str = "colour = 'red'";
 const BLUE: &str = "colour = 'blue'";
@@ -48,6 +50,9 @@ struct Taking {
 
 struct World {
     queues: Queues,
+    memory: Rc<Memory>,
+    /// Messages that other queues have as well.
+    others: Vec<Run>,
     key: Key,
     store: Store,
     now: Now,
@@ -72,12 +77,15 @@ struct World {
 }
 
 fn new_world(options: fn(&Path) -> QueueOptions) -> World {
-    let mut queues = queues_within(1 << 20);
+    let memory = Rc::new(Memory::new(1 << 20));
+    let mut queues = Queues::new(memory.clone());
     queues.set_store();
     let now = Now { time: Time::ZERO, wall_ms: 1_000 };
     let key = queues.restore(now, destination().path, (STREAM, 1), options);
     World {
         queues,
+        memory,
+        others: Vec::new(),
         key,
         store: Store::default(),
         now,
@@ -117,6 +125,11 @@ impl World {
             builder.finish(b"body", Meta { flags, expires_ms });
         }
         let mut run = builder.build();
+        if count.is_multiple_of(2) {
+            run.share(|bytes| self.memory.charge_body(bytes));
+            self.others.push(run.shared_with(destination()));
+            run = run.shared_with(destination());
+        }
         run.number(ShardId(0), self.numbers);
         self.numbers += u64::from(count);
         let key = self.queues.admit(self.now, &mut run, small);
@@ -438,6 +451,10 @@ impl World {
         let swapped = state.swapped;
         assert_eq!(self.queues.swapped(), (swapped, state.swapped_bytes));
         assert_eq!(self.queues.depth().0, state.messages);
+        let bodies = self.memory.bodies();
+        let of_others: usize = self.others.iter().map(|run| run.bytes() - run.bytes_beside()).sum();
+        assert!(bodies >= of_others, "what somebody has counts");
+        assert_eq!(self.queues.depth().1, self.memory.used_for(MemoryUse::Queues));
         // Expired ones may be found later.
         let expired = self.ready.iter().filter(|version| self.is_expired(**version)).count();
         let ready = self.ready.len();
@@ -503,13 +520,17 @@ impl World {
         self.queues.settle(self.now, who, KEY, &held, Settlement::Accept, &mut effects);
         self.apply(effects);
         self.quiesce();
-        assert_eq!(self.queues.depth(), (0, 0));
+        assert_eq!(self.queues.depth(), (0, self.memory.bodies()));
         assert_eq!(self.queues.swapped(), (0, 0));
         if !self.is_damaged {
             assert_eq!(self.store.left(), [], "the store keeps what is gone");
             assert!(!self.queues.leaves_new(self.key), "nothing is in the store alone any more");
         }
         assert_eq!(self.queues.unreadable_total(), self.unreadable);
+        self.others.clear();
+        self.store.puts.clear();
+        self.store.told.clear();
+        assert_eq!(self.memory.used_for(MemoryUse::Queues), 0, "nobody has anything any more");
     }
 }
 

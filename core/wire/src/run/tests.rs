@@ -1,6 +1,8 @@
 //! Runs give back what was put in, and count what they keep.
 
 #![allow(clippy::unwrap_used)]
+use std::sync::Arc;
+
 use super::*;
 use crate::Kind;
 use proptest::prelude::*;
@@ -126,3 +128,56 @@ proptest! {
         prop_assert_eq!(shared.body_bytes(rows.len()), None);
     }
 }
+
+#[test]
+fn a_buffer_that_queues_share_is_there_and_counts_once() {
+    let memory = tiderace_base::Memory::new(1 << 20);
+    let destination =
+        |path: &str| Destination { kind: Kind::Queue, path: Path::parse(path).unwrap() };
+    for (messages, expires_ms) in [(1, None), (1, Some(7)), (3, None), (3, Some(7))] {
+        let mut builder = RunBuilder::new(destination("first"), Time::ZERO);
+        for number in 0..messages {
+            properties::append(builder.properties(), "k", &number.to_string());
+            builder.finish(&[b'x'; 500], Meta { flags: Flags::PERSISTENT, expires_ms });
+        }
+        let mut run = builder.build();
+        let (plain, alone) = (run.clone(), run.bytes());
+        run.share(|bytes| memory.charge_body(bytes));
+        run.share(|_| unreachable!("it is shared already"));
+        let body = memory.used_for(tiderace_base::MemoryUse::Queues);
+        assert_eq!(
+            (memory.used(), body),
+            (body, messages * 500 + alone - run.bytes_beside() - messages * 500)
+        );
+        let mut others: Vec<Run> = (0..10).map(|_| run.shared_with(destination("other"))).collect();
+        for (other, number) in others.iter_mut().zip(5..) {
+            other.number(ShardId(1), number);
+            other.set_queue_version(number * 2);
+            assert_eq!(
+                (other.first(), other.queue_version(), run.first()),
+                (number, number * 2, 0)
+            );
+            assert_eq!(other.destination().path.as_str(), "other");
+            assert_eq!((other.len(), other.bytes()), (plain.len(), alone));
+            assert_eq!(other.bytes_of(0, messages), plain.bytes_of(0, messages));
+            assert!(other.marks() == plain.marks() && !other.is_stored());
+            for (left, right) in other.messages().zip(plain.messages()) {
+                assert_eq!((left.properties, left.body), (right.properties, right.body));
+                assert_eq!((left.flags, left.expires_ms), (right.flags, right.expires_ms));
+            }
+            let (left, right) = (other.message(0).unwrap(), run.message(0).unwrap());
+            assert_eq!(left.body.as_ptr(), right.body.as_ptr(), "nothing is copied");
+            assert!(Arc::ptr_eq(other.shared().unwrap(), run.shared().unwrap()));
+        }
+        let copy = run.copy_of(&run.message(0).unwrap());
+        assert!(copy.shared().is_none() && memory.used() == body, "a copy is nobody else's");
+        drop(run);
+        is_for_any_shard(&others);
+        others.truncate(1);
+        assert_eq!(memory.used(), body, "one is left");
+        drop(others);
+        assert_eq!((memory.used(), memory.bodies()), (0, 0));
+    }
+}
+
+fn is_for_any_shard(_: &impl Send) {}

@@ -146,8 +146,11 @@ fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String
         ));
     }
     let damage = report.damage.iter().map(|damage| {
-        let path = found.recovered.path_of(damage);
-        let path = path.map_or_else(String::new, |path| format!(", which is {path}"));
+        let path = match &found.recovered.paths_of(damage)[..] {
+            [] => String::new(),
+            [path] => format!(", which is {path}"),
+            paths => format!(", which are {}", paths.join(", ")),
+        };
         match damage.bytes {
             0 => format!("damage: {damage}{path}"),
             bytes => format!("damage: {damage}{path} ({bytes} bytes cannot be read)"),
@@ -187,8 +190,11 @@ fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
     );
     let damage = report.damage.iter().map(|damage| {
         let what = damage.what.to_string();
-        let (lost, path) = (damage.lost.as_ref(), found.recovered.path_of(damage));
-        let lost = lost.map(|lost| json!({"what": lost.to_string(), "path": path}));
+        let (lost, paths) = (damage.lost.as_ref(), found.recovered.paths_of(damage));
+        let lost = lost.map(|lost| match paths.len() {
+            0 | 1 => json!({"what": lost.to_string(), "path": paths.first()}),
+            _ => json!({"what": lost.to_string(), "paths": paths}),
+        });
         let (file, offset, bytes) = (&damage.file, damage.offset, damage.bytes);
         json!({"file": file, "offset": offset, "bytes": bytes, "what": what, "lost": lost})
     });

@@ -184,7 +184,8 @@ impl Model {
         let stream = streams[numbers.below(streams.len() as u64) as usize];
         let mark = self.streams[&stream].mark.sequence;
         match numbers.below(100) {
-            0..60 => self.put(stream, numbers, batch),
+            0..42 => self.put(stream, numbers, batch),
+            42..60 => self.put_shared(&streams, numbers, batch),
             60..68 => {
                 let up_to = mark.saturating_sub(numbers.below(6));
                 batch.trim(stream, up_to).unwrap();
@@ -196,6 +197,11 @@ impl Model {
                 batch.settle(stream, &[(first, last), (last + 2, last + 2)]).unwrap();
                 self.settle(stream, first, last);
                 self.settle(stream, last + 2, last + 2);
+                for _ in 0..numbers.below(3) {
+                    let stream = streams[numbers.below(streams.len() as u64) as usize];
+                    batch.settle(stream, &[(last, last + 1)]).unwrap();
+                    self.settle(stream, last, last + 1);
+                }
             }
             80..84 => {
                 batch.drop_stream(stream).unwrap();
@@ -233,7 +239,8 @@ impl Model {
         }
         let stream = streams[numbers.below(2) as usize];
         match numbers.below(10) {
-            0..7 => self.put(stream, numbers, batch),
+            0..5 => self.put(stream, numbers, batch),
+            5..7 => self.put_shared(&streams, numbers, batch),
             7..9 => {
                 let first = 1 + numbers.below(self.volatile[&stream].mark.sequence + 1);
                 batch.settle(stream, &[(first, first + 1)]).unwrap();
@@ -285,6 +292,26 @@ impl Model {
         let last = sequence + u64::from(count) - 1;
         if last >= stream.mark.sequence {
             stream.mark = Mark { sequence: last, version };
+        }
+    }
+
+    /// Some of these streams get the same messages, each behind its last.
+    fn put_shared(&mut self, streams: &[StreamId], numbers: &mut Numbers, batch: &mut Batch) {
+        let mut owners: Vec<(StreamId, u64)> = Vec::new();
+        for stream in streams {
+            if numbers.chance(70) || owners.is_empty() {
+                let sequence = self.get(*stream).unwrap().mark.sequence + 1 + numbers.below(2);
+                owners.push((*stream, sequence));
+            }
+        }
+        let (count, bytes) = (1 + numbers.below(3) as u32, bytes(numbers));
+        batch.put_shared(&owners, count, &bytes).unwrap();
+        for (stream, sequence) in owners {
+            let version = sequence + u64::from(count) - 1;
+            let stream = self.get_mut(stream).unwrap();
+            let (bytes, gone) = (bytes.clone(), BTreeSet::new());
+            stream.messages.insert(sequence, Messages { count, version, bytes, gone });
+            stream.mark = Mark { sequence: version, version };
         }
     }
 
