@@ -21,6 +21,8 @@ pub(crate) struct FeedParts {
     /// Several subscriptions get it, so that it is worth sharing.
     are_shared: bool,
     made: Vec<Selection>,
+    /// Units of work that selectors have taken since that was asked.
+    price: u64,
 }
 
 /// The messages that some subscriptions want.
@@ -34,7 +36,12 @@ struct Selection {
 impl FeedParts {
     /// Those of a run that so many queues get.
     pub(crate) fn for_queues(queues: usize) -> FeedParts {
-        FeedParts { are_shared: queues > 1, made: Vec::new() }
+        FeedParts { are_shared: queues > 1, ..FeedParts::default() }
+    }
+
+    /// Units of work that it has taken to find out who wants which messages, since that was asked last.
+    pub(crate) fn take_price(&mut self) -> u64 {
+        std::mem::take(&mut self.price)
     }
 
     /// The messages of a run that a subscription wants, as runs for its queue: such as survive and others apart.
@@ -46,9 +53,13 @@ impl FeedParts {
     ) -> Vec<Run> {
         let (queue, selector) = (&about.queue, about.selector.as_ref());
         if !self.are_shared {
-            return parts_of(run, queue, |_, message| is_wanted(message, selector), false);
+            let mut price = 0;
+            let wants = |_, message: &Message<'_>| is_wanted(message, selector, &mut price);
+            let parts = parts_of(run, queue, wants, false);
+            self.price += price;
+            return parts;
         }
-        let wanted = wanted_of(run, selector);
+        let wanted = wanted_of(run, selector, &mut self.price);
         let known = self.made.iter().position(|known| known.wanted == wanted);
         if known.is_none() && self.made.len() >= SELECTIONS_MAX {
             return parts_of(run, queue, |at, _| has(&wanted, at), false);
@@ -66,10 +77,11 @@ impl FeedParts {
 }
 
 /// A bit for each message that is one for a queue: that a value is gone is none.
-fn wanted_of(run: &Run, selector: Option<&Selector>) -> Box<[u64]> {
+fn wanted_of(run: &Run, selector: Option<&Selector>, price: &mut u64) -> Box<[u64]> {
     let mut wanted = vec![0u64; run.len().div_ceil(64)];
     for (at, message) in run.messages().enumerate() {
-        if let Some(word) = wanted.get_mut(at / 64).filter(|_| is_wanted(&message, selector)) {
+        let word = wanted.get_mut(at / 64);
+        if let Some(word) = word.filter(|_| is_wanted(&message, selector, price)) {
             *word |= 1 << (at % 64);
         }
     }
@@ -82,14 +94,14 @@ fn has(wanted: &[u64], at: usize) -> bool {
 
 /// The messages of a topic's run for the queue that has its name, which say what they say there, and no more.
 pub(crate) fn parts_for_mirror(run: &Run, queue: &Path) -> Vec<Run> {
-    parts_of(run, queue, |_, message| is_wanted(message, None), true)
+    parts_of(run, queue, |_, message| is_wanted(message, None, &mut 0), true)
 }
 
 /// Some messages of a topic's run, as runs for a queue: such as survive and others apart.
 fn parts_of(
     run: &Run,
     queue: &Path,
-    is_in: impl Fn(usize, &Message<'_>) -> bool,
+    mut is_in: impl FnMut(usize, &Message<'_>) -> bool,
     mirrors: bool,
 ) -> Vec<Run> {
     let destination = || Destination { kind: Kind::Queue, path: queue.clone() };
@@ -106,6 +118,8 @@ fn parts_of(
             parts.push(std::mem::replace(&mut builder, begin()).build());
         }
         let block = builder.properties();
+        // The messages before it are in the same buffer.
+        let start = block.len();
         let lines = message.properties.split_inclusive(|byte| *byte == b'\n');
         for line in lines.filter(|line| mirrors || !is_source(line)) {
             block.extend_from_slice(line);
@@ -113,8 +127,9 @@ fn parts_of(
         if !mirrors {
             properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
         }
-        let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let flags = flags | escaped | QueueFields::group_mark(block);
+        let own = block.get(start..).unwrap_or_default();
+        let escaped = if own.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+        let flags = flags | escaped | QueueFields::group_mark(own);
         let meta = Meta { flags, expires_ms: message.expires_ms };
         builder.finish_as(run, &message, meta);
     }
@@ -124,10 +139,16 @@ fn parts_of(
     parts
 }
 
-/// Whether a message is one for a queue: that a value is gone is none.
-fn is_wanted(message: &Message<'_>, selector: Option<&Selector>) -> bool {
-    !message.flags.contains(Flags::RETAIN_REMOVE)
-        && selector.is_none_or(|selector| selector.matches(message))
+/// Whether a message is one for a queue, and what it took to find out: that a value is gone is none.
+fn is_wanted(message: &Message<'_>, selector: Option<&Selector>, price: &mut u64) -> bool {
+    if message.flags.contains(Flags::RETAIN_REMOVE) {
+        return false;
+    }
+    selector.is_none_or(|selector| {
+        let (is_selected, steps) = selector.look(message);
+        *price += u64::from(steps);
+        is_selected
+    })
 }
 
 /// Whether a line of properties says to which topic a message was published, which nobody but the server says.

@@ -204,7 +204,7 @@ impl HomeSide<'_> {
     ) -> Option<Result<(), Close>> {
         if self.home.feeds().backlog().is_empty() {
             let found = self.home.feeds().fed_by(&run.destination().path);
-            if FeedBacklog::is_slice(run, found.len()) {
+            if FeedBacklog::is_slice(run, found.len(), self.home.feeds().select()) {
                 let number = self.home.feeds_mut().backlog_mut().number();
                 let parts = &mut FeedParts::for_queues(found.len());
                 return Some(self.feed_some(now, (run, number), (found, parts), effects));
@@ -241,6 +241,7 @@ impl HomeSide<'_> {
                 let put = put.map(|put| Put { stays: true, ..put });
                 self.answer_queued(now, None, None, put, effects);
             }
+            self.work.charge_at(now, parts.take_price());
         }
         kept
     }

@@ -306,6 +306,39 @@ fn messages_of_a_group_go_to_one_consumer_although_they_were_published() {
 }
 
 #[test]
+fn each_message_of_a_batch_has_its_own_group() {
+    for mirrored in [false, true] {
+        let mut options = options(1);
+        options.queue_default.policy.mirrored = mirrored;
+        let mut world = World::new(1, options);
+        let publisher = world.connect(0, "ann");
+        let queue = if mirrored { "queue:x" } else { "queue:dsub/a" };
+        if !mirrored {
+            tell(&mut world, publisher, create("a", &["x"])).unwrap();
+        }
+        let consumers: Vec<usize> = (0..2).map(|_| world.connect(0, "reader")).collect();
+        for consumer in &consumers {
+            world.subscribe(*consumer, 1, Wish { window: Some(100), ..Wish::to(queue) });
+        }
+        world.quiesce();
+        // None for the first, and what looks like one in the body of every other.
+        let messages = (0..40).map(|number| Outgoing {
+            properties: if number == 0 { String::new() } else { "message_group:g\n".to_owned() },
+            ..Outgoing::new("no\nmessage_group:other\n")
+        });
+        world.publish_all(publisher, "topic:x", &messages.collect::<Vec<_>>());
+        world.quiesce();
+        let of_group = |consumer: &usize| {
+            let received = world.clients[*consumer].received.iter();
+            received.filter(|it| property(it, "message_group").is_some()).count()
+        };
+        let mut counts: Vec<usize> = consumers.iter().map(of_group).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [0, 39], "mirrored: {mirrored}");
+    }
+}
+
+#[test]
 fn what_subscriptions_take_in_the_indexes_counts_and_is_given_back() {
     let mut options = options(3);
     options.messages_bytes_max = 4 << 20;

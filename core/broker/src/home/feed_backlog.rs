@@ -23,6 +23,8 @@ const SLICE_QUEUES: usize = 1_024;
 const SLICE_BESIDE_BYTES: usize = 1 << 20;
 /// Bytes of messages that they get together, if they are several: some of them have consumers, who are written to.
 const SLICE_BYTES: usize = 16 << 20;
+/// Messages that are held to selectors in one slice: some milliseconds, if those are long.
+const SLICE_SELECTIONS: usize = 4_096;
 /// Runs that may wait behind the first; and bytes of all that wait.
 const RUNS_MAX: usize = 64;
 const BYTES_MAX: usize = 4 << 20;
@@ -74,9 +76,9 @@ impl FeedBacklog {
         self.waiting.is_empty()
     }
 
-    /// Whether so many subscriptions can get a run at once.
-    pub(crate) fn is_slice(run: &Run, queues: usize) -> bool {
-        queues <= slice_of(run)
+    /// Whether so many subscriptions, of which some have selectors, can get a run at once.
+    pub(crate) fn is_slice(run: &Run, queues: usize, select: bool) -> bool {
+        queues <= slice_of(run, select)
     }
 
     /// A run waits behind all others.
@@ -97,9 +99,10 @@ impl FeedBacklog {
         self.waiting.len() > 1 && (self.waiting.len() > RUNS_MAX || self.bytes > BYTES_MAX)
     }
 
-    /// The next slice; `find` looks for those that a topic feeds.
+    /// The next slice; `find` looks for those that a topic feeds, of which some may have selectors.
     pub(crate) fn next(
         &mut self,
+        select: bool,
         find: impl FnOnce(&Path) -> Vec<Key>,
         memory: &Rc<Memory>,
     ) -> Option<FeedSlice> {
@@ -110,7 +113,7 @@ impl FeedBacklog {
             first.parts = FeedParts::for_queues(found.len());
             found.into_iter()
         });
-        let keys: Vec<Key> = left.take(slice_of(&run)).collect();
+        let keys: Vec<Key> = left.take(slice_of(&run, select)).collect();
         let parts = std::mem::take(&mut first.parts);
         let (number, is_last) = (first.number, left.len() == 0);
         if is_last {
@@ -158,9 +161,10 @@ impl FeedBacklog {
 }
 
 /// How many subscriptions get a run in one slice.
-fn slice_of(run: &Run) -> usize {
+fn slice_of(run: &Run, select: bool) -> usize {
     let beside = SLICE_BESIDE_BYTES / run.bytes_beside().max(1);
-    (SLICE_BYTES / run.bytes().max(1)).min(beside).clamp(1, SLICE_QUEUES)
+    let selections = if select { SLICE_SELECTIONS / run.len().max(1) } else { SLICE_QUEUES };
+    (SLICE_BYTES / run.bytes().max(1)).min(beside).min(selections).clamp(1, SLICE_QUEUES)
 }
 
 #[cfg(test)]
@@ -187,7 +191,7 @@ mod tests {
         backlog.push(&run(SLICE_BYTES / 4), None, &memory);
         assert!(memory.used_for(MemoryUse::BetweenShards) > SLICE_BYTES / 4);
         let mut fed = Vec::new();
-        while let Some(slice) = backlog.next(|_| keys(3000), &memory) {
+        while let Some(slice) = backlog.next(false, |_| keys(3000), &memory) {
             let bytes = slice.keys.len() * slice.run.bytes();
             assert!(slice.keys.len() <= SLICE_QUEUES && bytes <= SLICE_BYTES, "{bytes}");
             fed.extend(slice.keys.into_iter().map(|key| (slice.number, key.slot)));
@@ -206,7 +210,7 @@ mod tests {
         backlog.push(&run(10), None, &memory);
         assert!(backlog.is_over());
         while backlog.is_over() {
-            backlog.next(|_| keys(1), &memory);
+            backlog.next(false, |_| keys(1), &memory);
         }
         assert_eq!(backlog.waiting.len(), 1);
         for _ in 0..RUNS_MAX {
@@ -223,7 +227,7 @@ mod tests {
         let told = (Place::here(ShardId(2)), 7);
         for refused in [None, Some(Close::from(CloseCode::StoreUnavailable))] {
             backlog.push(&run(10), Some(told), &memory);
-            let number = backlog.next(|_| keys(1), &memory).unwrap().number;
+            let number = backlog.next(false, |_| keys(1), &memory).unwrap().number;
             assert!(backlog.is_awaited(number));
             backlog.begin_part(number);
             backlog.begin_part(number);

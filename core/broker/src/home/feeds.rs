@@ -35,6 +35,8 @@ pub(crate) struct Feeds {
     places: PatternIndex<(Pattern, Place)>,
     /// Runs that so many of them get that it takes several turns.
     backlog: FeedBacklog,
+    /// How many of them have selectors.
+    selecting: usize,
     /// Some queues are mirrors of topics.
     has_mirrors: bool,
 }
@@ -60,6 +62,11 @@ impl Feeds {
         self.has_mirrors = true;
     }
 
+    /// Whether some have selectors.
+    pub(crate) fn select(&self) -> bool {
+        self.selecting > 0
+    }
+
     /// Runs that are being fed.
     #[inline]
     pub(crate) fn backlog(&self) -> &FeedBacklog {
@@ -72,8 +79,8 @@ impl Feeds {
 
     /// The next slice of what is being fed.
     pub(crate) fn next_slice(&mut self, memory: &Rc<Memory>) -> Option<FeedSlice> {
-        let Feeds { backlog, by_topic, .. } = self;
-        backlog.next(|topic| fed_by(by_topic, topic), memory)
+        let Feeds { backlog, by_topic, selecting, .. } = self;
+        backlog.next(*selecting > 0, |topic| fed_by(by_topic, topic), memory)
     }
 
     /// How many there are, and how many of them somebody has made.
@@ -113,6 +120,7 @@ impl Feeds {
         if let Some(before) = &before {
             self.forget(key, before);
         }
+        self.selecting += usize::from(about.selector.is_some());
         for topic in &about.topics {
             self.by_topic.insert(topic, (topic.clone(), key));
         }
@@ -132,6 +140,7 @@ impl Feeds {
 
     /// Nothing feeds one any more, and it is nobody's.
     fn forget(&mut self, key: Key, durable: &Durable) {
+        self.selecting -= usize::from(durable.about.selector.is_some());
         for topic in &durable.about.topics {
             self.by_topic.remove(topic, &(topic.clone(), key));
         }
