@@ -3,9 +3,11 @@
 //! Costs that other servers pay per message (a reference count, a queue entry, a mailbox slot, an
 //! index lookup) are paid here once per run. A run of one message is the ordinary case at low rates.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tiderace_base::limits::{APART_BYTES_MIN, RUN_BYTES_TARGET, RUN_MESSAGES_MAX};
-use tiderace_base::{ShardId, Time};
+use tiderace_base::{ShardId, SharedCharge, Time};
 use tiderace_filter::{Properties, Value};
 use tiderace_topics::Path;
 
@@ -159,12 +161,35 @@ impl Run {
 
     /// Bytes it keeps in memory, with those of a buffer that it shares; not those of a body in a file.
     pub fn bytes(&self) -> usize {
+        let file = self.file.as_ref().map_or(0, |_| size_of::<Bytes>());
+        self.data.len() + file + self.bytes_beside()
+    }
+
+    /// Bytes that it keeps in memory beside a buffer that it shares.
+    pub fn bytes_beside(&self) -> usize {
         let entries = match &self.entries {
             Entries::One { .. } => 0,
             Entries::Many(entries) => size_of_val(&**entries),
         };
-        let file = self.file.as_ref().map_or(0, |_| size_of::<Bytes>());
-        self.data.len() + entries + file + size_of::<Run>()
+        entries + size_of::<Run>()
+    }
+
+    /// Makes its buffer one that others may have as well, by [`Run::shared_with`]: it counts by itself from then on, as
+    /// `charge` says, which is given its bytes.
+    pub fn share(&mut self, charge: impl FnOnce(usize) -> SharedCharge) {
+        self.data.share(charge);
+    }
+
+    /// The buffer that it shares with others, if it does.
+    #[inline]
+    pub fn shared(&self) -> Option<&Arc<SharedBytes>> {
+        self.data.shared()
+    }
+
+    /// The same messages for another destination, not yet numbered.
+    pub fn shared_with(&self, destination: Destination) -> Run {
+        let (origin, first, version) = (Origin::default(), 0, 0);
+        Run { destination, origin, first, version, ..self.clone() }
     }
 
     /// The body of its only message, if that lies in a file.

@@ -74,6 +74,7 @@ mod opening;
 mod options;
 mod order;
 mod portable;
+mod put;
 mod ranges;
 mod reader;
 mod record;

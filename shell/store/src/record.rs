@@ -11,27 +11,9 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, write_bytes};
+pub use crate::put::{Put, StreamId};
 use crate::settled::Stretches;
 use crate::shared::PutShared;
-
-/// A stream in the log. Not given to another while the log knows anything of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StreamId(pub u64);
-
-impl StreamId {
-    const VOLATILE: u64 = 1 << 63;
-
-    /// A stream whose messages need not survive: they are in the log to be read back while it is open. Needs no
-    /// declaration. `number` is that of no other volatile stream; bit 63 of it does not count.
-    pub fn volatile(number: u64) -> StreamId {
-        StreamId(number | StreamId::VOLATILE)
-    }
-
-    /// Whether the next opening knows nothing of the stream.
-    pub fn is_volatile(self) -> bool {
-        self.0 & StreamId::VOLATILE != 0
-    }
-}
 
 /// What a stream is the persistence of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,31 +47,6 @@ pub struct Declaration<'a> {
     pub path: &'a str,
     /// Its description: whatever the writer needs to make it again.
     pub spec: &'a [u8],
-}
-
-/// Consecutive messages of a stream in one encoded run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Put<'a> {
-    /// Whose messages.
-    pub stream: StreamId,
-    /// The number of the first; a record with the same number takes this one's place.
-    pub sequence: u64,
-    /// How many messages; at least 1.
-    pub count: u32,
-    /// The version of the last.
-    pub version: u64,
-    /// Messages of the stream below this number are not needed once this record is in the log.
-    /// 0 keeps all; [`Put::sequence`] keeps none.
-    pub keep_from: u64,
-    /// The messages, encoded.
-    pub bytes: &'a [u8],
-}
-
-impl Put<'_> {
-    /// The number of the last message.
-    pub fn last(&self) -> u64 {
-        self.sequence.saturating_add(u64::from(self.count).saturating_sub(1))
-    }
 }
 
 /// Ranges of numbers, rising and apart.
@@ -232,6 +189,19 @@ impl<'a> Record<'a> {
             Record::SettleMany { stretches } => stretches.iter().map(|(stream, ..)| stream).max(),
             _ => self.stream(),
         }
+    }
+
+    /// What it says of the messages of a stream from that number on, if it puts them: alone, or with others.
+    pub(crate) fn put_of(&self, stream: StreamId, sequence: u64) -> Option<Put<'a>> {
+        match self {
+            Record::Put(put) => Some(*put).filter(|put| put.stream == stream),
+            Record::PutShared(shared) => {
+                let is_there = shared.owners.iter().any(|owner| owner == (stream, sequence));
+                is_there.then(|| shared.of(stream, sequence))
+            }
+            _ => None,
+        }
+        .filter(|put| put.sequence == sequence)
     }
 
     /// Appends the record's kind and body.

@@ -10,7 +10,7 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, fold, unfold};
-use crate::record::StreamId;
+use crate::put::StreamId;
 
 /// Stretches of messages, each of a stream: the first and the last.
 #[derive(Clone, Copy, PartialEq, Eq)]

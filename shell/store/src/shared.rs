@@ -10,7 +10,7 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, fold, unfold, write_bytes};
-use crate::record::{Put, Record, StreamId};
+use crate::put::{Put, StreamId};
 
 /// Streams that have the same messages, by rising number, each with the number of the first message there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,21 +109,6 @@ impl<'a> PutShared<'a> {
     }
 }
 
-impl<'a> Record<'a> {
-    /// What it says of the messages of a stream from that number on, if it puts them: alone, or with others.
-    pub(crate) fn put_of(&self, stream: StreamId, sequence: u64) -> Option<Put<'a>> {
-        match self {
-            Record::Put(put) => Some(*put).filter(|put| put.stream == stream),
-            Record::PutShared(shared) => {
-                let is_there = shared.owners.iter().any(|owner| owner == (stream, sequence));
-                is_there.then(|| shared.of(stream, sequence))
-            }
-            _ => None,
-        }
-        .filter(|put| put.sequence == sequence)
-    }
-}
-
 /// Appends streams in the form of [`Owners`]. They must rise.
 pub(crate) fn encode_owners(owners: impl IntoIterator<Item = (StreamId, u64)>, to: &mut Vec<u8>) {
     let (mut stream, mut sequence) = (0u64, 0u64);
@@ -138,6 +123,7 @@ pub(crate) fn encode_owners(owners: impl IntoIterator<Item = (StreamId, u64)>, t
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::record::Record;
     use proptest::prelude::*;
 
     proptest! {

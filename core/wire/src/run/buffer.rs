@@ -7,10 +7,6 @@ use std::sync::Arc;
 
 use tiderace_base::SharedCharge;
 
-use super::{Entries, Run};
-use crate::Destination;
-use crate::run_origin::Origin;
-
 /// Where the messages of a run lie.
 #[derive(Clone)]
 pub(super) enum Buffer {
@@ -47,39 +43,21 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-impl Run {
-    /// Makes its buffer one that others may have as well: see [`Run::shared_with`]. It counts by itself from then on;
-    /// `charge` is given its bytes. What lies in a file is shared already.
-    pub fn share(&mut self, charge: impl FnOnce(usize) -> SharedCharge) {
-        if let Buffer::Own(bytes) = &mut self.data {
+impl Buffer {
+    /// Makes it one that others may have as well; `charge` is given its bytes.
+    pub(super) fn share(&mut self, charge: impl FnOnce(usize) -> SharedCharge) {
+        if let Buffer::Own(bytes) = self {
             let bytes = std::mem::take(bytes);
             let _charge = charge(bytes.len());
-            self.data = Buffer::Shared(Arc::new(SharedBytes { bytes, _charge }));
+            *self = Buffer::Shared(Arc::new(SharedBytes { bytes, _charge }));
         }
     }
 
-    /// The same messages for another destination, not yet numbered.
-    pub fn shared_with(&self, destination: Destination) -> Run {
-        let Run { published, data, entries, file, .. } = self.clone();
-        let (origin, first, version) = (Origin::default(), 0, 0);
-        Run { destination, origin, first, version, published, data, entries, file }
-    }
-
-    /// The buffer that it shares with others, if it does.
     #[inline]
-    pub fn shared(&self) -> Option<&Arc<SharedBytes>> {
-        match &self.data {
+    pub(super) fn shared(&self) -> Option<&Arc<SharedBytes>> {
+        match self {
             Buffer::Own(_) => None,
             Buffer::Shared(shared) => Some(shared),
         }
-    }
-
-    /// Bytes that it keeps in memory beside a buffer that it shares.
-    pub fn bytes_beside(&self) -> usize {
-        let entries = match &self.entries {
-            Entries::One { .. } => 0,
-            Entries::Many(entries) => size_of_val(&**entries),
-        };
-        entries + size_of::<Run>()
     }
 }

@@ -1,8 +1,6 @@
 //! Runs give back what was put in, and count what they keep.
 
 #![allow(clippy::unwrap_used)]
-use std::sync::Arc;
-
 use super::*;
 use crate::Kind;
 use proptest::prelude::*;
