@@ -407,7 +407,7 @@ fn in_use(queue: &Path, why: &str) -> Close {
     Close::new(CloseCode::SubscriptionInUse, reason)
 }
 
-/// The messages of a topic's run that a queue wants, as runs for it: such as survive and others apart.
+/// The messages of a topic's run that a queue wants, as runs for it: such as survive and others apart, and those of each priority.
 pub(crate) fn parts_for(run: &Run, of: &Copying<'_>) -> Vec<Run> {
     let destination = || Destination { kind: Kind::Queue, path: of.queue.clone() };
     let begin = || RunBuilder::new(destination(), run.published());
@@ -417,8 +417,8 @@ pub(crate) fn parts_for(run: &Run, of: &Copying<'_>) -> Vec<Run> {
         false => Flags::RETAIN | Flags::DEAD_LETTER | Flags::DELAYED,
     };
     for message in run.messages().filter(|message| is_wanted(message, of.selector)) {
-        let flags = message.flags.without(topics_alone);
-        if builder.differs(flags, Flags::PERSISTENT) || !builder.has_room() {
+        let flags = message.flags.without(topics_alone) | QueueFields::marks(message.properties);
+        if builder.differs(flags, Flags::OF_RUN) || !builder.has_room() {
             parts.push(std::mem::replace(&mut builder, begin()).build());
         }
         let block = builder.properties();
@@ -430,7 +430,7 @@ pub(crate) fn parts_for(run: &Run, of: &Copying<'_>) -> Vec<Run> {
             properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
         }
         let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let flags = flags | escaped | QueueFields::group_mark(block);
+        let flags = flags | escaped;
         let meta = Meta { flags, expires_ms: message.expires_ms };
         builder.finish_as(run, &message, meta);
     }
