@@ -103,6 +103,8 @@ export interface SendOptions extends ValueOptions {
     deliverAt?: Date | number;
     /** All messages of a group go to one consumer while it is there, in their order. */
     group?: string;
+    /** How urgent it is, from 0 to 9, the most urgent; 4 if nothing is said. For queues that order by it. */
+    priority?: number;
 }
 /** What a queue asks of its client. */
 export interface Sender extends QueueKeeper {

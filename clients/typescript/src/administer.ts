@@ -63,6 +63,8 @@ export interface QueueSettings {
   dead_letter_expired: boolean;
   /** It and the topic of its name mirror each other. */
   mirrored: boolean;
+  /** The most urgent messages come first. */
+  priorities: boolean;
 }
 
 export interface QueueConsumer {

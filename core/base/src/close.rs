@@ -314,6 +314,9 @@ close_codes! {
     526 SubscriptionInUse "subscription-in-use" Operation Failed 1008 409 false
         "The durable subscription has consumers, or stands in the configuration."
         "End its consumers first, or change the configuration.";
+    527 BadPriority "bad-priority" Operation Invalid 1008 400 false
+        "The priority of a message is no whole number from 0 to 9."
+        "Use one of these, 9 being the most urgent, or leave it out, which means 4.";
     530 BodyTooLarge "body-too-large" Operation Failed 1009 413 false
         "A body of that size may not go there, or not in that way."
         "Send a smaller body, or send it to a destination and with marks that allow it; the sentence says what does not.";

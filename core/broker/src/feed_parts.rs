@@ -44,7 +44,8 @@ impl FeedParts {
         std::mem::take(&mut self.price)
     }
 
-    /// The messages of a run that a subscription wants, as runs for its queue: such as survive and others apart.
+    /// The messages of a run that a subscription wants, as runs for its queue: such as survive and others apart, and those of
+    /// each priority.
     pub(crate) fn of(
         &mut self,
         run: &Run,
@@ -97,7 +98,7 @@ pub(crate) fn parts_for_mirror(run: &Run, queue: &Path) -> Vec<Run> {
     parts_of(run, queue, |_, message| is_wanted(message, None, &mut 0), true)
 }
 
-/// Some messages of a topic's run, as runs for a queue: such as survive and others apart.
+/// Some messages of a topic's run, as runs for a queue: such as survive and others apart, and those of each priority.
 fn parts_of(
     run: &Run,
     queue: &Path,
@@ -113,8 +114,8 @@ fn parts_of(
     };
     let wanted = run.messages().enumerate().filter(|(at, message)| is_in(*at, message));
     for (_, message) in wanted {
-        let flags = message.flags.without(topics_alone);
-        if builder.differs(flags, Flags::PERSISTENT) || !builder.has_room() {
+        let flags = message.flags.without(topics_alone) | QueueFields::marks(message.properties);
+        if builder.differs(flags, Flags::OF_RUN) || !builder.has_room() {
             parts.push(std::mem::replace(&mut builder, begin()).build());
         }
         let block = builder.properties();
@@ -129,7 +130,7 @@ fn parts_of(
         }
         let own = block.get(start..).unwrap_or_default();
         let escaped = if own.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        let flags = flags | escaped | QueueFields::group_mark(own);
+        let flags = flags | escaped;
         let meta = Meta { flags, expires_ms: message.expires_ms };
         builder.finish_as(run, &message, meta);
     }

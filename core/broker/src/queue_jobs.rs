@@ -51,10 +51,10 @@ struct Batch {
 }
 
 impl Batch {
-    /// Whether messages of a segment may be in the run, which is persistent as a whole or not at all.
+    /// Whether messages of a segment may be in the run, which is persistent as a whole or not at all and has one priority.
     fn takes(&self, segment: &Segment) -> bool {
         let first = segment.run.message(segment.from as usize);
-        let differs = first.is_some_and(|first| self.run.differs(first.flags, Flags::PERSISTENT));
+        let differs = first.is_some_and(|first| self.run.differs(first.flags, Flags::OF_RUN));
         self.run.takes(&segment.run) && !differs
     }
 }
@@ -107,7 +107,7 @@ impl HomeSide<'_> {
         });
         match queue {
             Ok(queue) => {
-                let last = chosen.up_to(self.home.queues().last_version(queue));
+                let last = chosen.up_to(self.home.queues().last_number(queue));
                 let is_for_all = matches!(kind, JobKind::Purge) && chosen.is_for_all();
                 let mut job = QueueJob::new(requester, (queue, last), kind, chosen);
                 if is_for_all {

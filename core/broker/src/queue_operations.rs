@@ -12,7 +12,7 @@ use tiderace_queues::{ConsumerState, Look, QueueChoices, QueueState, Segment};
 use tiderace_topics::Path;
 use tiderace_wire::{
     ConsumerEntry, Message, Meta, OperationResult, Peek, PeekedMessage, PeekedMessages,
-    QueueDetails, QueueEntry, QueueQuery, QueueSettings, Run, properties,
+    QueueDetails, QueueEntry, QueueQuery, QueueSettings, Run, number_of, properties,
 };
 
 use crate::Action;
@@ -186,7 +186,8 @@ impl HomeSide<'_> {
             found.push(peeked);
         }
         // Behind what is in memory there may be more in the store.
-        let behind = Some(to.saturating_add(1)).filter(|it| *it <= queues.last_version(queue));
+        let behind = to.saturating_add(1);
+        let behind = queues.has_ready_from(queue, behind).then_some(behind);
         self.work.charge_at(now, spent);
         PeekedMessages { messages: found, next: next.or(behind) }
     }
@@ -256,6 +257,7 @@ fn settings(choices: &QueueChoices<'_>) -> QueueSettings {
         messages_max: policy.messages_max as u64,
         full_policy: policy.full.text(),
         mirrored: policy.mirrored,
+        priorities: policy.priorities,
         dispatch: policy.dispatch.text(),
         dead_letter_expired: policy.dead_letter_expired,
     }
@@ -287,7 +289,7 @@ fn peeked(
     let peeked = PeekedMessage {
         run: segment.run.clone(),
         place,
-        position: segment.run.queue_version() + place as u64,
+        position: number_of(segment.run.queue_version() + place as u64),
         redeliveries: segment.redeliveries,
         age_ms: now.since(segment.run.published()).as_millis() as u64,
         cut: None,

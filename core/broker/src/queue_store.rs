@@ -117,7 +117,7 @@ impl HomeSide<'_> {
             true => self.store_run(now, queue, run),
             // A body that lies in a file takes no memory that would have to be freed.
             false if run.body_in_file().is_some() => None,
-            false if self.journal.takes_volatile() && self.home.queues().leaves_new(queue) => {
+            false if self.journal.takes_volatile() && self.home.queues().leaves(queue, run) => {
                 self.leave_run(now, queue, run)
             }
             false => None,

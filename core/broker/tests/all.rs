@@ -32,6 +32,7 @@ mod notices;
 mod operations;
 mod owners;
 mod pressure;
+mod priorities;
 mod queue_features;
 mod queue_operations;
 mod queues;

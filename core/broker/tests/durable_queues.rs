@@ -1,6 +1,6 @@
 //! Queues that survive, under random publishers, consumers, transactions and crashes, over one to four shards and a store
 //! that answers late, has no room or has failed: nothing that was confirmed is lost, nothing whose consumption was
-//! confirmed comes again, order is kept, and no version is given twice.
+//! confirmed comes again, order is kept, also by priority, and no number is given twice.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -11,7 +11,8 @@ use crate::support::{Outgoing, Received, Wish, World, destination, for_seeds, pr
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_wire::{
-    Command, Commands, Flags, Meta, Outcome, Prefetch, Settle, SubscriptionKey, Token,
+    Command, Commands, Flags, Meta, Outcome, Prefetch, QueueFields, Settle, SubscriptionKey, Token,
+    number_of,
 };
 
 const QUEUES: [&str; 4] = ["jobs/a", "jobs/b", "jobs/c", "jobs/d"];
@@ -24,6 +25,8 @@ fn options(seed: u64) -> BrokerOptions {
     options.queue_default.window = Prefetch { messages: 5, bytes: 0 };
     // With little memory most of a queue is in the store alone.
     options.queue_default.bytes_max = [1 << 20, 600, 100, 1, 1 << 20][(seed / 4 % 5) as usize];
+    // From life to life a queue may come to order by priority, or cease to.
+    options.queue_default.policy.priorities = !seed.is_multiple_of(3);
     if seed % 7 == 2 {
         options.queue_default.policy.redelivery_delay = Span::from_millis(300);
     }
@@ -58,7 +61,7 @@ struct Transaction {
 #[derive(Default)]
 struct Model {
     messages: Vec<Known>,
-    /// By queue and version: which message.
+    /// By queue and number: which message.
     versions: BTreeMap<(String, u64), usize>,
     transactions: Vec<Transaction>,
     /// When a message is to be delivered that is delayed.
@@ -117,6 +120,11 @@ impl Life {
             if self.world.random.one_in(3) {
                 message.flags = message.flags | Flags::GROUPED;
                 message.properties = format!("message_group:g{}\n", self.world.random.below(3));
+            }
+            if self.world.random.one_in(2) {
+                let block = format!("priority:{}\n", self.world.random.below(10));
+                message.flags = message.flags | QueueFields::marks(block.as_bytes());
+                message.properties += &block;
             }
             if self.world.random.one_in(6) {
                 let due = self.world.now.wall_ms + self.world.random.below(1_000) as u64;
@@ -281,7 +289,7 @@ impl Life {
                 let due = model.due.get(&body).copied().unwrap_or(0);
                 assert!(due <= self.world.now.wall_ms, "{message:?} came before its time {due}");
                 model.log.push(format!("{at} gets {body} by {} of {}", message.key, message.path));
-                let name = (message.path.clone(), message.queue_version);
+                let name = (message.path.clone(), number_of(message.queue_version));
                 let before = model.versions.insert(name, body);
                 assert!(before.is_none_or(|before| before == body), "{message:?} and {before:?}");
                 if property(message, "dead-letter-queue").is_some() {
@@ -541,39 +549,6 @@ fn what_is_not_persistent_shares_nothing_with_persistent_messages_that_came_with
         let bodies: Vec<&str> = received.map(|message| &*message.body).collect();
         assert_eq!(bodies, if has_store { &["kept", "other", "last"][..] } else { &["other"] });
     }
-}
-
-#[test]
-fn queues_that_have_filled_their_share_of_the_store_take_nothing_and_all_else_goes_on() {
-    let mut keeping = Keeping::default();
-    let Life { mut world, clients, .. } = begin(0, &mut keeping);
-    let client = clients[0];
-    let before = world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
-    keeping.finish(&mut world);
-    world.quiesce();
-    assert!(world.is_confirmed(client, before));
-    world.brokers[0].store_queues_full(true);
-    let kept = world.publish_all(client, "queue:jobs/a", &[persistent("2")]);
-    let other = world.publish(client, "queue:jobs/a", "3");
-    let topic = world.publish_all(client, "topic:prices/a", &[persistent("4")]);
-    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
-    keeping.finish(&mut world);
-    world.quiesce();
-    let refused = world.clients[client].refused.clone();
-    assert_eq!(refused, [(Some(kept), CloseCode::StoreUnavailable)]);
-    assert!(world.is_confirmed(client, other) && world.is_confirmed(client, topic));
-    let received = world.clients[client].received.clone();
-    assert_eq!(received.iter().map(|message| &*message.body).collect::<Vec<_>>(), ["1", "3"]);
-    let settled = world.settle(client, &received[0], Outcome::Accept);
-    keeping.finish(&mut world);
-    world.quiesce();
-    assert!(world.is_confirmed(client, settled), "what makes room is taken");
-    assert_eq!(keeping.queued(), 0);
-    world.brokers[0].store_queues_full(false);
-    let kept = world.publish_all(client, "queue:jobs/a", &[persistent("5")]);
-    keeping.finish(&mut world);
-    world.quiesce();
-    assert!(world.is_confirmed(client, kept));
 }
 
 #[test]

@@ -400,3 +400,41 @@ fn groups_keep_their_order_in_a_queue_that_is_deeper_than_memory() {
         assert_eq!(keeping.queued(), 0);
     });
 }
+
+fn stored(body: &str) -> Outgoing {
+    Outgoing { flags: Flags::PERSISTENT, ..Outgoing::new(body) }
+}
+
+#[test]
+fn queues_that_have_filled_their_share_of_the_store_take_nothing_and_all_else_goes_on() {
+    let mut keeping = Keeping::default();
+    let mut world = world(0, |_| {});
+    keeping.restore(&mut world);
+    let client = world.connect(0, "ann");
+    let before = world.publish_all(client, "queue:jobs/a", &[stored("1")]);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, before));
+    world.brokers[0].store_queues_full(true);
+    let kept = world.publish_all(client, "queue:jobs/a", &[stored("2")]);
+    let other = world.publish(client, "queue:jobs/a", "3");
+    let topic = world.publish_all(client, "topic:prices/a", &[stored("4")]);
+    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
+    keeping.finish(&mut world);
+    world.quiesce();
+    let refused = world.clients[client].refused.clone();
+    assert_eq!(refused, [(Some(kept), CloseCode::StoreUnavailable)]);
+    assert!(world.is_confirmed(client, other) && world.is_confirmed(client, topic));
+    let received = world.clients[client].received.clone();
+    assert_eq!(received.iter().map(|message| &*message.body).collect::<Vec<_>>(), ["1", "3"]);
+    let settled = world.settle(client, &received[0], Outcome::Accept);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, settled), "what makes room is taken");
+    assert_eq!(keeping.queued(), 0);
+    world.brokers[0].store_queues_full(false);
+    let kept = world.publish_all(client, "queue:jobs/a", &[stored("5")]);
+    keeping.finish(&mut world);
+    world.quiesce();
+    assert!(world.is_confirmed(client, kept));
+}

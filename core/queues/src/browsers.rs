@@ -1,8 +1,8 @@
 //! Who looks at the messages of a queue and takes none: which there are, and where each has come to.
 //!
 //! A browser belongs to the name of a queue, not to the queue: it keeps no queue, and one that follows goes on with the
-//! next queue of that name. Bookkeeping only; what a browser is shown is decided in `browsing`. Invariants: a browser's
-//! cursor only rises, so it is shown a message once; what it was shown and has not written is within its window, but for
+//! next queue of that name. Bookkeeping only; what a browser is shown is decided in `browsing`. Invariants: the cursors of a
+//! browser only rise, so it is shown a message once; what it was shown and has not written is within its window, but for
 //! the last message, and counts in the memory, of which all browsers together take a part until each has one message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,8 +12,10 @@ use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, SessionId, Slab};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
-use tiderace_wire::{Prefetch, SubscriptionKey};
+use tiderace_wire::{Prefetch, SubscriptionKey, rank_of, version_of};
 
+use crate::ranks::{PerRank, last_of};
+use crate::swapped::Swapped;
 use crate::versions::Versions;
 use crate::{Consume, Segment};
 
@@ -46,10 +48,12 @@ pub(crate) struct Browser {
     pub(crate) key: SubscriptionKey,
     pub(crate) path: Path,
     pub(crate) selector: Option<Selector>,
-    /// The version of the next message to look at.
-    pub(crate) cursor: u64,
-    /// That of the last; `u64::MAX` if it follows.
-    pub(crate) last: u64,
+    /// Nothing of a lower number.
+    start: u64,
+    /// In each rank the version of the next message to look at.
+    cursors: PerRank<u64>,
+    /// The number of the last; `u64::MAX` if it follows.
+    last: u64,
     pub(crate) stand: Stand,
     /// Versions that its cursor has passed and that are ready for the first time now.
     late: Versions,
@@ -63,11 +67,11 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A browser of the messages between two versions, both included; `window` is what the queue gives those that name none.
+    /// A browser of the messages between two numbers, both included; `window` is what the queue gives those that name none.
     pub(crate) fn new(
         consume: &Consume,
         path: Path,
-        (cursor, last): (u64, u64),
+        (start, last): (u64, u64),
         window: Prefetch,
     ) -> Browser {
         let wanted = match consume.window {
@@ -80,7 +84,8 @@ impl Browser {
             key: consume.key,
             path,
             selector: consume.selector.clone(),
-            cursor,
+            start,
+            cursors: PerRank::default(),
             last,
             stand: Stand::Turn,
             late: Versions::default(),
@@ -94,6 +99,30 @@ impl Browser {
             messages: 0,
             bytes: 0,
         }
+    }
+
+    /// The version of the next message to look at in a rank.
+    pub(crate) fn cursor(&self, rank: u64) -> u64 {
+        self.cursors.get(rank).copied().unwrap_or_else(|| version_of(rank, self.start))
+    }
+
+    /// It goes on there in the rank of a version.
+    pub(crate) fn set_cursor(&mut self, rank: u64, version: u64) {
+        self.cursors.set(rank, version);
+    }
+
+    /// The version of the last message to look at in a rank.
+    pub(crate) fn last_in(&self, rank: u64) -> u64 {
+        last_of(rank, self.last)
+    }
+
+    /// The first stretch in the store alone that it has not looked at.
+    pub(crate) fn next_stored(&self, swapped: &Swapped) -> Option<(u64, u64)> {
+        swapped.ranges().find_map(|(rank, range)| {
+            let first = range.first_inside(self.cursor(rank))?;
+            let last = range.last.min(self.last_in(rank));
+            (first <= last).then_some((first, last))
+        })
     }
 
     /// The first of those that were delayed when its cursor passed them, and are ready.
@@ -294,7 +323,8 @@ impl Browsers {
             let Some(browser) = self.browsers.get_mut(at).filter(|it| it.follows()) else {
                 continue;
             };
-            browser.late.add(first, last.min(browser.cursor.saturating_sub(1)));
+            let cursor = browser.cursor(rank_of(first));
+            browser.late.add(first, last.min(cursor.saturating_sub(1)));
         }
     }
 

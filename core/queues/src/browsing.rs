@@ -4,7 +4,7 @@
 //!   cursor ─▶ ready in memory │ in the store alone ──Effect::Load──▶ shown as they are read │ ready in memory …
 //! ```
 //! A browser goes through a queue by versions, in memory and through what the store has, and is shown what is ready when
-//! its cursor comes by. What is read for it is shown and forgotten: nothing comes into the queue's memory for it. Relies on
+//! its cursor comes by. It has a cursor in each rank, so that it is shown what comes into one that it has been through. What is read for it is shown and forgotten: nothing comes into the queue's memory for it. Relies on
 //! `browsers` for where each has come to, and on `loading` for taking turns at the store. Invariants: a message that is
 //! ready from the beginning until the cursor passes it is shown once, in the order of versions; looking is paid from the
 //! turn's budget, a slice for each.
@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, MemoryUse, Now, SessionId};
 use tiderace_topics::Path;
-use tiderace_wire::{Browsing, Destination, Prefetch, SubscriptionKey, Target};
+use tiderace_wire::{
+    Browsing, Destination, Prefetch, SubscriptionKey, Target, rank_of, version_of,
+};
 
 use crate::browsers::{Browser, Browsers, Stand, Written};
 use crate::effect::Effect;
 use crate::loading::LoadedPart;
-use crate::queue::QueueOptions;
+use crate::queue::{Queue, QueueOptions};
 use crate::queues::{Queues, first_of};
 use crate::swapped::{Want, alone};
 use crate::walk::TURN_STEPS;
@@ -53,7 +55,8 @@ impl Browser {
         steps: &mut u32,
         found: &mut Vec<Segment>,
     ) -> Pace {
-        let passed = self.cursor.saturating_sub(segment.first_version());
+        let rank = rank_of(segment.first_version());
+        let passed = self.cursor(rank).saturating_sub(segment.first_version());
         let from = segment.from.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX));
         let base = segment.run.queue_version();
         for at in from..segment.to {
@@ -67,7 +70,7 @@ impl Browser {
             if *steps == 0 {
                 return Pace::Spent;
             }
-            self.cursor = version + 1;
+            self.set_cursor(rank, version + 1);
             let Some(message) = segment.run.message(at as usize) else { continue };
             let (selected, price) =
                 self.selector.as_ref().map_or((true, 0), |selector| selector.look(&message));
@@ -101,8 +104,8 @@ impl Queues {
     ) {
         let Target::Exact(Destination { path, .. }) = &consume.target else { return };
         let queue = self.queue(path);
-        let next = queue.map_or(0, |queue| queue.next_version);
-        let cursor = first_of(consume.start, next);
+        let next = queue.map_or(0, |queue| queue.next_number);
+        let start = first_of(consume.start, next);
         let last = match browsing {
             Browsing::ToEnd => next.saturating_sub(1),
             Browsing::Following => u64::MAX,
@@ -114,7 +117,7 @@ impl Queues {
             None => consume.window,
         };
         self.memory.charge(MemoryUse::Names, price_of(path));
-        let at = self.browsers.add(Browser::new(consume, path.clone(), (cursor, last), window));
+        let at = self.browsers.add(Browser::new(consume, path.clone(), (start, last), window));
         self.go_on(at, effects);
     }
 
@@ -222,27 +225,20 @@ impl Queues {
                 self.show_late(at, &mut steps, effects);
                 continue;
             }
-            let (cursor, last) = (browser.cursor, browser.last);
-            let stored = queue.as_ref().and_then(|queue| queue.swapped.as_ref());
-            let stored = stored.and_then(|it| it.first_inside(cursor)).filter(|it| *it <= last);
-            // The last version to look at in memory, which comes before what is in the store alone.
-            let to = last.min(stored.map_or(u64::MAX, |it| it - 1));
-            let ready = queue.as_ref().and_then(|queue| queue.ready.from(cursor).next());
-            let has_ready = ready.is_some_and(|it| it.first_version() <= to) && cursor <= to;
-            if !has_ready && stored.is_none() {
+            let Some(next) = queue.as_ref().and_then(|queue| queue.next_for(browser)) else {
                 if let Some(queue) = queue {
                     queue.is_browsed |= browser.follows();
                 }
                 self.run_out(at, effects);
                 break;
-            }
+            };
             if !has_room {
                 browser.stand = Stand::Room;
                 break;
             }
-            let pace = match queue {
-                Some(_) if has_ready => self.show_ready(at, to, &mut steps, effects),
-                Some(queue) => {
+            let pace = match (queue, next) {
+                (Some(_), Next::Ready(to)) => self.show_ready(at, to, &mut steps, effects),
+                (Some(queue), Next::Stored(_)) => {
                     browser.stand = Stand::Store;
                     if let (Some(swapped), Some(key)) = (&mut queue.swapped, key) {
                         swapped.want(Want::Browser(at));
@@ -250,7 +246,7 @@ impl Queues {
                     }
                     break;
                 }
-                None => break,
+                (None, _) => break,
             };
             if pace == Pace::Spent {
                 self.browsers.postpone(at);
@@ -296,20 +292,22 @@ impl Queues {
         let queue = self.names.get(&browser.path).and_then(|key| self.queues.get(*key));
         let segment = queue.and_then(|queue| queue.ready.from(version).next());
         let Some(segment) = segment.filter(|it| it.first_version() <= version) else { return };
-        let cursor = std::mem::replace(&mut browser.cursor, version);
+        let rank = rank_of(version);
+        let cursor = browser.cursor(rank);
+        browser.set_cursor(rank, version);
         let mut found = Vec::new();
         browser.look(segment, (version, self.wall_ms), (1, 1), steps, &mut found);
-        browser.cursor = cursor;
+        browser.set_cursor(rank, cursor);
         show(&mut self.browsers, at, found.into_iter(), effects);
     }
 
-    /// A browser is shown what is ready in memory, from its cursor up to a version.
+    /// A browser is shown what is ready in memory in the rank of a version, from its cursor up to that.
     fn show_ready(&mut self, at: Key, to: u64, steps: &mut u32, effects: &mut Vec<Effect>) -> Pace {
         let Some(browser) = self.browsers.get(at) else { return Pace::NoRoom };
         let queue = self.names.get(&browser.path).and_then(|key| self.queues.get(*key));
         let Some(queue) = queue else { return Pace::Through };
         let (mut pace, mut found) = (Pace::Through, Vec::new());
-        let segments = queue.ready.from(browser.cursor);
+        let segments = queue.ready.from(browser.cursor(rank_of(to)));
         for segment in segments.take_while(|segment| segment.first_version() <= to) {
             let room = self.browsers.room(at);
             let Some(browser) = self.browsers.get_mut(at) else { break };
@@ -322,6 +320,31 @@ impl Queues {
         pace
     }
 
+    /// A browser is shown what came into memory of the ranks before one, while the store was asked for that.
+    fn show_before(
+        &mut self,
+        at: Key,
+        rank: u64,
+        steps: &mut u32,
+        effects: &mut Vec<Effect>,
+    ) -> Pace {
+        loop {
+            let Some(browser) = self.browsers.get(at) else { return Pace::NoRoom };
+            let queue = self.names.get(&browser.path).and_then(|key| self.queues.get(*key));
+            match queue.and_then(|queue| queue.next_for(browser)) {
+                Some(Next::Ready(to)) if rank_of(to) < rank => {
+                    let pace = self.show_ready(at, to, steps, effects);
+                    if pace != Pace::Through {
+                        return pace;
+                    }
+                }
+                // That is asked for first.
+                Some(Next::Stored(version)) if rank_of(version) < rank => return Pace::NoRoom,
+                _ => return Pace::Through,
+            }
+        }
+    }
+
     /// The store has given a part that a browser has asked for: it is shown what of it is in the store alone, and what is in
     /// memory in between. How many messages could not be read.
     pub(crate) fn show_loaded(
@@ -332,10 +355,12 @@ impl Queues {
         (segments, effects): (Vec<Segment>, &mut Vec<Effect>),
     ) -> u64 {
         let Some(browser) = self.browsers.get(at) else { return 0 };
-        let to = part.through.min(browser.last);
-        // A part is bounded: it is looked at whole.
+        let rank = rank_of(part.through);
+        let to = part.through.min(browser.last_in(rank));
+        // A part is bounded: it is looked at whole, behind what comes before it.
         let mut steps = u32::MAX;
-        let mut pace = Pace::Through;
+        let mut pace = self.show_before(at, rank, &mut steps, effects);
+        let segments = if pace == Pace::Through { segments } else { Vec::new() };
         for segment in segments.iter().take_while(|segment| segment.first_version() <= to) {
             let before = segment.first_version().saturating_sub(1);
             pace = self.show_ready(at, before, &mut steps, effects);
@@ -355,10 +380,45 @@ impl Queues {
         self.left = self.left.saturating_sub(u32::MAX - steps);
         let Some(browser) = self.browsers.get_mut(at) else { return 0 };
         if pace == Pace::Through {
-            browser.cursor = browser.cursor.max(to.saturating_add(1));
+            browser.set_cursor(rank, browser.cursor(rank).max(to.saturating_add(1)));
         }
-        let through = browser.cursor.saturating_sub(1);
+        let through = browser.cursor(rank).saturating_sub(1);
         self.pass_unreadable(key, part, through)
+    }
+}
+
+/// What a browser is to be shown next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// What is ready in memory, up to that version of a rank.
+    Ready(u64),
+    /// Messages in the store alone, from that version on.
+    Stored(u64),
+}
+
+impl Queue {
+    /// What a browser is to be shown next, rank by rank.
+    fn next_for(&self, browser: &Browser) -> Option<Next> {
+        let swapped = self.swapped.as_deref();
+        let mut from = 0;
+        loop {
+            let stored = swapped.and_then(|it| it.first_inside(from));
+            let rank = rank_of(self.ready.next_from(from).into_iter().chain(stored).min()?);
+            let (cursor, last) = (browser.cursor(rank), browser.last_in(rank));
+            let stored = swapped.and_then(|it| it.first_inside(cursor)).filter(|it| *it <= last);
+            // In memory it looks at what comes before what is in the store alone.
+            let to = stored.map_or(last, |it| it.saturating_sub(1));
+            if cursor <= to && self.ready.next_from(cursor).is_some_and(|it| it <= to) {
+                return Some(Next::Ready(to));
+            }
+            if let Some(stored) = stored {
+                return Some(Next::Stored(stored));
+            }
+            from = version_of(rank + 1, 0);
+            if from == u64::MAX {
+                return None;
+            }
+        }
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) struct Consumer {
     pub(crate) selector: Option<Selector>,
     pub(crate) window: Prefetch,
     pub(crate) exclusive: bool,
-    /// It takes no message of its queue with a lower version.
+    /// It takes no message of its queue with a lower number.
     pub(crate) start: u64,
     pub(crate) explicit: bool,
     pub(crate) credit: Option<u64>,

@@ -241,17 +241,20 @@ impl Dispatch<'_> {
     /// A consumer without a selector has room in a queue with groups: it gets the next message that it may have.
     fn take_of_groups(&mut self, key: Key) -> Turn {
         let wall_ms = self.wall_ms;
+        let budget = &mut *self.budget;
         let Queue { ready, groups: Some(groups), .. } = &mut *self.queue else {
             return Turn::Parked;
         };
         // Those that are in the store alone come before what lies behind them.
-        let range = (groups.begin_look(key), ready.barrier());
-        let search = ready.search(range, self.budget, |message, version| {
-            let price = GROUP_STEPS + message.properties.len() as u32 / 16;
-            (!message.is_expired(wall_ms) && groups.may_have(key, message, version), price)
+        let search = ready.by_rank(ready.barrier(), |rank, before| {
+            let range = (groups.begin_look(key, rank), before);
+            let search = ready.search(range, budget, |message, version| {
+                let price = GROUP_STEPS + message.properties.len() as u32 / 16;
+                (!message.is_expired(wall_ms) && groups.may_have(key, message, version), price)
+            });
+            groups.end_look(key, rank, search.version());
+            search
         });
-        let (Search::Found(at) | Search::Seen(at) | Search::Stopped(at)) = search;
-        groups.end_look(key, at);
         match search {
             Search::Found(version) => {
                 if let Some(segment) = self.queue.ready.take_one(version) {
@@ -272,22 +275,25 @@ impl Dispatch<'_> {
 
     /// A consumer with a selector has room: it gets the next message that is selected.
     fn select(&mut self, key: Key, id: u32) -> Turn {
-        let looked = self.queue.lines.looked(id).unwrap_or(0);
         // Behind it are messages that have to be read from the store first.
-        let unseen = self.queue.unseen_from(looked, u64::MAX);
-        let wall_ms = self.wall_ms;
+        let unseen = self.queue.unseen_by(id);
+        let (wall_ms, budget) = (self.wall_ms, &mut *self.budget);
         let Queue { ready, groups, lines, .. } = &mut *self.queue;
         let Some(selective) = lines.selective.as_mut() else { return Turn::Parked };
-        let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
-        let search = ready.search((cursor, unseen), self.budget, |message, version| {
-            let (selected, price) = selection.choice.look(message);
-            let is_wanted = selected
-                && !message.is_expired(wall_ms)
-                && groups.as_mut().is_none_or(|groups| groups.may_have(key, message, version));
-            (is_wanted, price)
+        let search = ready.by_rank(unseen, |rank, before| {
+            let Some((cursor, choice)) = selective.begin_look(id, rank) else {
+                return Search::Seen(before);
+            };
+            let search = ready.search((cursor, before), budget, |message, version| {
+                let (selected, price) = choice.look(message);
+                let is_wanted = selected
+                    && !message.is_expired(wall_ms)
+                    && groups.as_mut().is_none_or(|groups| groups.may_have(key, message, version));
+                (is_wanted, price)
+            });
+            selective.end_look(id, rank, search.version());
+            search
         });
-        let (Search::Found(at) | Search::Seen(at) | Search::Stopped(at)) = search;
-        selective.end_look(id, at);
         match search {
             Search::Found(version) => match self.queue.ready.take_one(version) {
                 Some(segment) => self.give(key, segment),

@@ -8,6 +8,7 @@
 
 use tiderace_base::{Key, MemoryUse};
 use tiderace_topics::Path;
+use tiderace_wire::rank_of;
 
 use crate::effect::Effect;
 use crate::queue::Queue;
@@ -66,6 +67,18 @@ impl Queue {
         } else {
             (most > 0 && self.messages() > most).then_some(Excess::Messages)
         }
+    }
+
+    /// Whether the first message of the last rank is in memory, and not in the store alone.
+    fn is_least_in_memory(&self) -> bool {
+        let stored = self.swapped.as_ref().and_then(|it| it.ranges().next_back());
+        let stored = stored.map(|(rank, range)| (rank, range.first));
+        let ready = self.ready.least();
+        ready.is_some_and(|ready| {
+            stored.is_none_or(|(rank, first)| {
+                rank_of(ready) > rank || rank_of(ready) == rank && ready < first
+            })
+        })
     }
 
     /// Whether it has all that it may; where publishers wait, whether they do.
@@ -197,13 +210,14 @@ impl Queues {
         }
     }
 
-    /// Drops the message that has waited longest of those that take up what there is too much of.
+    /// Drops the message that has waited longest of those that take up what there is too much of; of the least urgent
+    /// ones, if the queue orders by priority.
     fn drop_head(&mut self, key: Key, excess: Excess, effects: &mut Vec<Effect>) -> HeadDrop {
         let Some(queue) = self.queues.get_mut(key) else { return HeadDrop::None };
         let segment = match excess {
-            Excess::Memory => queue.ready.take_oldest(),
-            Excess::Messages => queue.ready.take_first(1, usize::MAX),
-            Excess::Disk => None,
+            Excess::Memory => queue.ready.take_least(),
+            Excess::Messages if queue.is_least_in_memory() => queue.ready.take_least(),
+            Excess::Messages | Excess::Disk => None,
         };
         if let Some(segment) = segment {
             self.ready = self.ready.saturating_sub(1);
@@ -217,7 +231,7 @@ impl Queues {
         let Some(swapped) = queue.swapped.as_mut().filter(|it| it.messages() > 0) else {
             return HeadDrop::None;
         };
-        let Some(version) = swapped.take_first() else {
+        let Some(version) = swapped.take_least() else {
             if swapped.is_stalled() {
                 return HeadDrop::None;
             }
@@ -251,7 +265,7 @@ impl Queues {
                 }
                 let Some(swapped) = &mut queue.swapped else { break 'parts };
                 let one = Segment { from: at, to: at + 1, ..segment.clone() };
-                swapped.forget(1, one.bytes() as u64);
+                swapped.forget(version, 1, one.bytes() as u64);
                 missing += swapped.pass(version);
                 dropped += 1;
                 match ranges.last_mut() {

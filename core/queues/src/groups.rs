@@ -17,17 +17,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use tiderace_base::Key;
-use tiderace_wire::{Flags, Message};
+use tiderace_wire::{Flags, Message, rank_of, version_of};
 
 use crate::Segment;
+use crate::ranks::PerRank;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Points of each consumer on the ring.
 const POINTS: u64 = 10;
-/// What a member takes, in tables that are half empty.
-pub(crate) const MEMBER_BYTES: usize =
-    2 * (size_of::<(Key, Member)>() + POINTS as usize * size_of::<(u64, Key)>() + size_of::<Key>());
+/// What a member takes, in tables that are half empty, with its place in a rank.
+pub(crate) const MEMBER_BYTES: usize = 4 * size_of::<(u64, u64)>()
+    + 2 * (size_of::<(Key, Member)>()
+        + POINTS as usize * size_of::<(u64, Key)>()
+        + size_of::<Key>());
 
 /// The groups of one queue, of which some message had one.
 #[derive(Debug, Default)]
@@ -47,8 +50,8 @@ pub(crate) struct Groups {
 struct Member {
     /// Its place among the consumers of the queue.
     order: u64,
-    /// Nothing ready before this version is for it.
-    cursor: u64,
+    /// In each rank: nothing ready before this version is for it.
+    cursors: PerRank<u64>,
 }
 
 /// A group with messages in flight, or waiting after a failure.
@@ -57,8 +60,8 @@ struct Pin {
     consumer: Key,
     in_flight: u32,
     waiting: u32,
-    /// The lowest ready message of it that somebody has passed over, or that has come since.
-    passed: Option<u64>,
+    /// In each rank the lowest ready message of it that somebody has passed over, or that has come since.
+    passed: PerRank<u64>,
     /// The lowest that somebody has passed over.
     skipped: Option<u64>,
 }
@@ -66,7 +69,7 @@ struct Pin {
 impl Groups {
     /// A consumer without a selector comes.
     pub(crate) fn join(&mut self, key: Key, order: u64) {
-        self.members.insert(key, Member { order, cursor: 0 });
+        self.members.insert(key, Member { order, cursors: PerRank::default() });
         for point in 0..POINTS {
             self.ring.insert(mixed(order.wrapping_mul(POINTS).wrapping_add(point)), key);
         }
@@ -79,19 +82,20 @@ impl Groups {
                 self.ring.remove(&mixed(member.order.wrapping_mul(POINTS).wrapping_add(point)));
             }
         }
-        self.members.values_mut().for_each(|member| member.cursor = 0);
+        self.members.values_mut().for_each(|member| member.cursors.clear());
         std::mem::take(&mut self.idle).into_iter().filter(|idle| *idle != key).collect()
     }
 
-    /// From which version on a member has to look.
-    pub(crate) fn begin_look(&self, key: Key) -> u64 {
-        self.members.get(&key).map_or(0, |member| member.cursor)
+    /// From which version of a rank on a member has to look.
+    pub(crate) fn begin_look(&self, key: Key, rank: u64) -> u64 {
+        let cursor = self.members.get(&key).and_then(|member| member.cursors.get(rank));
+        cursor.copied().unwrap_or_else(|| version_of(rank, 0))
     }
 
-    /// A member has looked up to a version.
-    pub(crate) fn end_look(&mut self, key: Key, cursor: u64) {
+    /// A member has looked at a rank up to a version.
+    pub(crate) fn end_look(&mut self, key: Key, rank: u64, cursor: u64) {
         if let Some(member) = self.members.get_mut(&key) {
-            member.cursor = cursor;
+            member.cursors.set(rank, cursor);
         }
     }
 
@@ -162,11 +166,12 @@ impl Groups {
             }
             if pin.in_flight > 0 {
                 // Its consumer goes on with it.
-                free.extend(pin.passed.filter(|_| waited).map(|version| (group, version)));
+                let passed = pin.passed.iter().filter(|_| waited);
+                free.extend(passed.map(|(_, version)| (group, *version)));
                 continue;
             }
-            let passed = self.pins.remove(&group).and_then(|pin| pin.passed);
-            free.extend(passed.map(|version| (group, version)));
+            let passed = self.pins.remove(&group).map(|pin| pin.passed).unwrap_or_default();
+            free.extend(passed.iter().map(|(_, version)| (group, *version)));
         }
         free
     }
@@ -199,7 +204,9 @@ impl Groups {
     /// A member has to look at that version; whether it was idle.
     pub(crate) fn wake(&mut self, key: Key, version: u64) -> bool {
         let Some(member) = self.members.get_mut(&key) else { return false };
-        member.cursor = member.cursor.min(version);
+        if let Some(cursor) = member.cursors.get_mut(rank_of(version)) {
+            *cursor = (*cursor).min(version);
+        }
         self.idle.remove(&key)
     }
 
@@ -231,11 +238,13 @@ impl Groups {
 
 impl Pin {
     fn of(consumer: Key) -> Pin {
-        Pin { consumer, in_flight: 0, waiting: 0, passed: None, skipped: None }
+        Pin { consumer, in_flight: 0, waiting: 0, passed: PerRank::default(), skipped: None }
     }
 
     fn pass(&mut self, version: u64) {
-        self.passed = Some(self.passed.map_or(version, |passed| passed.min(version)));
+        if let Some(passed) = self.passed.entry(rank_of(version), || version) {
+            *passed = (*passed).min(version);
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod policy;
 mod private;
 mod queue;
 mod queues;
+mod ranks;
 mod ready;
 mod segment;
 mod settling;

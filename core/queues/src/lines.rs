@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use hashbrown::HashMap;
 use tiderace_base::{Key, Slab};
 use tiderace_filter::Selector;
-use tiderace_wire::Message;
+use tiderace_wire::{Message, rank_of, version_of};
 
 use crate::DispatchPolicy;
 use crate::consumer::{Consumer, Place};
+use crate::ranks::PerRank;
 
 /// Gone consumers that a list may hold besides as many as there are others.
 const GONE_MAX: usize = 16;
@@ -49,24 +50,30 @@ pub(crate) struct Selective {
     pub(crate) selections: BTreeMap<u32, Selection>,
     /// Selections with idle members.
     idle: BTreeSet<u32>,
-    /// No selection has looked further than this.
+    ranks: PerRank<LookedAt>,
+    by_choice: HashMap<Choice, u32, foldhash::fast::RandomState>,
+}
+
+/// What selections have looked at of one rank.
+#[derive(Debug, Default)]
+struct LookedAt {
+    /// None has looked further than this.
     highest: u64,
     returned: Returned,
     /// Messages that are in the store alone again, as far as selections have looked at them there.
     left_again: Returned,
-    by_choice: HashMap<Choice, u32, foldhash::fast::RandomState>,
 }
 
 /// What a consumer takes of what is ready, if not whatever comes next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Choice {
     pub(crate) selector: Option<Selector>,
-    /// Nothing of a lower version.
+    /// Nothing of a lower number.
     pub(crate) start: u64,
 }
 
 impl Choice {
-    /// Whether a message is taken whose version is not too low, and what it costs to say so.
+    /// Whether a message is taken whose number is not too low, and what it costs to say so.
     pub(crate) fn look(&self, message: &Message<'_>) -> (bool, u32) {
         self.selector.as_ref().map_or((true, 1), |selector| selector.look(message))
     }
@@ -76,18 +83,32 @@ impl Choice {
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) choice: Choice,
-    /// Everything ready before this version has been looked at and is not selected, but for what has
-    /// come back since.
-    cursor: u64,
-    /// The same of those in the store alone.
-    looked: u64,
-    /// How many messages had come back when it looked last.
-    returns: u64,
-    /// How often messages had been left to the store again when it looked there last.
-    leaves: u64,
+    ranks: PerRank<Cursor>,
     members: usize,
     /// Members for which nothing is left to look at.
     idle: Vec<Key>,
+}
+
+/// How far a selection has come in one rank.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    /// Everything ready before this version has been looked at and is not selected, but for what has
+    /// come back since.
+    ready: u64,
+    /// How many messages had come back when it looked last.
+    returns: u64,
+    /// The same of those in the store alone.
+    stored: u64,
+    /// How often messages had been left to the store again when it looked there last.
+    leaves: u64,
+}
+
+impl Cursor {
+    /// At the first version of a rank whose number is not too low.
+    fn new(rank: u64, start: u64) -> Cursor {
+        let first = version_of(rank, start);
+        Cursor { ready: first, returns: 0, stored: first, leaves: 0 }
+    }
 }
 
 /// The versions of messages that have come back, as far as selections have looked further: each selection
@@ -194,16 +215,8 @@ impl Lines {
             if id == next {
                 self.next_selection = next.wrapping_add(1);
             }
-            let leaves = selective.left_again.count;
-            let empty = || Selection {
-                cursor: choice.start,
-                looked: choice.start,
-                choice,
-                returns: 0,
-                leaves,
-                members: 0,
-                idle: Vec::new(),
-            };
+            let ranks = PerRank::default();
+            let empty = || Selection { choice, ranks, members: 0, idle: Vec::new() };
             selective.selections.entry(id).or_insert_with(empty).members += 1;
             id
         });
@@ -252,8 +265,10 @@ impl Lines {
     /// selections that concerns at once: those with members that wait for a message, and not for room.
     pub(crate) fn note_ready(&mut self, first: u64) -> usize {
         let Some(selective) = &mut self.selective else { return 0 };
-        if first < selective.highest {
-            selective.returned.note(first);
+        if let Some(rank) = selective.ranks.get_mut(rank_of(first))
+            && first < rank.highest
+        {
+            rank.returned.note(first);
         }
         let idle = std::mem::take(&mut selective.idle);
         for id in &idle {
@@ -268,27 +283,36 @@ impl Lines {
         Some(&self.selective.as_ref()?.selections.get(&id)?.choice)
     }
 
-    /// Up to which version a selection has looked at messages that are in the store alone, if it has members.
-    pub(crate) fn looked(&self, id: u32) -> Option<u64> {
+    /// Up to which version of a rank a selection has looked at messages that are in the store alone, if it has members.
+    pub(crate) fn looked(&self, id: u32, rank: u64) -> Option<u64> {
         let selective = self.selective.as_ref()?;
         let selection = selective.selections.get(&id)?;
-        let again = selective.left_again.lowest_after(selection.leaves).unwrap_or(u64::MAX);
-        Some(selection.looked.min(again).max(selection.choice.start))
+        let start = version_of(rank, selection.choice.start);
+        let Some(cursor) = selection.ranks.get(rank) else { return Some(start) };
+        let left_again = selective.ranks.get(rank).map(|it| &it.left_again);
+        let again = left_again.and_then(|it| it.lowest_after(cursor.leaves)).unwrap_or(u64::MAX);
+        Some(cursor.stored.min(again).max(start))
     }
 
-    /// A selection has looked at those before that version.
+    /// A selection has looked at those of a rank up to that version.
     pub(crate) fn note_looked(&mut self, id: u32, version: u64) {
         let Some(selective) = &mut self.selective else { return };
-        if let Some(selection) = selective.selections.get_mut(&id) {
-            (selection.looked, selection.leaves) = (version, selective.left_again.count);
+        let rank = rank_of(version);
+        let leaves = selective.ranks.get(rank).map_or(0, |it| it.left_again.count);
+        if let Some(selection) = selective.selections.get_mut(&id)
+            && let Some(cursor) = selection.cursor(rank)
+        {
+            (cursor.stored, cursor.leaves) = (version.saturating_add(1), leaves);
         }
         self.wake(id);
     }
 
-    /// Messages from that version on are in the store alone again.
+    /// Messages of a rank from that version on are in the store alone again.
     pub(crate) fn look_again(&mut self, version: u64) {
-        if let Some(selective) = &mut self.selective {
-            selective.left_again.note(version);
+        if let Some(selective) = &mut self.selective
+            && let Some(rank) = selective.ranks.entry(rank_of(version), LookedAt::default)
+        {
+            rank.left_again.note(version);
         }
     }
 
@@ -304,21 +328,28 @@ impl Lines {
 }
 
 impl Selective {
-    /// A selection is about to look: up to which version it has looked already, and for what.
-    pub(crate) fn begin_look(&mut self, id: u32) -> Option<(u64, &mut Selection)> {
-        let selection = self.selections.get_mut(&id)?;
-        let lowest = self.returned.lowest_after(selection.returns);
-        let cursor = lowest.map_or(selection.cursor, |lowest| lowest.min(selection.cursor));
-        selection.cursor = cursor.max(selection.choice.start);
-        selection.returns = self.returned.count;
-        Some((selection.cursor, selection))
+    /// A selection is about to look at a rank: up to which version it has looked already, and for what.
+    pub(crate) fn begin_look(&mut self, id: u32, rank: u64) -> Option<(u64, &Choice)> {
+        let Selective { selections, ranks, .. } = self;
+        let selection = selections.get_mut(&id)?;
+        let start = version_of(rank, selection.choice.start);
+        let cursor = selection.cursor(rank)?;
+        if let Some(known) = ranks.get(rank) {
+            let lowest = known.returned.lowest_after(cursor.returns);
+            let lowest = lowest.map_or(cursor.ready, |lowest| lowest.min(cursor.ready));
+            (cursor.ready, cursor.returns) = (lowest.max(start), known.returned.count);
+        }
+        let ready = cursor.ready;
+        Some((ready, &selection.choice))
     }
 
-    /// A selection has looked up to that version.
-    pub(crate) fn end_look(&mut self, id: u32, cursor: u64) {
-        self.highest = self.highest.max(cursor);
-        if let Some(selection) = self.selections.get_mut(&id) {
-            selection.cursor = cursor;
+    /// A selection has looked at a rank up to that version.
+    pub(crate) fn end_look(&mut self, id: u32, rank: u64, cursor: u64) {
+        if let Some(known) = self.ranks.entry(rank, LookedAt::default) {
+            known.highest = known.highest.max(cursor);
+        }
+        if let Some(known) = self.selections.get_mut(&id).and_then(|it| it.cursor(rank)) {
+            known.ready = cursor;
         }
     }
 
@@ -327,6 +358,13 @@ impl Selective {
         let Some(selection) = self.selections.get_mut(&id) else { return };
         selection.idle.push(key);
         self.idle.insert(id);
+    }
+}
+
+impl Selection {
+    fn cursor(&mut self, rank: u64) -> Option<&mut Cursor> {
+        let start = self.choice.start;
+        self.ranks.entry(rank, || Cursor::new(rank, start))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
-use tiderace_wire::{Flags, Run};
+use tiderace_wire::{Flags, Run, number_of};
 
 use crate::Segment;
 use crate::effect::{DeathReason, Effect};
@@ -114,7 +114,8 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let (below, stream) = (queue.stored_below, queue.stream);
         let Some(swapped) = &mut queue.swapped else { return };
-        if segments.first().is_none_or(|first| first.first_version() >= below) {
+        let is_late = |segment: &Segment| number_of(segment.first_version()) >= below;
+        if segments.iter().all(is_late) {
             return;
         }
         let mut kept = Vec::with_capacity(segments.len());
@@ -125,9 +126,9 @@ impl Queues {
             };
             let mut rest = Some(segment.clone());
             while let Some(mut part) = rest {
-                let keep = part.first_version() >= below || is_kept(part.from);
-                let alike = (part.from..part.to)
-                    .take_while(|at| (part.first_version() >= below || is_kept(*at)) == keep);
+                let is_late = is_late(&part);
+                let keep = is_late || is_kept(part.from);
+                let alike = (part.from..part.to).take_while(|at| (is_late || is_kept(*at)) == keep);
                 let alike = alike.count() as u64;
                 rest = part.split_off_version(part.first_version() + alike);
                 if keep {
@@ -136,7 +137,8 @@ impl Queues {
                 }
                 let range = (part.first_version(), part.last_version());
                 swapped.set_outside(range.0, range.1);
-                swapped.forget(u64::from(part.len()), part.bytes() as u64);
+                let first = part.first_version();
+                swapped.forget(first, u64::from(part.len()), part.bytes() as u64);
                 let Some(stream) = stream else { continue };
                 effects.push(Effect::Settled { stream, segment: part, is_outside: true });
             }
@@ -149,7 +151,8 @@ impl Queues {
         let mut unreadable = self.pass_unreadable(key, part, part.through);
         for segment in segments {
             if let Some(swapped) = self.swapped_of(key) {
-                swapped.forget(u64::from(segment.len()), segment.bytes() as u64);
+                let first = segment.first_version();
+                swapped.forget(first, u64::from(segment.len()), segment.bytes() as u64);
             }
             self.add(now, key, segment);
         }
@@ -173,15 +176,15 @@ impl Queues {
         let Some(Choice { selector, start }) = choice else { return 0 };
         let look = Look {
             number: 0,
-            from: start,
+            from: 0,
             to: u64::MAX,
             selector,
             messages: u64::MAX,
             bytes: SELECTED_BYTES,
         };
-        let through = self.take_matching(now, key, &look, part, segments);
+        let through = self.take_matching(now, key, (&look, start), part, segments);
         if let Some(queue) = self.queues.get_mut(key) {
-            queue.lines.note_looked(id, through.saturating_add(1));
+            queue.lines.note_looked(id, through);
         }
         self.pass_unreadable(key, part, through)
     }
@@ -195,7 +198,7 @@ impl Queues {
         part: &LoadedPart,
         (segments, effects): (Vec<Segment>, &mut Vec<Effect>),
     ) -> u64 {
-        let through = self.take_matching(now, key, look, part, segments);
+        let through = self.take_matching(now, key, (look, 0), part, segments);
         if let Some(swapped) = self.swapped_of(key) {
             swapped.begin_look();
         }
@@ -203,12 +206,13 @@ impl Queues {
         self.pass_unreadable(key, part, through)
     }
 
-    /// Brings what is looked for into memory, at its place; up to which version everything was looked at.
+    /// Brings what is looked for into memory, at its place, if its number is not too low; up to which version everything
+    /// was looked at.
     fn take_matching(
         &mut self,
         now: Now,
         key: Key,
-        look: &Look,
+        (look, start): (&Look, u64),
         part: &LoadedPart,
         segments: Vec<Segment>,
     ) -> u64 {
@@ -217,7 +221,7 @@ impl Queues {
         'search: for segment in &segments {
             for (at, version) in (segment.from..segment.to).zip(segment.first_version()..) {
                 // A record may begin before what was asked for, and end behind it.
-                if !(look.from..=look.to).contains(&version) {
+                if version < look.from || !(start..=look.to).contains(&number_of(version)) {
                     continue;
                 }
                 if messages >= look.messages || bytes >= look.bytes {
@@ -245,8 +249,9 @@ impl Queues {
         }
         for segment in found.into_iter().flat_map(alone) {
             if let Some(swapped) = self.swapped_of(key) {
-                swapped.set_outside(segment.first_version(), segment.last_version());
-                swapped.forget(u64::from(segment.len()), segment.bytes() as u64);
+                let first = segment.first_version();
+                swapped.set_outside(first, segment.last_version());
+                swapped.forget(first, u64::from(segment.len()), segment.bytes() as u64);
             }
             self.add(now, key, segment);
         }
@@ -280,7 +285,7 @@ impl Queues {
             let stream = queue.stream_with(&one);
             let Some(swapped) = &mut queue.swapped else { continue };
             swapped.set_outside(one.first_version(), one.last_version());
-            swapped.forget(1, one.bytes() as u64);
+            swapped.forget(one.first_version(), 1, one.bytes() as u64);
             if queue.dead_letters_expired() {
                 queue.send_dead_letter(key, one, (DeathReason::Expired, now.wall_ms), effects);
             } else if let Some(stream) = stream {
@@ -313,7 +318,7 @@ impl Queues {
                 let bytes = messages.saturating_mul(swapped.bytes_each());
                 count += messages;
                 swapped.set_outside(first, last);
-                swapped.forget(messages, bytes);
+                swapped.forget(first, messages, bytes);
             }
         }
         count

@@ -80,6 +80,8 @@ pub struct Policy {
     pub dispatch: DispatchPolicy,
     /// What is sent to it is published to the topic of its name, and what is published there comes to it.
     pub mirrored: bool,
+    /// The most urgent messages come first.
+    pub priorities: bool,
 }
 
 impl Default for Policy {
@@ -95,6 +97,7 @@ impl Default for Policy {
             full: FullPolicy::Block,
             dispatch: DispatchPolicy::RoundRobin,
             mirrored: false,
+            priorities: false,
         }
     }
 }

@@ -111,13 +111,15 @@ pub(crate) struct Queue {
     /// The store has messages of it that could not be read: it stays, and so do they.
     pub(crate) has_unread: bool,
     pub(crate) used: Time,
-    /// What the next message is given; zero before the first.
-    pub(crate) next_version: u64,
+    /// The number that the next message is given; zero before the first.
+    pub(crate) next_number: u64,
+    /// The rank of new messages if the queue does not order by priority: no earlier message is in a higher one.
+    pub(crate) rank: u64,
     /// In which it is kept.
     pub(crate) stream: Option<u64>,
     /// In which those of its messages are that are not persistent and for which there is no room in memory.
     pub(crate) volatile: Option<u64>,
-    /// Messages of lower versions were stored in an earlier life of the server: those that are not persistent do not
+    /// Messages of lower numbers were stored in an earlier life of the server: those that are not persistent do not
     /// come back.
     pub(crate) stored_below: u64,
     /// Stored dead letters on their way to another queue, which the stream still has, by version.
@@ -161,7 +163,8 @@ impl Queue {
             has_unseen: false,
             has_unread: false,
             used: now,
-            next_version: 0,
+            next_number: 0,
+            rank: 0,
             stream: None,
             volatile: None,
             stored_below: 0,

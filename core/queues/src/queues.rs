@@ -254,7 +254,7 @@ impl Queues {
         match &consume.target {
             Target::Exact(destination) => {
                 let queue = self.ensure(now, destination.path.clone(), options);
-                let next = self.queues.get(queue).map_or(0, |queue| queue.next_version);
+                let next = self.queues.get(queue).map_or(0, |queue| queue.next_number);
                 if let Some(known) = self.consumers.get_mut(consumer) {
                     known.start = first_of(consume.start, next);
                 }
@@ -497,7 +497,7 @@ impl Queues {
     }
 }
 
-/// The first version that somebody is to have who begins there in a queue whose next message has that version.
+/// The first number that somebody is to have who begins there in a queue whose next message has that number.
 pub(crate) fn first_of(start: QueueStart, next: u64) -> u64 {
     match start {
         QueueStart::Version(version) => version,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tiderace_wire::{Flags, Message};
+use tiderace_wire::{Flags, Message, rank_of, version_of};
 
 use crate::Segment;
 
@@ -19,6 +19,14 @@ pub(crate) enum Search {
     Seen(u64),
     /// None before that version is, and the budget is used up.
     Stopped(u64),
+}
+
+impl Search {
+    /// The version that it has come to.
+    pub(crate) fn version(self) -> u64 {
+        let (Search::Found(version) | Search::Seen(version) | Search::Stopped(version)) = self;
+        version
+    }
 }
 
 /// Ready messages.
@@ -74,6 +82,40 @@ impl Ready {
         self.segments.range(start..).map(|(_, segment)| segment)
     }
 
+    /// The version of the first message from one on.
+    pub(crate) fn next_from(&self, version: u64) -> Option<u64> {
+        self.from(version).next().map(|segment| segment.first_version().max(version))
+    }
+
+    /// The version of the first message of the last rank.
+    pub(crate) fn least(&self) -> Option<u64> {
+        let (last, _) = self.segments.last_key_value()?;
+        self.next_from(version_of(rank_of(*last), 0))
+    }
+
+    /// Looks through the ranks that have messages before a version, one after another, until something is found or the
+    /// budget is used up: `search` is given a rank, and the version before which it is to look there.
+    pub(crate) fn by_rank(
+        &self,
+        before: u64,
+        mut search: impl FnMut(u64, u64) -> Search,
+    ) -> Search {
+        let Some((first, _)) = self.segments.first_key_value() else { return search(0, before) };
+        let last = self.segments.last_key_value().map_or(0, |(last, _)| rank_of(*last));
+        let mut rank = rank_of(*first);
+        loop {
+            let next_rank = version_of(rank + 1, 0);
+            let seen = search(rank, before.min(next_rank));
+            if rank >= last || before <= next_rank || !matches!(seen, Search::Seen(_)) {
+                return seen;
+            }
+            match self.next_from(next_rank) {
+                Some(next) => rank = rank_of(next),
+                None => return seen,
+            }
+        }
+    }
+
     /// Puts messages at their place.
     #[inline]
     pub(crate) fn put(&mut self, segment: Segment) {
@@ -100,9 +142,9 @@ impl Ready {
         Some(segment)
     }
 
-    /// Takes the first message, also if others come before it that are in the store alone.
-    pub(crate) fn take_oldest(&mut self) -> Option<Segment> {
-        let version = *self.segments.first_key_value()?.0;
+    /// Takes the first message of the last rank, also if others come before it that are in the store alone.
+    pub(crate) fn take_least(&mut self) -> Option<Segment> {
+        let version = self.least()?;
         self.take_one(version)
     }
 

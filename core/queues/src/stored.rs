@@ -1,13 +1,13 @@
 //! What queues have of the store: versions of their messages, the streams in which they keep some, and the way back.
 //!
 //! The store itself is the caller's: it is told by [`Effect::Settled`] and [`Effect::Ended`] what is not needed any
-//! more, and gives back at the start what it has. Relies on runs that say whether they are stored. Invariants: versions
+//! more, and gives back at the start what it has. Relies on runs that say whether they are stored. Invariants: numbers
 //! of a queue rise by one for each message and none is given twice; a stored message that leaves its queue is told by an
 //! effect once, except with the whole stream.
 
 use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
-use tiderace_wire::Run;
+use tiderace_wire::{Run, number_of, rank_of, rank_of_priority, version_of};
 
 use crate::effect::Effect;
 use crate::queue::Queue;
@@ -28,20 +28,24 @@ impl Queues {
             None => self.ensure(now, run.destination().path.clone(), options),
         };
         if let Some(queue) = self.queues.get_mut(key) {
-            if queue.next_version == 0 {
+            if queue.next_number == 0 {
                 // There were never more messages in an earlier queue of that name than numbers.
-                queue.next_version = run.first().max(1);
+                queue.next_number = run.first().max(1);
             }
-            run.set_queue_version(queue.next_version);
-            queue.next_version += run.len() as u64;
+            let rank = match queue.policy.priorities {
+                true => rank_of_priority(run.priority()),
+                false => queue.rank,
+            };
+            run.set_queue_version(version_of(rank, queue.next_number));
+            queue.next_number += run.len() as u64;
         }
         key
     }
 
-    /// The stream in which a queue is kept, if it has stored messages or had some, and the version of its last message.
+    /// The stream in which a queue is kept, if it has stored messages or had some, and the number of its last message.
     pub fn stream_of(&self, key: Key) -> Option<(Option<u64>, u64)> {
         let queue = self.queues.get(key)?;
-        Some((queue.stream, queue.next_version.saturating_sub(1)))
+        Some((queue.stream, queue.next_number.saturating_sub(1)))
     }
 
     /// A queue is kept in a stream from now on.
@@ -149,7 +153,8 @@ impl Queues {
         true
     }
 
-    /// A queue is there again that the store has, in its stream, with the version of its next message.
+    /// A queue is there again that the store has, in its stream, with a version whose number is above all that were given,
+    /// and whose rank is that of the last message in its order.
     pub fn restore(
         &mut self,
         now: Now,
@@ -160,8 +165,9 @@ impl Queues {
         let key = self.ensure(now, path, options);
         if let Some(queue) = self.queues.get_mut(key) {
             queue.stream = Some(stream);
-            queue.next_version = queue.next_version.max(next_version);
-            queue.stored_below = queue.next_version;
+            queue.next_number = queue.next_number.max(number_of(next_version));
+            queue.rank = rank_of(next_version);
+            queue.stored_below = queue.next_number;
         }
         key
     }

@@ -1,20 +1,24 @@
-//! Ready messages of one queue that are in the store alone: one range of versions, and what of it is elsewhere.
+//! Ready messages of one queue that are in the store alone: one range of versions in each rank, and who wants some.
 //!
 //! ```text
-//!   in memory │ first ··· in the store alone, but for `outside` ··· last │ in memory until the store has them
+//!   rank 0: in memory │ first ··· in the store alone, but for `outside` ··· last │ in memory until the store has them
+//!   rank 5: in memory │ first ··· …
 //! ```
+//! Nearly all queues have one rank, those that order by priority one for each that is in use.
 //! Messages leave the range at its front, when they are loaded for the consumer that takes the next, or from its midst, when
 //! somebody has looked for them there. What left it from its midst the store still gives, until it has been told that
 //! it is gone and has said so: until then it is `outside`. So the range never falls apart, however much is taken out of
-//! it, and a queue costs the same however deep it is. Invariant: a message is given for the range once.
+//! it, and a queue costs the same however deep it is. A part that is asked for lies in one range: what comes into another
+//! meanwhile is not in the answer. Invariant: a message is given for the range once.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use tiderace_base::{Key, Time};
 use tiderace_filter::Selector;
-use tiderace_wire::Flags;
+use tiderace_wire::{Flags, rank_of};
 
 use crate::Segment;
+use crate::ranks::{PerRank, last_of};
 use crate::versions::Versions;
 
 /// Why messages are to be read from the store.
@@ -41,7 +45,7 @@ pub struct Look {
     pub number: u64,
     /// The version of the first message to look at.
     pub from: u64,
-    /// That of the last.
+    /// The number of the last, whatever its rank.
     pub to: u64,
     /// Only messages that match are wanted in memory.
     pub selector: Option<Selector>,
@@ -84,22 +88,71 @@ impl Wanting {
     }
 }
 
+/// The range of one rank.
+#[derive(Debug)]
+pub(crate) struct Range {
+    /// No version below it is in the range.
+    pub(crate) first: u64,
+    /// Nor one above it.
+    pub(crate) last: u64,
+    pub(crate) messages: u64,
+    bytes: u64,
+    outside: Versions,
+}
+
+impl Range {
+    /// One that has nothing and ends before a version.
+    fn before(first: u64) -> Range {
+        let outside = Versions::default();
+        Range { first, last: first.saturating_sub(1), messages: 0, bytes: 0, outside }
+    }
+
+    /// The first version from one on that is in the range.
+    pub(crate) fn first_inside(&self, from: u64) -> Option<u64> {
+        let version = self.outside.first_gap(from.max(self.first));
+        (self.messages > 0 && version <= self.last).then_some(version)
+    }
+
+    fn within(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
+        if self.messages == 0 {
+            return Vec::new();
+        }
+        self.outside.gaps(first.max(self.first), last.min(self.last))
+    }
+
+    /// Whether each version of the range that is not outside is that of a message: others are gone, or were never in the
+    /// store.
+    fn has_all(&self) -> bool {
+        let versions = self.last.saturating_add(1).saturating_sub(self.first);
+        versions.saturating_sub(self.outside.count()) == self.messages
+    }
+
+    fn forget(&mut self, messages: u64, bytes: u64) {
+        self.messages = self.messages.saturating_sub(messages);
+        self.bytes = if self.messages == 0 { 0 } else { self.bytes.saturating_sub(bytes) };
+    }
+
+    fn pass(&mut self, version: u64) -> u64 {
+        self.first = self.first.max(version.saturating_add(1));
+        self.outside.remove(0, version);
+        if self.first <= self.last {
+            return 0;
+        }
+        self.bytes = 0;
+        std::mem::take(&mut self.messages)
+    }
+}
+
 /// The messages of one queue that are in the store alone.
 #[derive(Debug)]
 pub(crate) struct Swapped {
-    /// No version below it is in the range.
-    first: u64,
-    /// Nor one above it.
-    last: u64,
-    messages: u64,
-    bytes: u64,
+    ranges: PerRank<Range>,
     /// When to look for expired ones among them.
     pub(crate) expires_ms: Option<u64>,
     /// Where the search for expired ones goes on, and when the first that it has passed expires.
     pub(crate) search: (u64, Option<u64>),
     /// When the first of them was published, or restored.
     pub(crate) since: Time,
-    outside: Versions,
     /// Versions that the store has said to be gone while it was asked: its answer may still have them.
     gone_meanwhile: Vec<(u64, u64)>,
     loading: Option<Want>,
@@ -115,7 +168,7 @@ pub(crate) struct Swapped {
     /// Whether the last part was for a browser.
     was_browser: bool,
     wanting: Wanting,
-    /// Whether messages in memory came to lie in the range since it was last looked whether any may be put back.
+    /// Whether messages in memory came to lie in a range since it was last looked whether any may be put back.
     may_put_back: bool,
     /// Operations that have not done yet with what they looked for.
     looks: u32,
@@ -124,14 +177,10 @@ pub(crate) struct Swapped {
 impl Swapped {
     pub(crate) fn new(since: Time) -> Swapped {
         Swapped {
-            first: 1,
-            last: 0,
-            messages: 0,
-            bytes: 0,
+            ranges: PerRank::default(),
             expires_ms: None,
             search: (0, None),
             since,
-            outside: Versions::default(),
             gone_meanwhile: Vec::new(),
             loading: None,
             asked_from: 0,
@@ -146,77 +195,112 @@ impl Swapped {
         }
     }
 
-    pub(crate) fn first(&self) -> u64 {
-        self.first
+    /// The ranges that have messages, in order.
+    pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = (u64, &Range)> {
+        self.ranges.iter().filter(|(_, range)| range.messages > 0)
     }
 
+    fn of(&self, version: u64) -> Option<&Range> {
+        self.ranges.get(rank_of(version))
+    }
+
+    fn of_mut(&mut self, version: u64) -> Option<&mut Range> {
+        self.ranges.get_mut(rank_of(version))
+    }
+
+    /// The first version of all ranges, `u64::MAX` if they have nothing: behind it nothing is given to who takes the first.
+    pub(crate) fn barrier(&self) -> u64 {
+        self.ranges().next().map_or(u64::MAX, |(_, range)| range.first)
+    }
+
+    /// No version above it is in any range.
     pub(crate) fn last(&self) -> u64 {
-        self.last
+        self.ranges.iter().next_back().map_or(0, |(_, range)| range.last)
     }
 
     pub(crate) fn messages(&self) -> u64 {
-        self.messages
+        self.ranges.iter().map(|(_, range)| range.messages).sum()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.ranges.iter().map(|(_, range)| range.bytes).sum()
     }
 
-    /// Whether nothing is in the range, and nobody waits for any of it.
+    /// Whether nothing is in the ranges, and nobody waits for any of it.
     pub(crate) fn is_over(&self) -> bool {
         let wants = self.wants.is_empty() && self.browsers.is_empty();
-        self.messages == 0 && self.loading.is_none() && wants && self.looks == 0
+        self.loading.is_none() && wants && self.looks == 0 && self.messages() == 0
     }
 
-    /// The version behind which nothing is given to who takes the first.
-    pub(crate) fn barrier(&self) -> u64 {
-        if self.messages == 0 { u64::MAX } else { self.first }
-    }
-
-    /// The first version from one on that is in the range.
+    /// The first version from one on that is in a range.
     pub(crate) fn first_inside(&self, from: u64) -> Option<u64> {
-        let version = self.outside.first_gap(from.max(self.first));
-        (self.messages > 0 && version <= self.last).then_some(version)
+        self.ranges().find_map(|(_, range)| range.first_inside(from))
     }
 
-    /// The versions between two, both included, that are in the range.
+    /// The first stretch of versions from one on, with numbers up to that, that may be in a range: it lies in one. The
+    /// first version to look at is given by rank.
+    pub(crate) fn stretch(&self, from: impl Fn(u64) -> u64, to: u64) -> Option<(u64, u64)> {
+        let stretches = self
+            .ranges()
+            .map(|(rank, range)| (range.first.max(from(rank)), range.last.min(last_of(rank, to))));
+        stretches.into_iter().find(|(first, last)| first <= last)
+    }
+
+    /// The versions between two, both included, that are in a range.
     pub(crate) fn within(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
-        if self.messages == 0 {
-            return Vec::new();
-        }
-        self.outside.gaps(first.max(self.first), last.min(self.last))
+        self.ranges().flat_map(|(_, range)| range.within(first, last)).collect()
     }
 
-    /// Whether any version between two, both included, is in the hands of the queue while the store still gives it.
+    /// Whether any version between two of one rank, both included, is in the hands of the queue while the store still gives
+    /// it. Those that the store has not confirmed yet are as soon as it has.
     pub(crate) fn has_outside(&self, first: u64, last: u64) -> bool {
-        self.outside.has_any(first, last)
+        let range = self.of(last);
+        range.is_none_or(|range| last > range.last || range.outside.has_any(first, last))
     }
 
-    /// The range begins anew, with what the store had at the start of the server.
-    pub(crate) fn restore(&mut self, (first, last): (u64, u64), messages: u64, bytes: u64) {
-        (self.first, self.last, self.messages, self.bytes) = (first, last, messages, bytes);
+    /// Whether a new message with that version lies behind others that are here. If some of its rank may be put back, it
+    /// does, too: what the store has of a range is in the range, or outside of it.
+    pub(crate) fn is_behind(&self, version: u64) -> bool {
+        version > self.barrier() || self.of(version).is_some_and(|it| it.outside.count() > 0)
     }
 
-    /// The store has messages of the versions `first..=last` from now on, behind all in the range. Those of `left` are left
+    /// The store had messages between two versions at the start of the server, with so many bytes.
+    pub(crate) fn restore(&mut self, (first, last): (u64, u64), bytes: u64) {
+        let Some(range) = self.ranges.entry(rank_of(first), || Range::before(first)) else {
+            return;
+        };
+        range.last = last;
+        range.messages += last - first + 1;
+        range.bytes += bytes;
+    }
+
+    /// The store has messages of the versions `first..=last` from now on, behind all in their range. Those of `left` are left
     /// to it.
     pub(crate) fn extend(&mut self, (first, last): (u64, u64), left: &[Segment]) {
-        let mut from = first.max(self.last.saturating_add(1));
-        if self.messages == 0 {
-            from = from.max(left.first().map_or(first, Segment::first_version));
-            self.first = from;
-            self.outside.clear();
+        if self.messages() == 0 {
             (self.expires_ms, self.search) = (None, (0, None));
             if let Some(segment) = left.first() {
                 self.since = segment.run.published();
             }
         }
-        self.last = self.last.max(last);
-        self.outside.add(from, last);
+        let Some(range) = self.ranges.entry(rank_of(first), || Range::before(first)) else {
+            return;
+        };
+        let mut from = first.max(range.last.saturating_add(1));
+        if range.messages == 0 {
+            from = from.max(left.first().map_or(first, Segment::first_version));
+            range.first = from;
+            range.outside.clear();
+        }
+        range.last = range.last.max(last);
+        range.outside.add(from, last);
         for segment in left {
-            self.outside.remove(segment.first_version(), segment.last_version());
-            self.messages += u64::from(segment.len());
-            self.bytes += segment.bytes() as u64;
-            self.expect(expires_ms(segment));
+            range.outside.remove(segment.first_version(), segment.last_version());
+            range.messages += u64::from(segment.len());
+            range.bytes += segment.bytes() as u64;
+        }
+        for segment in left {
+            self.expect_of(segment);
         }
     }
 
@@ -226,74 +310,87 @@ impl Swapped {
         self.expires_ms = known;
     }
 
-    /// Whether messages of these versions left the range from its midst.
+    /// The same of messages of a range, which a search under way may have passed.
+    fn expect_of(&mut self, segment: &Segment) {
+        let expires = expires_ms(segment);
+        if self.search.0 > 0 || matches!(self.loading, Some(Want::Expired)) {
+            self.search.1 = self.search.1.into_iter().chain(expires).min();
+        }
+        self.expect(expires);
+    }
+
+    /// A search for expired messages has come to the end of all ranges.
+    pub(crate) fn end_search(&mut self) {
+        let (_, passed) = std::mem::take(&mut self.search);
+        self.expect(passed);
+    }
+
+    /// Whether messages of these versions left their range from its midst.
     pub(crate) fn is_outside(&self, segment: &Segment) -> bool {
         let (first, last) = (segment.first_version(), segment.last_version());
-        first >= self.first && last <= self.last && self.outside.gaps(first, last).is_empty()
+        self.of(first).is_some_and(|range| {
+            first >= range.first && last <= range.last && range.outside.gaps(first, last).is_empty()
+        })
     }
 
-    /// Messages that were outside are in the range again.
+    /// Messages that were outside are in their range again.
     pub(crate) fn put_back(&mut self, segment: &Segment) {
-        self.outside.remove(segment.first_version(), segment.last_version());
-        self.messages += u64::from(segment.len());
-        self.bytes += segment.bytes() as u64;
-        self.expect(expires_ms(segment));
+        let (first, last) = (segment.first_version(), segment.last_version());
+        let Some(range) = self.of_mut(first) else { return };
+        range.outside.remove(first, last);
+        range.messages += u64::from(segment.len());
+        range.bytes += segment.bytes() as u64;
+        self.expect_of(segment);
     }
 
-    /// So many messages of the range are elsewhere, or nowhere any more; their versions are passed, or
+    /// So many messages of the range of a version are elsewhere, or nowhere any more; their versions are passed, or
     /// [`Swapped::set_outside`].
-    pub(crate) fn forget(&mut self, messages: u64, bytes: u64) {
-        self.messages = self.messages.saturating_sub(messages);
-        self.bytes = if self.messages == 0 { 0 } else { self.bytes.saturating_sub(bytes) };
-    }
-
-    /// The store may give these, and they are not in the range.
-    pub(crate) fn set_outside(&mut self, first: u64, last: u64) {
-        self.outside.add(first.max(self.first), last.min(self.last));
-    }
-
-    /// The range begins behind that version; how many messages are missing if it is over.
-    pub(crate) fn pass(&mut self, version: u64) -> u64 {
-        self.first = self.first.max(version.saturating_add(1));
-        self.outside.remove(0, version);
-        if self.first <= self.last {
-            return 0;
+    pub(crate) fn forget(&mut self, version: u64, messages: u64, bytes: u64) {
+        if let Some(range) = self.of_mut(version) {
+            range.forget(messages, bytes);
         }
-        self.bytes = 0;
-        std::mem::take(&mut self.messages)
     }
 
-    /// Everything in the range is gone: which versions that were.
+    /// The store may give these, which are of one rank, and they are not in the range.
+    pub(crate) fn set_outside(&mut self, first: u64, last: u64) {
+        if let Some(range) = self.of_mut(first) {
+            range.outside.add(first.max(range.first), last.min(range.last));
+        }
+    }
+
+    /// The range of that version begins behind it; how many messages are missing if it is over.
+    pub(crate) fn pass(&mut self, version: u64) -> u64 {
+        self.of_mut(version).map_or(0, |range| range.pass(version))
+    }
+
+    /// Everything in the ranges is gone: which versions that were.
     pub(crate) fn clear(&mut self) -> Vec<(u64, u64)> {
-        let ranges = self.within(self.first, self.last);
-        self.pass(self.last);
+        let gone = self.within(0, u64::MAX);
+        for range in self.ranges.values_mut() {
+            range.pass(range.last);
+        }
         self.expires_ms = None;
-        ranges
+        gone
     }
 
-    /// Whether each version of the range that is not outside is that of a message: others are gone, or were never in the
-    /// store.
-    fn has_all(&self) -> bool {
-        let versions = self.last.saturating_add(1).saturating_sub(self.first);
-        versions.saturating_sub(self.outside.count()) == self.messages
-    }
-
-    /// Takes the first message out of the range, unread: its version, if that can be told.
-    pub(crate) fn take_first(&mut self) -> Option<u64> {
-        let version = self.outside.first_gap(self.first);
-        if self.messages == 0 || version > self.last || !self.has_all() {
+    /// Takes the first message of the last rank out of its range, unread: its version, if that can be told.
+    pub(crate) fn take_least(&mut self) -> Option<u64> {
+        let range = self.ranges.values_mut().rev().find(|range| range.messages > 0)?;
+        let version = range.outside.first_gap(range.first);
+        if version > range.last || !range.has_all() {
             return None;
         }
-        self.forget(1, self.bytes_each());
-        self.pass(version);
+        range.forget(1, range.bytes / range.messages);
+        range.pass(version);
         Some(version)
     }
 
-    /// The store has said that these are gone.
+    /// The store has said that these, which are of one rank, are gone.
     pub(crate) fn settled(&mut self, first: u64, last: u64) {
-        match self.loading {
-            Some(_) => self.gone_meanwhile.push((first, last)),
-            None => self.outside.remove(first, last),
+        if self.loading.is_some() {
+            self.gone_meanwhile.push((first, last));
+        } else if let Some(range) = self.of_mut(first) {
+            range.outside.remove(first, last);
         }
     }
 
@@ -310,7 +407,8 @@ impl Swapped {
     /// Messages from that version on came into memory.
     #[inline]
     pub(crate) fn note_ready(&mut self, version: u64) {
-        self.may_put_back |= version <= self.last;
+        let range = self.of(version);
+        self.may_put_back |= range.is_some_and(|it| (it.first..=it.last).contains(&version));
     }
 
     /// Whether some that left the range from its midst may be put back: nobody reads the store, or has looked for some of
@@ -392,7 +490,9 @@ impl Swapped {
     /// What the store has said meanwhile is true of its next answer.
     pub(crate) fn catch_up(&mut self) {
         for (first, last) in std::mem::take(&mut self.gone_meanwhile) {
-            self.outside.remove(first, last);
+            if let Some(range) = self.of_mut(first) {
+                range.outside.remove(first, last);
+            }
         }
     }
 
@@ -403,7 +503,7 @@ impl Swapped {
 
     /// Bytes of one message, on average.
     pub(crate) fn bytes_each(&self) -> u64 {
-        self.bytes.checked_div(self.messages).unwrap_or(0)
+        self.bytes().checked_div(self.messages()).unwrap_or(0)
     }
 }
 

@@ -11,7 +11,7 @@
 use std::ops::Bound;
 
 use tiderace_base::{Key, MemoryUse, Now};
-use tiderace_wire::is_temporary;
+use tiderace_wire::{is_temporary, rank_of};
 
 use crate::Segment;
 use crate::browsers::Browsers;
@@ -48,18 +48,26 @@ impl Queue {
     #[inline]
     pub(crate) fn has_outside(&self, segment: &Segment) -> bool {
         let (first, last) = (segment.first_version(), segment.last_version());
-        // Those that the store has not confirmed yet are outside as soon as it has.
-        let is_outside =
-            |swapped: &Swapped| last > swapped.last() || swapped.has_outside(first, last);
-        self.swapped.as_ref().is_some_and(|swapped| is_outside(swapped))
+        self.swapped.as_ref().is_some_and(|swapped| swapped.has_outside(first, last))
     }
 
-    /// The first version of a search, up to another one, that nobody has looked at and that may be in the store alone;
+    /// The first version of a search, up to a number, that nobody has looked at and that may be in the store alone;
     /// `u64::MAX` if there is none.
     pub(crate) fn unseen_from(&self, seen_below: u64, to: u64) -> u64 {
-        let swapped = self.swapped.as_ref().filter(|swapped| swapped.messages() > 0);
-        let first = swapped.map(|it| (it.first().max(seen_below), it.last().min(to)));
-        first.filter(|(first, last)| first <= last).map_or(u64::MAX, |(first, _)| first)
+        let stretch = self.swapped.as_ref().and_then(|it| it.stretch(|_| seen_below, to));
+        stretch.map_or(u64::MAX, |(first, _)| first)
+    }
+
+    /// The same of what consumers with a selection look for.
+    pub(crate) fn unseen_by(&self, selection: u32) -> u64 {
+        let looked = |rank| self.lines.looked(selection, rank).unwrap_or(u64::MAX);
+        let stretch = self.swapped.as_ref().and_then(|it| it.stretch(looked, u64::MAX));
+        stretch.map_or(u64::MAX, |(first, _)| first)
+    }
+
+    /// Whether a new message with that version belongs to what is in the store alone.
+    fn is_behind_swapped(&self, version: u64) -> bool {
+        self.swapped.as_ref().is_some_and(|swapped| swapped.is_behind(version))
     }
 
     /// Bytes of one part.
@@ -84,6 +92,8 @@ impl Queue {
         self.is_held_up() && self.bytes <= self.bytes_max
             || self.ready.first().is_none_or(|first| {
                 let left = self.ready.barrier().saturating_sub(first.first_version());
+                // Those of other ranks have versions in between that are none of a message.
+                let left = left.min(self.ready.len() as u64);
                 left.saturating_mul(swapped.bytes_each()) < low
             })
     }
@@ -110,15 +120,15 @@ impl Queues {
         self.unreadable
     }
 
-    /// Whether new messages of a queue are left to the store alone.
-    pub fn leaves_new(&self, key: Key) -> bool {
+    /// Whether a new message of a queue, with that version, is left to the store alone.
+    pub fn leaves_new(&self, key: Key, version: u64) -> bool {
         let Some(queue) = self.queues.get(key).filter(|_| self.has_store) else { return false };
         if is_temporary(&queue.path) {
             return false;
         }
         // Somebody may take them at once.
         let is_taken = queue.ready.is_empty() && queue.has_takers();
-        queue.swapped.is_some() || !is_taken && self.has_too_much(queue)
+        queue.is_behind_swapped(version) || !is_taken && self.has_too_much(queue)
     }
 
     /// The stream that has messages of a queue, if they are stored, and whether the queue waits for the store to say that
@@ -131,7 +141,7 @@ impl Queues {
     /// Whether the store still gives a message that left the range of those in the store alone.
     pub fn has_outside(&self, key: Key, version: u64) -> bool {
         let swapped = self.queues.get(key).and_then(|queue| queue.swapped.as_ref());
-        swapped.is_some_and(|it| version > it.last() || it.has_outside(version, version))
+        swapped.is_some_and(|it| it.has_outside(version, version))
     }
 
     /// The stream of messages that are not persistent, if the queue has one.
@@ -146,18 +156,22 @@ impl Queues {
         }
     }
 
-    /// Takes back which messages of a restored queue the store has: so many between two versions, with so many bytes.
+    /// Takes back which messages of a restored queue the store has: the versions of first and last of each stretch, rising,
+    /// and bytes.
     pub fn restore_swapped(
         &mut self,
         now: Now,
         key: Key,
-        range: (u64, u64),
-        messages: u64,
-        bytes: u64,
+        stored: impl Iterator<Item = (u64, u64, u64)>,
     ) {
-        let Some(queue) = self.queues.get_mut(key).filter(|_| messages > 0) else { return };
+        let mut stored = stored.peekable();
+        let Some(queue) = self.queues.get_mut(key).filter(|_| stored.peek().is_some()) else {
+            return;
+        };
         let swapped = queue.swapped.get_or_insert_with(|| Box::new(Swapped::new(now.time)));
-        swapped.restore(range, messages, bytes);
+        for (first, last, bytes) in stored {
+            swapped.restore((first, last), bytes);
+        }
         self.note_swapped(key, (0, 0));
     }
 
@@ -165,7 +179,7 @@ impl Queues {
     /// those that nobody has been given are left to it.
     pub fn stored(&mut self, key: Key, range: (u64, u64), effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get(key) else { return };
-        if queue.swapped.is_some() || self.has_too_much(queue) {
+        if queue.is_behind_swapped(range.0) || self.has_too_much(queue) {
             self.swap_out(key, range, effects);
         }
     }
@@ -180,13 +194,13 @@ impl Queues {
     /// An operation wants messages that are in the store alone in memory; the answer is [`Effect::Looked`]. They are kept
     /// there until [`Queues::end_look`].
     pub fn look(&mut self, key: Key, look: Look, effects: &mut Vec<Effect>) {
-        let (number, through) = (look.number, look.to);
+        let number = look.number;
         match self.queues.get_mut(key).and_then(|queue| queue.swapped.as_mut()) {
             Some(swapped) => {
                 swapped.want(Want::Look(Box::new(look)));
                 self.load_next(key, effects);
             }
-            None => effects.push(Effect::Looked { number, through }),
+            None => effects.push(Effect::Looked { number, through: u64::MAX }),
         }
     }
 
@@ -436,9 +450,11 @@ impl Queues {
         }
         let Some(swapped) = &mut queue.swapped else { return };
         let mut wakes = false;
+        let expired_before = swapped.expires_ms;
         while let Some(want) = swapped.next_want() {
             let mut bytes_max = look;
-            let (mut first, last) = stretch_of(&want, swapped, &queue.lines, &self.browsers);
+            let stretch = stretch_of(&want, swapped, &queue.lines, &self.browsers);
+            let (mut first, last) = stretch.unwrap_or((u64::MAX, 0));
             match &want {
                 Want::Front if !reads_front => {
                     // Who has the others may have no room for long.
@@ -459,18 +475,19 @@ impl Queues {
                 }
                 Want::Selection(_) | Want::Drop | Want::Expired | Want::Look(_) => {}
             }
-            if swapped.messages() == 0 || first > last {
+            if first > last {
                 match want {
                     Want::Look(look) => {
                         swapped.begin_look();
-                        effects.push(Effect::Looked { number: look.number, through: look.to });
+                        effects.push(Effect::Looked { number: look.number, through: u64::MAX });
                     }
                     Want::Selection(id) => {
                         queue.lines.wake(id);
                         wakes = true;
                     }
                     Want::Browser(at) => self.browsers.postpone(at),
-                    Want::Front | Want::Expired | Want::Drop => {}
+                    Want::Expired => swapped.end_search(),
+                    Want::Front | Want::Drop => {}
                 }
                 continue;
             }
@@ -485,7 +502,9 @@ impl Queues {
         if wakes && !std::mem::replace(&mut queue.has_unseen, true) {
             self.unseen.push_back(key);
         }
+        let expires = (expired_before, swapped.expires_ms);
         let known = (swapped.messages(), swapped.bytes());
+        self.note_expiring_swapped(key, expires);
         self.note_swapped(key, known);
     }
 
@@ -499,7 +518,7 @@ impl Queues {
         let (before, last) = ((swapped.messages(), swapped.bytes()), swapped.last());
         let expired_before = swapped.expires_ms;
         let is_new = |segment: &&Segment| segment.redeliveries == 0 && segment.failures == 0;
-        let stands = queue.ready.from(swapped.first());
+        let stands = queue.ready.from(swapped.barrier());
         let stands = stands.take_while(|it| it.first_version() <= last).filter(is_new);
         let stands =
             stands.filter(|segment| segment.run.is_stored() && swapped.is_outside(segment));
@@ -508,8 +527,13 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let Some(swapped) = &mut queue.swapped else { return };
         swapped.begin_put_back();
-        let Some(lowest) = ranges.first() else { return };
-        queue.lines.look_again(lowest.0);
+        if ranges.is_empty() {
+            return;
+        }
+        // From the first of each rank on.
+        for of_rank in ranges.chunk_by(|one, next| rank_of(one.0) == rank_of(next.0)) {
+            of_rank.first().into_iter().for_each(|(first, _)| queue.lines.look_again(*first));
+        }
         let (mut weight, mut messages) = (Weight::default(), 0);
         for (first, last) in &ranges {
             for segment in queue.ready.take_range(*first, *last) {
@@ -531,17 +555,22 @@ impl Queues {
     }
 }
 
-/// Between which versions the next part for somebody lies; there is none if the first is behind the last.
-fn stretch_of(want: &Want, swapped: &Swapped, lines: &Lines, browsers: &Browsers) -> (u64, u64) {
-    let (first, last) = (swapped.first(), swapped.last());
+/// Between which versions the next part for somebody lies, all of one rank, if there is any.
+fn stretch_of(
+    want: &Want,
+    swapped: &Swapped,
+    lines: &Lines,
+    browsers: &Browsers,
+) -> Option<(u64, u64)> {
     match want {
-        Want::Front | Want::Drop => (first, last),
-        Want::Selection(id) => (lines.looked(*id).map_or(u64::MAX, |it| it.max(first)), last),
-        Want::Expired => (first.max(swapped.search.0), last),
-        Want::Look(look) => (first.max(look.from), last.min(look.to)),
-        Want::Browser(at) => match browsers.get(*at) {
-            Some(it) => (swapped.first_inside(it.cursor).unwrap_or(u64::MAX), last.min(it.last)),
-            None => (u64::MAX, last),
-        },
+        Want::Front => swapped.stretch(|_| 0, u64::MAX),
+        // What is least urgent goes first.
+        Want::Drop => swapped.ranges().next_back().map(|(_, range)| (range.first, range.last)),
+        Want::Selection(id) => {
+            swapped.stretch(|rank| lines.looked(*id, rank).unwrap_or(u64::MAX), u64::MAX)
+        }
+        Want::Expired => swapped.stretch(|_| swapped.search.0, u64::MAX),
+        Want::Look(look) => swapped.stretch(|_| look.from, look.to),
+        Want::Browser(at) => browsers.get(*at)?.next_stored(swapped),
     }
 }

@@ -8,10 +8,12 @@
 use tiderace_base::{Key, Now};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
+use tiderace_wire::rank_of;
 
 use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
+use crate::ranks::{behind_rank, last_of};
 use crate::{QueueOptions, Segment};
 
 /// What one slice is to take out.
@@ -19,7 +21,7 @@ use crate::{QueueOptions, Segment};
 pub struct Slice<'a> {
     /// The version of the first message to look at.
     pub from: u64,
-    /// That of the last.
+    /// The number of the last, whatever its rank.
     pub to: u64,
     /// Of the messages in the store alone, those of lower versions were looked at by [`Queues::look`].
     pub seen_below: u64,
@@ -164,16 +166,8 @@ impl Queue {
     fn take_slice(&mut self, slice: &Slice<'_>, taken: &mut Taken) {
         let (mut at, mut bytes) = (slice.from, 0);
         let unseen = self.unseen_from(slice.seen_below.max(slice.from), slice.to);
-        while at <= slice.to {
-            if taken.messages >= slice.messages
-                || bytes >= slice.bytes
-                || taken.spent >= slice.steps
-            {
-                taken.next = Some(at);
-                break;
-            }
+        loop {
             let next = self.ready.from(at).next();
-            let next = next.filter(|it| it.first_version() <= slice.to && at < unseen);
             let next = next.filter(|segment| segment.first_version().max(at) < unseen);
             let Some(segment) = next else {
                 if unseen < u64::MAX {
@@ -181,8 +175,20 @@ impl Queue {
                 }
                 break;
             };
+            if taken.messages >= slice.messages
+                || bytes >= slice.bytes
+                || taken.spent >= slice.steps
+            {
+                taken.next = Some(at);
+                break;
+            }
             at = at.max(segment.first_version());
             taken.spent += SEGMENT_STEPS;
+            if at > last_of(rank_of(at), slice.to) {
+                // The rest of its rank came later.
+                at = behind_rank(at);
+                continue;
+            }
             let Some((wanted, alike)) = alike(segment, at, slice, &mut taken.spent) else { break };
             let last = at + alike - 1;
             if wanted {
@@ -204,7 +210,7 @@ impl Queue {
 
 /// Whether the message of that version of a segment is wanted, and how many from there on are wanted or not as it is.
 fn alike(segment: &Segment, at: u64, slice: &Slice<'_>, spent: &mut u64) -> Option<(bool, u64)> {
-    let last = segment.last_version().min(slice.to);
+    let last = segment.last_version().min(last_of(rank_of(at), slice.to));
     let Some(selector) = slice.selector else { return Some((true, last - at + 1)) };
     let (mut wanted, mut alike) = (None, 0);
     for version in at..=last {

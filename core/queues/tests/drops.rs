@@ -38,12 +38,12 @@ impl World {
         let stored: BTreeSet<u64> = versions.into_iter().collect();
         let mut queues = queues_within(1 << 24);
         queues.set_store();
-        let (first, last) = (*stored.first().unwrap(), *stored.last().unwrap());
+        let last = *stored.last().unwrap();
         let own = |_: &Path| options.clone();
         let path = destination().path;
         let key = queues.restore(Now::default(), path, (STREAM, last + 1), own);
-        let (count, bytes) = (stored.len() as u64, (stored.len() * (BODY + 16)) as u64);
-        queues.restore_swapped(Now::default(), key, (first, last), count, bytes);
+        let each = stored.iter().map(|version| (*version, *version, (BODY + 16) as u64));
+        queues.restore_swapped(Now::default(), key, each);
         World {
             queues,
             key,

@@ -100,7 +100,7 @@ pub enum Browsing {
 /// With which message of a queue a subscription begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueStart {
-    /// The first of at least that version ([`Run::queue_version`]); with zero, the first that is there.
+    /// The first of at least that number ([`crate::number_of`] its version); with zero, the first that is there.
     Version(u64),
     /// The first that comes after the subscription.
     Next,
@@ -302,7 +302,7 @@ struct Open {
 impl Open {
     fn new(destination: Destination, now: Time) -> Open {
         let uniform = match destination.kind {
-            Kind::Queue => Flags::PERSISTENT | Flags::DELAYED,
+            Kind::Queue => Flags::OF_RUN | Flags::DELAYED,
             // Whether the store has it is up to the topic, and a call is never stored.
             Kind::Topic | Kind::Service => Flags::DELAYED,
         };
@@ -346,8 +346,9 @@ impl Commands {
 
     /// Begins a message: its properties are to be appended to what is returned (see
     /// [`RunBuilder::properties`]), then [`Commands::publish`] ends it. Consecutive messages to one
-    /// destination share a run; those to a queue only if all of them are persistent or none is, for what
-    /// becomes of a run (whether the store has it, whether it is refused) becomes of each of its messages.
+    /// destination share a run; those to a queue only if they do not differ in [`Flags::OF_RUN`], for what
+    /// becomes of a run (whether the store has it, whether it is refused, its place in the order) becomes of each of its
+    /// messages.
     pub fn message(&mut self, destination: &Destination) -> &mut Vec<u8> {
         let fits = self.open.as_ref().is_some_and(|open| {
             let known = open.builder.destination();

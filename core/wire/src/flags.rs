@@ -2,6 +2,13 @@
 
 use std::ops::BitOr;
 
+/// The priority of messages whose publishers say none.
+pub const PRIORITY_USUAL: u8 = 4;
+/// The highest priority.
+pub const PRIORITY_MAX: u8 = 9;
+/// Where the bits of the priority begin.
+const PRIORITY_SHIFT: u32 = 9;
+
 /// Marks on a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u16);
@@ -28,6 +35,9 @@ impl Flags {
     pub const DELAYED: Flags = Flags(128);
     /// The properties say to which group it belongs: see [`crate::QueueFields`].
     pub const GROUPED: Flags = Flags(256);
+    /// The bits of the priority that the properties say, one more than that; none if they say none: see
+    /// [`crate::QueueFields`].
+    pub const PRIORITY: Flags = Flags(0b1111 << PRIORITY_SHIFT);
 
     /// As bits, for what is kept beyond this life of the server: they never change their meaning.
     pub fn bits(self) -> u16 {
@@ -37,6 +47,19 @@ impl Flags {
     /// The marks of these bits.
     pub fn from_bits(bits: u16) -> Flags {
         Flags(bits)
+    }
+
+    /// The mark of a priority, of 0 to 9.
+    pub(crate) fn of_priority(priority: u8) -> Flags {
+        Flags((u16::from(priority.min(PRIORITY_MAX)) + 1) << PRIORITY_SHIFT)
+    }
+
+    /// The priority that is marked, of 0 to 9; of messages that say none, the usual one.
+    pub fn priority(self) -> u8 {
+        match (self.0 & Flags::PRIORITY.0) >> PRIORITY_SHIFT {
+            0 => PRIORITY_USUAL,
+            marked => (marked - 1).min(u16::from(PRIORITY_MAX)) as u8,
+        }
     }
 
     /// These marks without [`Flags::EXPIRES`], which only the builder of a run may set.
@@ -49,6 +72,10 @@ impl Flags {
     pub(crate) fn differs(self, other: Flags, marks: Flags) -> bool {
         (self.0 ^ other.0) & marks.0 != 0
     }
+
+    /// The marks by which messages for a queue may not differ if they are to share a run: what becomes of a run becomes of
+    /// each of its messages, which are in the order of its queue together.
+    pub const OF_RUN: Flags = Flags(Flags::PERSISTENT.0 | Flags::PRIORITY.0);
 
     /// These marks without those of `other`.
     pub fn without(self, other: Flags) -> Flags {

@@ -28,6 +28,7 @@ mod output;
 mod position;
 pub mod properties;
 mod queue_fields;
+mod queue_order;
 mod reply;
 mod run;
 mod run_origin;
@@ -45,7 +46,7 @@ pub use command::{
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, ExchangeSend, Side};
-pub use flags::{Flags, Meta};
+pub use flags::{Flags, Meta, PRIORITY_MAX, PRIORITY_USUAL};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn, append_refusal};
@@ -64,6 +65,7 @@ pub use operation::{
 pub use output::{OutQueue, Output};
 pub use position::Position;
 pub use queue_fields::QueueFields;
+pub use queue_order::{number_of, rank_of, rank_of_priority, version_of};
 pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Message, Run, RunBuilder, SharedBytes};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};

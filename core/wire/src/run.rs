@@ -294,6 +294,11 @@ impl Run {
         }
     }
 
+    /// The priority of its first message, of 0 to 9. All messages of a run for a queue have the same.
+    pub fn priority(&self) -> u8 {
+        self.entry(0).map_or(Flags::NONE, |entry| entry.flags).priority()
+    }
+
     /// Numbers the run; done once, by its home shard, before it is shared.
     pub fn number(&mut self, home: ShardId, first: u64) {
         self.origin = self.origin.with_home(home);

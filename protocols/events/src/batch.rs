@@ -117,6 +117,10 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
                 ttl_ms = Some(number.ok_or_else(|| Fault::bad_request(text))?);
             }
             "group" => queue.group = Some(text(value, &name)?.into()),
+            "priority" => {
+                let number = QueueFields::check_priority(value.as_unsigned(), value.text());
+                queue.priority = Some(number?);
+            }
             "delay" | "deliverAt" => {
                 let Some(number) = value.as_unsigned() else {
                     let text = format!("`{name}` is a number of milliseconds");

@@ -261,11 +261,14 @@ fn queue_fields(request: &Request<'_>) -> Result<QueueFields<'static>, Fault> {
     let delay = parameter(request, "delay", "tiderace-delay")?;
     let deliver_at = parameter(request, "deliverAt", "tiderace-deliver-at")?;
     let group = parameter(request, "group", "tiderace-group")?;
+    let priority = parameter(request, "priority", "tiderace-priority")?;
+    let priority = priority.map(|text| QueueFields::parse_priority(&text));
     let moment = deliver_at.map(|text| QueueFields::parse_milliseconds("deliverAt", &text));
     Ok(QueueFields {
         delay_ms: delay.map(|text| span(&text, "delay")).transpose()?.map(milliseconds),
         deliver_at_ms: moment.transpose()?,
         group: group.map(Cow::Owned),
+        priority: priority.transpose()?,
     })
 }
 

@@ -36,3 +36,31 @@ fn a_message_for_a_queue_may_be_delayed() {
         state.text()
     );
 }
+
+#[test]
+fn a_message_says_how_urgent_it_is() {
+    let mut world = World::new();
+    for (line, field, status) in [
+        ("POST /queues/a?priority=9", "X: y", 200),
+        ("POST /queues/a", "Tiderace-Priority: 0", 200),
+        ("POST /queues/a?priority=10", "X: y", 400),
+        ("POST /queues/a?priority=-1", "X: y", 400),
+        ("POST /queues/a?priority=", "X: y", 400),
+        ("POST /queues/a?priority=high", "X: y", 400),
+        ("POST /topics/a?priority=3", "X: y", 200),
+        ("POST /topics/a?priority=10", "X: y", 400),
+    ] {
+        let answer = world.ask(line, &[ANN, field], b"x");
+        assert_eq!(answer.status, status, "{line}: {}", answer.text());
+        assert_eq!(answer.text().contains("bad-priority"), status == 400, "{}", answer.text());
+    }
+    let batch = br#"[{"queue":"a","value":1,"priority":7},{"queue":"a","value":1,"priority":10},
+        {"queue":"a","value":1,"priority":"7"},{"queue":"a","value":1,"priority":1.5}]"#;
+    let answer = world.ask("POST /batch", &[ANN], batch);
+    assert_eq!(answer.text().matches("bad-priority").count(), 3, "{}", answer.text());
+    let messages = world.ask("GET /queues/a?messages", &[ANN], b"");
+    for priority in [9, 0, 7] {
+        let property = format!(r#""priority":"{priority}""#);
+        assert!(messages.text().contains(&property), "{}", messages.text());
+    }
+}

@@ -34,6 +34,14 @@ fn queue_fields_say_when_a_message_is_delivered() {
         assert_eq!(message.flags.contains(Flags::DELAYED), !expected.is_empty());
         assert_eq!(message.deliver_at_ms().is_some(), !expected.is_empty());
     }
+    for (properties, priority) in
+        [(&b"a:b\npriority:9\n"[..], 9), (b"priority:0\n", 0), (b"a:b\n", 4)]
+    {
+        rig.commands.clear();
+        rig.send(&publish(0, flag::QUEUE_FIELDS, Kind::Queue, properties));
+        let [Command::Publish { run, .. }] = &rig.commands[..] else { panic!() };
+        assert_eq!(run.priority(), priority);
+    }
     // Without the flag they are properties like any others.
     rig.commands.clear();
     rig.send(&publish(0, 0, Kind::Queue, b"delay:500\n"));

@@ -436,6 +436,14 @@ fn a_request_says_when_a_queue_is_to_deliver() {
         assert_eq!(message.deliver_at_ms(), delay.map(|delay: u64| rig.now.wall_ms + delay));
         assert_eq!(message.flags.contains(tiderace_wire::Flags::DELAYED), delay.is_some());
     }
+    let metadata = route_with("queue:jobs", "priority:9\n", "a:b\n");
+    rig.request(Interaction::FireAndForget, 1, 0, Some(&metadata), b"x");
+    let [Command::Publish { run, .. }] = &rig.asked()[..] else { panic!("no publication") };
+    assert_eq!(run.priority(), 9);
+    for option in ["priority:10\n", "priority:\n", "priority:high\n"] {
+        rig.request(Interaction::Response, 3, 0, Some(&route_with("queue:jobs", option, "")), b"x");
+        assert!(rig.asked().is_empty() && rig.received()[0].contains("bad-priority"), "{option}");
+    }
     for (to, option) in [("queue:jobs", "deliver-at:soon\n"), ("jobs", "delay:5s\n")] {
         rig.request(Interaction::Response, 3, 0, Some(&route_with(to, option, "")), b"x");
         assert!(rig.asked().is_empty(), "{option}");

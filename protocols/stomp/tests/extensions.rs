@@ -488,3 +488,27 @@ fn a_message_names_its_group() {
     let said = rig.say("SEND\ndestination:/topic/a\nmessage_group:\n\nx\0");
     assert!(said.contains("\nmessage_group:\n"), "{said}");
 }
+
+#[test]
+fn a_message_says_how_urgent_it_is() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0");
+    let said = rig.say("SEND\ndestination:/queue/a\nk:v\npriority:9\npriority:2\n\nx\0");
+    assert!(said.contains("\npriority:9\nk:v\n"), "the first one counts: {said}");
+    assert_eq!(said.matches("priority").count(), 1);
+    for priority in ["", "10", "-1", "high", "5.0", " 5"] {
+        for transaction in ["", "transaction:t\n"] {
+            let mut rig = Rig::connected("1.2");
+            rig.say("BEGIN\ntransaction:t\n\n\0");
+            rig.say(&format!(
+                "SEND\ndestination:/queue/a\n{transaction}priority:{priority}\n\nx\0"
+            ));
+            assert_eq!(code(&rig), Some(CloseCode::BadPriority), "{priority}");
+        }
+    }
+    // To a topic it is a header like any other.
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\n\n\0");
+    let said = rig.say("SEND\ndestination:/topic/a\npriority:high\n\nx\0");
+    assert!(said.contains("\npriority:high\n"), "{said}");
+}

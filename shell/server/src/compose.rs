@@ -527,6 +527,7 @@ fn queue_policy(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> Policy {
         ),
         messages_max: pick(rule, |rule| rule.messages_max, queues.messages_max),
         mirrored: rule.is_some_and(|rule| rule.mirrored),
+        priorities: pick(rule, |rule| rule.priorities, queues.priorities),
         full: match full {
             FullPolicyWord::Block => FullPolicy::Block,
             FullPolicyWord::Reject => FullPolicy::Reject,

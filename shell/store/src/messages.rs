@@ -1,8 +1,9 @@
 //! Where the messages of one stream are: nothing, one place, or many in order.
 //!
 //! Relies on nothing. Most streams are topics with one value, so one message is held in place and only more
-//! than one costs an allocation. Invariant: messages are in order of their numbers; removing one in the middle
-//! leaves a hole, and there are never more holes than messages.
+//! than one costs an allocation. The numbers of a queue that orders by priority rise within each priority alone, which its
+//! upper bits say: these are kept apart, so that a message costs the same wherever it comes in. Invariant: messages are in
+//! order of their numbers; removing one in the middle leaves a hole, and there are never more holes than messages.
 
 use std::collections::VecDeque;
 
@@ -61,6 +62,9 @@ impl Message {
     }
 }
 
+/// Numbers that differ above so many bits are kept apart.
+const APART_BITS: u32 = 48;
+
 /// The records of messages of one stream.
 #[derive(Debug, Default)]
 pub(crate) enum Messages {
@@ -68,6 +72,16 @@ pub(crate) enum Messages {
     None,
     One(Message),
     Many(Box<Many>),
+    Apart(Box<Apart>),
+}
+
+/// Those of each upper part of their numbers, in order; none is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Apart(Vec<(u64, Many)>);
+
+/// The upper part of a number.
+fn upper(sequence: u64) -> u64 {
+    sequence >> APART_BITS
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +102,13 @@ impl Messages {
             Messages::One(one) if one.sequence == message.sequence => {
                 Some(std::mem::replace(one, message))
             }
+            Messages::One(one) if upper(one.sequence) != upper(message.sequence) => {
+                let mut apart = Apart::default();
+                apart.insert(*one);
+                apart.insert(message);
+                *self = Messages::Apart(Box::new(apart));
+                None
+            }
             Messages::One(one) => {
                 let mut many = Many::default();
                 many.insert(*one);
@@ -95,7 +116,18 @@ impl Messages {
                 *self = Messages::Many(Box::new(many));
                 None
             }
+            Messages::Many(many)
+                if many.upper().is_some_and(|it| it != upper(message.sequence)) =>
+            {
+                let mut apart = Apart(
+                    many.upper().map(|it| (it, std::mem::take(&mut **many))).into_iter().collect(),
+                );
+                apart.insert(message);
+                *self = Messages::Apart(Box::new(apart));
+                None
+            }
             Messages::Many(many) => many.insert(message),
+            Messages::Apart(apart) => apart.insert(message),
         }
     }
 
@@ -104,11 +136,8 @@ impl Messages {
         match self {
             Messages::None => None,
             Messages::One(one) => Some(one).filter(|one| one.sequence == sequence),
-            Messages::Many(many) => many
-                .position(sequence)
-                .ok()
-                .and_then(|at| many.messages.get(at))
-                .filter(|message| !message.place.is_none()),
+            Messages::Many(many) => many.find(sequence),
+            Messages::Apart(apart) => apart.of(upper(sequence))?.find(sequence),
         }
     }
 
@@ -129,6 +158,13 @@ impl Messages {
                 }
                 removed
             }
+            Messages::Apart(apart) => {
+                let removed = apart.remove(sequence);
+                if let [(_, many)] = apart.0.as_mut_slice() {
+                    *self = Messages::Many(Box::new(std::mem::take(many)));
+                }
+                removed
+            }
         }
     }
 
@@ -139,6 +175,7 @@ impl Messages {
             Messages::One(one) => Some(one),
             // The front is never a hole.
             Messages::Many(many) => many.messages.front(),
+            Messages::Apart(apart) => apart.0.first()?.1.messages.front(),
         }
     }
 
@@ -149,15 +186,18 @@ impl Messages {
 
     /// The records that have messages from `first` on, in order.
     pub(crate) fn from(&self, first: u64) -> impl Iterator<Item = &Message> {
-        let (one, many) = match self {
-            Messages::None => (None, None),
-            Messages::One(one) => (Some(one).filter(|one| one.last() >= first), None),
-            Messages::Many(many) => {
-                let start = many.messages.partition_point(|message| message.last() < first);
-                (None, Some(many.messages.range(start..)))
-            }
+        let (one, many, apart) = match self {
+            Messages::None => (None, None, &[][..]),
+            Messages::One(one) => (Some(one).filter(|one| one.last() >= first), None, &[][..]),
+            Messages::Many(many) => (None, Some(&**many), &[][..]),
+            Messages::Apart(apart) => (None, None, apart.from(upper(first))),
         };
-        one.into_iter().chain(many.into_iter().flatten()).filter(|message| !message.place.is_none())
+        let many = many.into_iter().chain(apart.iter().map(|(_, many)| many));
+        let many = many.flat_map(move |many| {
+            let start = many.messages.partition_point(|message| message.last() < first);
+            many.messages.range(start..)
+        });
+        one.into_iter().chain(many).filter(|message| !message.place.is_none())
     }
 
     /// All records, in order.
@@ -166,7 +206,56 @@ impl Messages {
     }
 }
 
+impl Apart {
+    fn place(&self, upper: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&upper, |(known, _)| *known)
+    }
+
+    fn of(&self, upper: u64) -> Option<&Many> {
+        self.0.get(self.place(upper).ok()?).map(|(_, many)| many)
+    }
+
+    /// Those with an upper part or a higher one.
+    fn from(&self, upper: u64) -> &[(u64, Many)] {
+        let (Ok(start) | Err(start)) = self.place(upper);
+        self.0.get(start..).unwrap_or_default()
+    }
+
+    fn insert(&mut self, message: Message) -> Option<Message> {
+        let upper = upper(message.sequence);
+        match self.place(upper) {
+            Ok(at) => self.0.get_mut(at)?.1.insert(message),
+            Err(at) => {
+                let mut many = Many::default();
+                many.insert(message);
+                self.0.insert(at, (upper, many));
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, sequence: u64) -> Option<Message> {
+        let at = self.place(upper(sequence)).ok()?;
+        let (_, many) = self.0.get_mut(at)?;
+        let removed = many.remove(sequence);
+        if many.messages.is_empty() {
+            self.0.remove(at);
+        }
+        removed
+    }
+}
+
 impl Many {
+    /// The upper part that the numbers of all have.
+    fn upper(&self) -> Option<u64> {
+        self.messages.front().map(|first| upper(first.sequence))
+    }
+
+    fn find(&self, sequence: u64) -> Option<&Message> {
+        let at = self.position(sequence).ok()?;
+        self.messages.get(at).filter(|message| !message.place.is_none())
+    }
+
     fn position(&self, sequence: u64) -> Result<usize, usize> {
         self.messages.binary_search_by_key(&sequence, |message| message.sequence)
     }
@@ -232,11 +321,18 @@ mod tests {
         Overlapping(u64, u64),
     }
 
+    /// A number of up to four upper parts, ten of each.
+    fn number(which: u64) -> u64 {
+        ((which / 10) << APART_BITS) | (which % 10)
+    }
+
     fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let any = || prop_oneof![0u64..10, 0u64..40].prop_map(number);
         let step = prop_oneof![
-            (0u64..40, 1u32..100).prop_map(|(sequence, offset)| Step::Insert(sequence, offset)),
-            (0u64..40).prop_map(Step::Remove),
-            (0u64..40, 0u64..10).prop_map(|(first, more)| Step::Overlapping(first, first + more)),
+            (any(), 1u32..100).prop_map(|(sequence, offset)| Step::Insert(sequence, offset)),
+            any().prop_map(Step::Remove),
+            (any(), any())
+                .prop_map(|(one, other)| Step::Overlapping(one.min(other), one.max(other))),
         ];
         proptest::collection::vec(step, 0..120)
     }
@@ -263,10 +359,25 @@ mod tests {
                 }
                 prop_assert!(messages.iter().eq(model.values()));
                 prop_assert_eq!(messages.first(), model.values().next());
-                for sequence in 0..40 {
+                for sequence in (0..40).map(number) {
                     prop_assert_eq!(messages.find(sequence), model.get(&sequence));
                 }
             }
         }
+    }
+
+    #[test]
+    fn messages_of_one_upper_part_are_kept_as_if_there_were_no_others() {
+        let place = Place { segment: 1, offset: 1, bytes: 9 };
+        let mut messages = Messages::None;
+        for which in [1, 2, 11] {
+            messages.insert(Message { sequence: number(which), count: 1, place });
+        }
+        assert!(matches!(messages, Messages::Apart(_)));
+        messages.remove(number(11));
+        assert!(matches!(messages, Messages::Many(_)));
+        messages.remove(number(1));
+        messages.remove(number(2));
+        assert!(matches!(messages, Messages::None));
     }
 }

@@ -139,16 +139,16 @@ test("queues", "a browser does not outlive its connection", async (place, after)
   equal(await lost.next(), "connection-lost");
 });
 
-test("queues", "a message says when it is delivered and to which group it belongs", async (place, after) => {
+test("queues", "a message says when it is delivered, to which group it belongs and how urgent it is", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
   const at = new Date(1_767_225_600_000);
-  const sent = client.queue("work").send(1, { delay: 500, deliverAt: at, group: "a:b", persistent: true, properties: { k: "v", delay: "9" } });
+  const sent = client.queue("work").send(1, { delay: 500, deliverAt: at, group: "a:b", priority: 0, persistent: true, properties: { k: "v", delay: "9" } });
   await peer.welcomes();
   const { input } = await peer.hears("PUBLISH");
   const flags = 1 | m.PROPERTIES | m.PERSISTENT | m.QUEUE_FIELDS;
   equal([input.varint(), input.u8(), input.varint(), input.u8(), input.string()], [1, flags, 0, 1, "work"]);
-  equal(new TextDecoder().decode(input.bytes()), "k:v\ndelay:500\ndeliver-at:1767225600000\nmessage_group:a\\cb\n");
+  equal(new TextDecoder().decode(input.bytes()), "k:v\ndelay:500\ndeliver-at:1767225600000\nmessage_group:a\\cb\npriority:0\n");
   await peer.ok(1);
   await sent;
 });

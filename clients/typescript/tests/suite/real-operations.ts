@@ -165,6 +165,11 @@ both("messages are delayed and have groups", async (begin) => {
   equal(values, ["now", "late"]);
   await rejects(client.queue(path).send(1, { delay: 1e15 }), "bad-schedule");
   await rejects(client.queue(path).send(1, { group: "" }), "bad-group");
+  await rejects(client.queue(path).send(1, { priority: 10 }), "bad-priority");
+  const other = fresh("urgent");
+  await client.queue(other).send("urgent", { priority: 9 });
+  const said = new Promise((resolve) => client.queue(other).receive((_, { properties }) => resolve(properties.priority)));
+  equal(await said, "9");
 });
 
 both("locks and claims are held by one client and end with it", async (begin) => {

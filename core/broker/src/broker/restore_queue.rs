@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tiderace_base::{MemoryUse, Now};
 use tiderace_journal::{StoreLoad, StoreLoaded};
 use tiderace_topics::Path;
+use tiderace_wire::{number_of, rank_of, version_of};
 
 use super::Broker;
 use crate::durables::Durable;
@@ -47,20 +48,15 @@ impl Broker {
         if self.home.queues().is_kept(&path) {
             return Err(Unrestorable::Twice { path });
         }
-        let next_version = restored.version.max(self.home.earlier_numbers()).saturating_add(1);
-        let kept = (restored.stream, next_version);
+        let kept = (restored.stream, next_version(restored, self.home.earlier_numbers()));
         if let Some((about, owner)) = durable.filter(|_| !is_configured) {
             self.memory.charge(MemoryUse::Names, durable_bytes(&about));
             self.home.queues_mut().set_staying(now, &path, true, &self.options);
             self.home.feeds_mut().put(Durable { about, owner: Some(owner), since: 0 });
         }
         let queue = self.home.queues_mut().restore(now, path, kept, &self.options);
-        if let (Some(first), Some(last)) = (restored.stored.first(), restored.stored.last()) {
-            let messages = restored.stored.iter().map(|range| range.last - range.first + 1).sum();
-            let bytes = restored.stored.iter().map(|range| range.bytes).sum();
-            let range = (first.first, last.last);
-            self.home.queues_mut().restore_swapped(now, queue, range, (messages, bytes));
-        }
+        let stored = restored.stored.iter().map(|range| (range.first, range.last, range.bytes));
+        self.home.queues_mut().restore_swapped(now, queue, stored);
         self.metrics.queues_restored += 1;
         Ok(())
     }
@@ -84,4 +80,14 @@ impl Broker {
         self.end_call(now, effects);
         unreadable
     }
+}
+
+/// A version above all that a queue has given: its number is above all others, and it is behind the last one in the order,
+/// whether the queue orders by priority or did so once.
+fn next_version(restored: &RestoredQueue<'_>, earlier: u64) -> u64 {
+    // Of messages in several ranks the last in the order need not be the latest.
+    let stored = restored.stored.iter().map(|range| number_of(range.last)).max();
+    let given = number_of(restored.version).max(stored.unwrap_or(0)).max(earlier);
+    let last = restored.stored.last().map_or(0, |range| range.last).max(restored.version);
+    version_of(rank_of(last), given.saturating_add(1))
 }

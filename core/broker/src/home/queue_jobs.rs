@@ -58,7 +58,7 @@ impl Chosen {
         self.selector.is_none() && self.limit.is_none() && self.up_to.is_none()
     }
 
-    /// The version of the last that is meant, if this one is the last that there is: what comes from now on is not,
+    /// The number of the last that is meant, if this one is the last that there is: what comes from now on is not,
     /// however long it takes and however often it is asked for.
     pub(crate) fn up_to(&self, last: u64) -> u64 {
         self.up_to.map_or(last, |up_to| up_to.min(last))
@@ -74,7 +74,7 @@ pub(crate) struct QueueJob {
     selector: Option<Selector>,
     /// The version of the message to be looked at next; absent: there is none.
     next: Option<u64>,
-    /// That of the last.
+    /// The number of the last.
     last: u64,
     /// Of the messages in the store alone, those of lower versions have been looked for.
     seen_below: u64,
@@ -121,7 +121,7 @@ impl Transfer {
 }
 
 impl QueueJob {
-    /// A job for messages of a queue up to a version.
+    /// A job for messages of a queue up to a number.
     pub(crate) fn new(
         requester: Requester,
         (queue, last): (Key, u64),

@@ -74,7 +74,7 @@ impl QueueHome {
         self.queues.key_of(path).is_some_and(|key| self.stream_of(key).is_some())
     }
 
-    /// The path of a queue that is kept, its stream and the version of its last message.
+    /// The path of a queue that is kept, its stream and the number of its last message.
     pub(crate) fn kept(&self, key: Key) -> Option<(&Path, u64, u64)> {
         let (stream, version) = self.queues.stream_of(key)?;
         Some((self.queues.path_of(key)?, stream?, version))
@@ -146,15 +146,14 @@ impl QueueHome {
         self.queues.restore(now, path, kept, |path| options.queue(path))
     }
 
-    /// The store has so many messages of a restored queue between two versions, with so many bytes.
+    /// The store has messages of a restored queue: first and last version of each stretch, and bytes.
     pub(crate) fn restore_swapped(
         &mut self,
         now: Now,
         key: Key,
-        range: (u64, u64),
-        (messages, bytes): (u64, u64),
+        stored: impl Iterator<Item = (u64, u64, u64)>,
     ) {
-        self.queues.restore_swapped(now, key, range, messages, bytes);
+        self.queues.restore_swapped(now, key, stored);
     }
 
     /// There is a store, to which messages can be left.
@@ -163,8 +162,14 @@ impl QueueHome {
     }
 
     /// Whether new messages of a queue are left to the store.
-    pub(crate) fn leaves_new(&self, key: Key) -> bool {
-        self.queues.leaves_new(key)
+    pub(crate) fn leaves(&self, key: Key, run: &Run) -> bool {
+        self.queues.leaves_new(key, run.queue_version())
+    }
+
+    /// Whether any message is ready from a version on, in memory or in the store alone.
+    pub(crate) fn has_ready_from(&self, key: Key, version: u64) -> bool {
+        self.queues.ready_from(key, version, u64::MAX).next().is_some()
+            || self.queues.unseen_from(key, version, u64::MAX).is_some()
     }
 
     /// The stream that has messages of a queue, if they are stored, and whether the queue waits for the store to say that
@@ -228,8 +233,8 @@ impl QueueHome {
         (messages, effects)
     }
 
-    /// The version of a queue's last message.
-    pub(crate) fn last_version(&self, key: Key) -> u64 {
+    /// The number of a queue's last message.
+    pub(crate) fn last_number(&self, key: Key) -> u64 {
         self.queues.stream_of(key).map_or(0, |(_, version)| version)
     }
 

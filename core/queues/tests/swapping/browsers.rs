@@ -1,12 +1,12 @@
 //! Browsers of that queue: each is shown once and in order what is ready from its beginning until it comes by, and nothing
 //! that is not ready; nobody gets less for it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tiderace_base::SessionId;
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Ending, Segment, Settlement};
-use tiderace_wire::{Browsing, Prefetch, QueueStart};
+use tiderace_wire::{Browsing, Prefetch, QueueStart, number_of, rank_of, version_of};
 
 use super::{BLUE, KEY, RED, World, small};
 use crate::support::{consumer, session};
@@ -20,9 +20,12 @@ pub struct Shown {
     red: Option<bool>,
     follows: bool,
     messages: u32,
+    /// The number with which it begins.
+    from: u64,
     /// Versions that it has to be shown unless they leave the queue before.
     due: BTreeSet<u64>,
-    last: u64,
+    /// By rank: the version that it was shown last.
+    last: BTreeMap<u64, u64>,
     /// Numbers that it has not written.
     held: VecDeque<u64>,
 }
@@ -34,7 +37,7 @@ impl Shown {
 
     /// A message has come that is ready.
     pub fn note_ready(&mut self, version: u64, is_red: bool) {
-        if self.follows && self.selects(is_red) && version > self.last {
+        if self.follows && self.selects(is_red) && number_of(version) >= self.from {
             self.due.insert(version);
         }
     }
@@ -61,14 +64,15 @@ impl World {
         }
         // One that has come to its end may have left some unwritten.
         self.queues.leave(self.now, session_of(number), KEY, (0, Ending::Lost), &mut Vec::new());
-        let due = self.ready.range(from..).copied();
+        let due = self.ready.iter().copied().filter(|version| number_of(*version) >= from);
         let due = due.filter(|version| red.is_none_or(|red| red == self.known[version].0));
         let shown = Shown {
             red,
             follows,
             messages,
             due: due.collect(),
-            last: from.saturating_sub(1),
+            from,
+            last: BTreeMap::new(),
             held: VecDeque::new(),
         };
         self.browsers.insert(number, shown);
@@ -96,8 +100,9 @@ impl World {
             let is_red = self.known[&version].0;
             let shown = self.browsers.get_mut(&number).unwrap();
             assert!(shown.selects(is_red));
-            assert!(version > shown.last, "{version} behind {}", shown.last);
-            shown.last = version;
+            assert!(number_of(version) >= shown.from);
+            let last = shown.last.insert(rank_of(version), version);
+            assert!(last.is_none_or(|last| version > last), "{version} behind {last:?}");
             shown.due.remove(&version);
             shown.held.push_back(place);
             assert!(shown.held.len() <= shown.messages as usize, "more than its window");
@@ -107,16 +112,22 @@ impl World {
     /// It has been shown all before a version that it has to be.
     fn check_due(&self, number: u8, before: u64) {
         let shown = &self.browsers[&number];
+        // Who follows is shown what comes into a rank that it has been through.
+        let first = if shown.follows { version_of(rank_of(before), 0) } else { 0 };
         let missing = shown
             .due
-            .range(..before)
+            .range(first..before)
             .find(|version| self.ready.contains(version) && !self.is_expired(**version));
         assert!(self.is_damaged || missing.is_none(), "{missing:?} before {before}: {shown:?}");
     }
 
+    fn check_all(&self, number: u8) {
+        (0..10).for_each(|rank| self.check_due(number, version_of(rank + 1, 0) - 1));
+    }
+
     /// It is told that it has seen everything.
     pub fn browsed(&mut self, number: u8) {
-        self.check_due(number, u64::MAX);
+        self.check_all(number);
         let shown = self.browsers.remove(&number).unwrap();
         assert!(!shown.follows, "one that follows has no end");
     }
@@ -158,7 +169,7 @@ impl World {
         }
         for number in self.browsers.keys().copied().collect::<Vec<_>>() {
             assert!(self.browsers[&number].follows, "{number} has not come to its end");
-            self.check_due(number, u64::MAX);
+            self.check_all(number);
             self.leave_browser(number);
         }
     }

@@ -49,7 +49,7 @@ impl World {
         let keys = (0..count).map(|number| {
             let key = queues.restore(Now::default(), path(number), (number + 1, DEPTH + 1), deep);
             let bytes = DEPTH * BODY as u64;
-            queues.restore_swapped(Now::default(), key, (1, DEPTH), DEPTH, bytes);
+            queues.restore_swapped(Now::default(), key, [(1, DEPTH, bytes)].into_iter());
             key
         });
         let keys = keys.collect();

@@ -22,10 +22,13 @@ use store::{Load, Store, Told};
 use tiderace_base::{Key, Memory, MemoryUse, Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{
-    Consume, Effect, Ending, Look, QueueOptions, Queues, Segment, Settlement, Slice,
+    Consume, Effect, Ending, Look, Policy, QueueOptions, Queues, Segment, Settlement, Slice,
 };
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Meta, Prefetch, QueueStart, Run, RunBuilder, SubscriptionKey};
+use tiderace_wire::{
+    Flags, Meta, Prefetch, QueueFields, QueueStart, Run, RunBuilder, SubscriptionKey, number_of,
+    rank_of, version_of,
+};
 
 const RED: &str = "colour = 'red'";
 const BLUE: &str = "colour = 'blue'";
@@ -35,6 +38,12 @@ const VOLATILE: u64 = 1 << 63;
 
 fn small(path: &Path) -> QueueOptions {
     QueueOptions { bytes_max: 300, redeliveries_max: 0, ..options(path) }
+}
+
+/// The same with the most urgent messages first.
+fn urgent(path: &Path) -> QueueOptions {
+    let policy = Policy { priorities: true, ..Policy::default() };
+    QueueOptions { policy, ..small(path) }
 }
 
 /// An operation that takes messages out, which may wait for the store.
@@ -49,6 +58,7 @@ struct Taking {
 }
 
 struct World {
+    priorities: bool,
     queues: Queues,
     memory: Rc<Memory>,
     /// Messages that other queues have as well.
@@ -83,6 +93,7 @@ fn new_world(options: fn(&Path) -> QueueOptions) -> World {
     let now = Now { time: Time::ZERO, wall_ms: 1_000 };
     let key = queues.restore(now, destination().path, (STREAM, 1), options);
     World {
+        priorities: options(&destination().path).policy.priorities,
         queues,
         memory,
         others: Vec::new(),
@@ -114,13 +125,14 @@ impl World {
         self.known[&version].1.is_some_and(|expires| expires <= self.now.wall_ms)
     }
 
-    fn publish(&mut self, count: u8, persistent: bool, expires: bool) {
+    fn publish(&mut self, count: u8, (persistent, expires): (bool, bool), priority: u8) {
         let mut builder = RunBuilder::new(destination(), self.now.time);
         for offset in 0..count {
             let is_red = (self.numbers + u64::from(offset)).is_multiple_of(3);
             let colour = if is_red { "red" } else { "blue" };
             builder.properties().extend_from_slice(format!("colour:{colour}\n").as_bytes());
             let flags = if persistent { Flags::PERSISTENT } else { Flags::NONE };
+            let flags = flags | QueueFields::marks(format!("priority:{priority}\n").as_bytes());
             let expires_ms = expires.then_some(self.now.wall_ms + 40 + u64::from(offset) * 7);
             builder.finish(b"body", Meta { flags, expires_ms });
         }
@@ -133,6 +145,8 @@ impl World {
         run.number(ShardId(0), self.numbers);
         self.numbers += u64::from(count);
         let key = self.queues.admit(self.now, &mut run, small);
+        let rank = if self.priorities { 9 - u64::from(priority) } else { 0 };
+        assert_eq!(rank_of(run.queue_version()), rank);
         for (message, version) in run.messages().zip(run.queue_version()..) {
             let is_red = message.properties.starts_with(b"colour:red");
             self.known.insert(version, (is_red, message.expires_ms));
@@ -140,7 +154,7 @@ impl World {
             self.browsers.values_mut().for_each(|it| it.note_ready(version, is_red));
         }
         let mut stream = persistent.then_some(STREAM);
-        if !persistent && self.queues.leaves_new(key) {
+        if !persistent && self.queues.leaves_new(key, run.queue_version()) {
             self.queues.set_volatile(key, VOLATILE);
             stream = Some(VOLATILE);
         }
@@ -164,9 +178,11 @@ impl World {
             let wanted = self.selective.get(&consumer).copied();
             let is_selected = |red: bool| wanted.is_none_or(|wanted| wanted == red);
             let start = self.starts.get(&consumer).copied().unwrap_or(0);
-            assert!(version >= start, "{version} comes before {start}");
-            let mut before = self.ready.range(start..version).filter(|version| {
-                !self.is_expired(**version) && is_selected(self.known[*version].0)
+            assert!(number_of(version) >= start, "{version} comes before {start}");
+            let mut before = self.ready.range(..version).filter(|version| {
+                number_of(**version) >= start
+                    && !self.is_expired(**version)
+                    && is_selected(self.known[*version].0)
             });
             // A message that damage has taken is known to be gone when it is passed.
             assert!(self.is_damaged || before.next().is_none(), "{version} too early");
@@ -233,7 +249,8 @@ impl World {
             Slice { from, to, seen_below, selector, messages, bytes: 10_000, steps: 1_000_000 };
         let out = self.queues.take_out(self.key, &slice);
         for version in versions(&out.segments) {
-            assert!((from..=to).contains(&version) && self.ready.remove(&version), "{version}");
+            assert!(version >= from && number_of(version) <= to, "{version}");
+            assert!(self.ready.remove(&version), "{version}");
             assert!(!taking.selective || self.known[&version].0);
         }
         self.taken.push(out.segments);
@@ -351,8 +368,8 @@ impl World {
     fn act(&mut self, step: Step, looks: u64) {
         let mut effects = Vec::new();
         match step {
-            Step::Publish { count, persistent, expires } => {
-                self.publish(count, persistent, expires)
+            Step::Publish { count, persistent, expires, priority } => {
+                self.publish(count, (persistent, expires), priority)
             }
             Step::Consume { number, messages, red, from } => {
                 let (window, start) = (Prefetch { messages, bytes: 0 }, QueueStart::Version(from));
@@ -383,8 +400,9 @@ impl World {
             Step::Give => {
                 self.give();
             }
-            Step::TakeOut { from, more, selective, messages } => {
+            Step::TakeOut { from, rank, more, selective, messages } => {
                 let to = from + more;
+                let from = if self.priorities { version_of(rank, from) } else { from };
                 self.take_out(
                     looks,
                     Taking { from, to, selective, messages, seen_below: 0, has_looked: false },
@@ -524,7 +542,10 @@ impl World {
         assert_eq!(self.queues.swapped(), (0, 0));
         if !self.is_damaged {
             assert_eq!(self.store.left(), [], "the store keeps what is gone");
-            assert!(!self.queues.leaves_new(self.key), "nothing is in the store alone any more");
+            assert!(
+                !self.queues.leaves_new(self.key, u64::MAX),
+                "nothing is in the store alone any more"
+            );
         }
         assert_eq!(self.queues.unreadable_total(), self.unreadable);
         self.others.clear();
@@ -547,6 +568,19 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn the_most_urgent_messages_come_first_wherever_they_were(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut world = new_world(urgent);
+        for (step, number) in steps.into_iter().zip(1..) {
+            world.act(step, number);
+            world.check();
+        }
+        world.finish();
+    }
+}
+
 /// Earlier versions of the server stored messages that are not persistent if they came together with others.
 #[test]
 fn what_is_not_persistent_does_not_come_back_from_an_earlier_life() {
@@ -561,7 +595,7 @@ fn what_is_not_persistent_does_not_come_back_from_an_earlier_life() {
     world.store.puts.insert((STREAM, 1), Arc::new(run));
     let path = Path::parse("jobs").unwrap();
     world.key = world.queues.restore(world.now, path, (STREAM, 5), small);
-    world.queues.restore_swapped(world.now, world.key, (1, 4), 4, 400);
+    world.queues.restore_swapped(world.now, world.key, [(1, 4, 400)].into_iter());
     for version in 1..=4 {
         world.known.insert(version, (false, None));
         world.streams.insert(version, STREAM);

@@ -8,6 +8,7 @@ pub enum Step {
         count: u8,
         persistent: bool,
         expires: bool,
+        priority: u8,
     },
     /// All messages, the red ones, or the others.
     Consume {
@@ -35,6 +36,8 @@ pub enum Step {
     Give,
     TakeOut {
         from: u64,
+        /// Where its queue orders by priority.
+        rank: u64,
         more: u64,
         selective: bool,
         messages: u64,
@@ -62,8 +65,8 @@ pub enum Step {
 
 pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(count, persistent, expires)| Step::Publish { count, persistent, expires }),
+        6 => (1u8..12, any::<bool>(), prop::bool::weighted(0.2), prop_oneof![Just(4u8), 0u8..10])
+            .prop_map(|(count, persistent, expires, priority)| Step::Publish { count, persistent, expires, priority }),
         2 => (0u8..4, 1u32..6, any::<Option<bool>>(), prop_oneof![3 => Just(0u64), 1 => 0u64..60])
             .prop_map(|(number, messages, red, from)| Step::Consume { number, messages, red, from }),
         6 => (0u8..4, any::<u8>(), 1u8..6, 0u8..4)
@@ -72,8 +75,8 @@ pub fn step() -> impl Strategy<Value = Step> {
         6 => (1u8..5, prop::bool::weighted(0.15)).prop_map(|(count, refuse)| Step::Commit { count, refuse }),
         4 => Just(Step::Read),
         4 => Just(Step::Give),
-        2 => (0u64..60, 0u64..30, any::<bool>(), 1u64..9)
-            .prop_map(|(from, more, selective, messages)| Step::TakeOut { from, more, selective, messages }),
+        2 => (0u64..60, 0u64..9, 0u64..30, any::<bool>(), 1u64..9)
+            .prop_map(|(from, rank, more, selective, messages)| Step::TakeOut { from, rank, more, selective, messages }),
         1 => any::<u8>().prop_map(Step::Drop),
         1 => any::<u8>().prop_map(Step::GiveBack),
         1 => Just(Step::Purge),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tiderace_base::ShardId;
 use tiderace_queues::{LoadedPart, LoadedRun};
-use tiderace_wire::Run;
+use tiderace_wire::{Run, rank_of};
 
 /// What the store was told and has not answered.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ impl Store {
 
     pub fn read_next(&mut self, numbers: &mut u64) {
         let Some(load) = self.asked.pop_front() else { return };
+        assert_eq!(rank_of(load.first), rank_of(load.last), "a part lies in one range");
         let mut part = LoadedPart { through: load.last, ..LoadedPart::default() };
         let mut found: Vec<(u64, Arc<Run>)> = Vec::new();
         for stream in &load.streams {

@@ -135,6 +135,8 @@ pub struct QueueSettings {
     pub full_policy: &'static str,
     /// Whether it and the topic of its name mirror each other.
     pub mirrored: bool,
+    /// Whether the most urgent messages come first.
+    pub priorities: bool,
     /// Which consumer gets the next message.
     pub dispatch: &'static str,
     /// Whether messages that expire are dead letters.
@@ -400,6 +402,7 @@ mod tests {
             messages_max: 18,
             full_policy: "drop-head",
             mirrored: true,
+            priorities: false,
             dispatch: "first",
             dead_letter_expired: true,
         };
@@ -410,7 +413,7 @@ mod tests {
             [
                 "{",
                 of_queue,
-                r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13,"redelivery_delay_ms":14,"redelivery_delay_factor":15,"redelivery_delay_max_ms":16,"delay_max_ms":17,"messages_max":18,"full_policy":"drop-head","dispatch":"first","dead_letter_expired":true,"mirrored":true}"#,
+                r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13,"redelivery_delay_ms":14,"redelivery_delay_factor":15,"redelivery_delay_max_ms":16,"delay_max_ms":17,"messages_max":18,"full_policy":"drop-head","dispatch":"first","dead_letter_expired":true,"mirrored":true,"priorities":false}"#,
                 r#","listed":[{"session":"0-1-2","subscription":3,"in_flight":4,"in_flight_bytes":5,"prefetch_count":6,"prefetch_bytes":0,"credit":7,"selector":"a = 'b\"'","exclusive":false,"active":true,"settles":true}]"#,
                 r#","more":true,"next":9}"#
             ]

@@ -276,12 +276,18 @@ fn write_settings(out: &mut Vec<u8>, settings: &QueueSettings) {
         ),
     );
     let QueueSettings {
-        messages_max, full_policy, dispatch, dead_letter_expired, mirrored, ..
+        messages_max,
+        full_policy,
+        dispatch,
+        dead_letter_expired,
+        mirrored,
+        priorities,
+        ..
     } = settings;
     print(
         out,
         format_args!(
-            r#","messages_max":{messages_max},"full_policy":"{full_policy}","dispatch":"{dispatch}","dead_letter_expired":{dead_letter_expired},"mirrored":{mirrored}"#
+            r#","messages_max":{messages_max},"full_policy":"{full_policy}","dispatch":"{dispatch}","dead_letter_expired":{dead_letter_expired},"mirrored":{mirrored},"priorities":{priorities}"#
         ),
     );
     out.push(b'}');

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::Kind;
+use crate::{Command, Commands, Kind};
 use proptest::prelude::*;
 
 #[test]
@@ -179,3 +179,21 @@ fn a_buffer_that_queues_share_is_there_and_counts_once() {
 }
 
 fn is_for_any_shard(_: &impl Send) {}
+
+#[test]
+fn messages_of_different_priorities_share_no_run_of_a_queue() {
+    let destination = Destination { kind: Kind::Queue, path: Path::parse("a").unwrap() };
+    let mut commands = Commands::new();
+    let said = [Some(9), Some(9), None, None, Some(4), Some(0), Some(9)];
+    for priority in said {
+        let flags = priority.map_or(Flags::NONE, Flags::of_priority);
+        commands.message(&destination);
+        commands.publish(b"x", Meta { flags, expires_ms: None }, None);
+    }
+    let runs = commands.drain().map(|command| match command {
+        Command::Publish { run, .. } => (run.len(), run.priority()),
+        other => panic!("{other:?}"),
+    });
+    let runs: Vec<_> = runs.collect();
+    assert_eq!(runs, [(2, 9), (2, 4), (1, 4), (1, 0), (1, 9)]);
+}

@@ -199,6 +199,9 @@ impl<'a> RequestOptions<'a> {
                     options.queue.deliver_at_ms = Some(number);
                 }
                 b"group" => options.queue.group = Some(value),
+                b"priority" => {
+                    options.queue.priority = Some(QueueFields::parse_priority(&value)?);
+                }
                 b"publish" => options.publish = truth()?,
                 b"details" => options.details = truth()?,
                 b"properties" => options.properties = truth()?,
@@ -211,7 +214,7 @@ impl<'a> RequestOptions<'a> {
                 _ => {
                     let reason = format!(
                         "the option `{}` is not known; known are retain, persistent, ttl, delay, deliver-at, group, \
-                         publish, details, properties, snapshot, selector, replay, interval, deltas and timeout",
+                         priority, publish, details, properties, snapshot, selector, replay, interval, deltas and timeout",
                         shown(&String::from_utf8_lossy(name))
                     );
                     return Err(Close::new(CloseCode::BadHeader, reason));
@@ -224,9 +227,9 @@ impl<'a> RequestOptions<'a> {
     /// What holds for the later items of a channel that say nothing themselves.
     pub(super) fn lasting(&self) -> RequestOptions<'static> {
         let RequestOptions { flags, persistent, ttl_ms, .. } = *self;
-        let QueueFields { delay_ms, deliver_at_ms, ref group } = self.queue;
+        let QueueFields { delay_ms, deliver_at_ms, ref group, priority } = self.queue;
         let group = group.as_ref().map(|group| Cow::Owned(group.to_string()));
-        let queue = QueueFields { delay_ms, deliver_at_ms, group };
+        let queue = QueueFields { delay_ms, deliver_at_ms, group, priority };
         RequestOptions { flags, persistent, ttl_ms, queue, ..RequestOptions::default() }
     }
 

@@ -16,7 +16,7 @@ use crate::body::body_of;
 
 impl SocketSession {
     /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, {persistent,
-    /// delay, deliverAt, group, headers, ttl}?, ack?)`.
+    /// delay, deliverAt, group, priority, headers, ttl}?, ack?)`.
     pub(super) fn publish(
         &mut self,
         now: Now,
@@ -40,6 +40,7 @@ impl SocketSession {
             delay_ms: event.number(options, "delay")?,
             deliver_at_ms: event.number(options, "deliverAt")?,
             group: group(event, options)?,
+            priority: priority(options)?,
         };
         meta.flags = meta.flags | fields.append(now, kind, &mut block)?;
         event.append_headers(options, &mut block)?;
@@ -81,6 +82,12 @@ fn group<'a>(event: &Event<'_>, options: Json<'a>) -> Result<Option<Cow<'a, str>
             None => Err(event.wrong("its option `group` is a text")),
         },
     }
+}
+
+/// The option `priority`: a whole number from 0 to 9.
+fn priority(options: Json<'_>) -> Result<Option<u8>, Close> {
+    let given = options.field("priority").filter(|value| !value.is_null());
+    given.map(|value| QueueFields::check_priority(value.as_unsigned(), value.text())).transpose()
 }
 
 /// The option `persistent`: true or false.

@@ -5,7 +5,7 @@
 
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Delivery, Destination, Kind, Output, Run, SOURCE_TOPIC, is_durable, properties,
+    Delivery, Destination, Kind, Output, Run, SOURCE_TOPIC, is_durable, number_of, properties,
 };
 
 use super::message::{form_key, write, write_large, write_tagged};
@@ -123,7 +123,7 @@ impl StompSession {
 fn sequence_of<'a>(subscription: &'a Subscription, run: &Run) -> Option<Sequence<'a>> {
     let name = subscription.sequence()?;
     let first = match run.destination().kind {
-        Kind::Queue => run.queue_version(),
+        Kind::Queue => number_of(run.queue_version()),
         Kind::Topic | Kind::Service => run.version(),
     };
     Some(Sequence { name, ahead: first.wrapping_sub(run.first()) })

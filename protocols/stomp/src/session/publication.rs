@@ -35,6 +35,7 @@ pub(super) struct ColdHeaders<'a> {
     delay: Option<&'a [u8]>,
     deliver_at: Option<&'a [u8]>,
     group: Option<&'a [u8]>,
+    priority: Option<&'a [u8]>,
     persistent: Option<&'a [u8]>,
     /// The first lines that become properties as they are.
     lines: [&'a [u8]; LINES_KEPT],
@@ -125,6 +126,7 @@ impl<'a> ColdHeaders<'a> {
             b"delay" => Some(&mut self.delay),
             b"deliver-at" => Some(&mut self.deliver_at),
             b"message_group" => Some(&mut self.group),
+            b"priority" => Some(&mut self.priority),
             b"persistent" => Some(&mut self.persistent),
             b"transaction" => Some(&mut self.transaction),
             b"if-version" => Some(&mut self.update.if_version),
@@ -179,25 +181,32 @@ impl<'a> Publication<'a> {
     #[inline]
     pub(super) fn has_queue_fields(&self) -> bool {
         let cold = self.cold;
-        cold.delay.is_some() || cold.deliver_at.is_some() || cold.group.is_some()
+        cold.delay.is_some()
+            || cold.deliver_at.is_some()
+            || cold.group.is_some()
+            || cold.priority.is_some()
     }
 
     /// What it says to queues.
     #[cold]
     fn queue_fields(&self) -> Result<QueueFields<'a>, Close> {
-        let read = |name: &str, value: Option<&[u8]>| {
+        let decode =
+            |value: &'a [u8]| self.headers.decode(value).map_err(|why| unreadable("SEND", why));
+        let refused = |close: Close| fault(close.code, "SEND", format_args!("{}", close.reason));
+        let read = |name: &str, value: Option<&'a [u8]>| {
             let Some(value) = value else { return Ok(None) };
-            let text = self.headers.decode(value).map_err(|why| unreadable("SEND", why))?;
-            let number = QueueFields::parse_milliseconds(name, &text);
-            number
-                .map(Some)
-                .map_err(|close| fault(close.code, "SEND", format_args!("{}", close.reason)))
+            QueueFields::parse_milliseconds(name, &decode(value)?).map(Some).map_err(refused)
         };
+        let priority = self
+            .cold
+            .priority
+            .map(|value| QueueFields::parse_priority(&decode(value)?).map_err(refused));
         let group = self.cold.group.map(|group| self.headers.decode(group));
         Ok(QueueFields {
             delay_ms: read("delay", self.cold.delay)?,
             deliver_at_ms: read("deliver-at", self.cold.deliver_at)?,
             group: group.transpose().map_err(|why| unreadable("SEND", why))?,
+            priority: priority.transpose()?,
         })
     }
 

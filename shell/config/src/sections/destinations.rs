@@ -133,6 +133,8 @@ section! {
         "full_policy" full_policy: FullPolicyWord = Is("block"), Kind::Choice(FullPolicyWord::WORDS);
         /// Which consumer gets the next message, of those that have room. Message groups decide where there are any.
         "dispatch" dispatch: DispatchWord = Is("round-robin"), Kind::Choice(DispatchWord::WORDS);
+        /// The most urgent messages come first: [priorities](queues.md#priorities).
+        "priorities" priorities: bool = Is("false"), Kind::Boolean;
         /// The dead-letter queue; `{queue}` stands for the path of the queue, or for as much of its beginning as fits.
         "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
         /// How long a queue without messages and consumers stays.
@@ -171,6 +173,8 @@ section! {
         "full_policy" full_policy: Option<FullPolicyWord> = Absent, Kind::Choice(FullPolicyWord::WORDS);
         /// Instead of `queues.dispatch`.
         "dispatch" dispatch: Option<DispatchWord> = Absent, Kind::Choice(DispatchWord::WORDS);
+        /// Instead of `queues.priorities`.
+        "priorities" priorities: Option<bool> = Absent, Kind::Boolean;
         /// Instead of `queues.dead_letter`.
         "dead_letter" dead_letter: Option<String> = Absent, Kind::Text;
         /// What is sent to the queue is also published to the topic of the same name, and what is published there also comes

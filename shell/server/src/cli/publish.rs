@@ -53,6 +53,9 @@ pub(crate) struct PublishArgs {
     /// The messages belong to this group, which goes to one consumer; for queues.
     #[arg(long, value_name = "GROUP", requires = "queue")]
     group: Option<String>,
+    /// How urgent the messages are, from 0 to 9, the most urgent; for queues.
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(0..=9), requires = "queue")]
+    priority: Option<u8>,
     /// Publish the message that many times.
     #[arg(long, default_value_t = 1, value_name = "TIMES", conflicts_with = "lines")]
     repeat: u64,
@@ -119,6 +122,10 @@ impl Publisher<'_> {
         if let Some(group) = &self.args.group {
             flags |= flag::QUEUE_FIELDS;
             properties::append(&mut block, "message_group", group);
+        }
+        if let Some(priority) = self.args.priority {
+            flags |= flag::QUEUE_FIELDS;
+            properties::append(&mut block, "priority", &priority.to_string());
         }
         for path in &self.paths {
             let message = draft(self.kind, path, flags, &block, body);

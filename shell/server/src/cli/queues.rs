@@ -421,7 +421,7 @@ fn described(queue: &Json) -> Vec<String> {
     for name in ["full_policy", "dispatch"] {
         lines.push(format!("{name}: {}", options[name].as_str().unwrap_or_default()));
     }
-    for name in ["dead_letter_expired", "mirrored"] {
+    for name in ["dead_letter_expired", "mirrored", "priorities"] {
         lines.push(format!("{name}: {}", options[name]));
     }
     lines.push(format!("delay_max: {}", span(number(options, "delay_max_ms"))));
