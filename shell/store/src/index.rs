@@ -8,9 +8,10 @@
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use crate::bodies_needed::BodiesNeeded;
 use crate::messages::{Message, Place};
 use crate::ranges::Gone;
-use crate::record::{Declaration, Mark, Put, Record, StreamId};
+use crate::record::{Body, Declaration, Mark, Put, Record, StreamId};
 use crate::streams::{Stream, Streams};
 
 /// Everything that is needed.
@@ -22,6 +23,8 @@ pub(crate) struct Index {
     partly: HashMap<(StreamId, u64), Gone, RandomState>,
     /// Bytes of the records of messages of queues.
     queue_bytes: u64,
+    /// Bodies that lie in files.
+    bodies: BodiesNeeded,
 }
 
 impl Index {
@@ -64,7 +67,8 @@ impl Index {
             Record::Mark { .. }
             | Record::End { .. }
             | Record::Summary { .. }
-            | Record::Removed { .. } => dead(place),
+            | Record::Removed { .. }
+            | Record::BodyPart { .. } => dead(place),
         }
     }
 
@@ -116,6 +120,21 @@ impl Index {
         self.queue_bytes
     }
 
+    /// Which bodies are needed, and their files.
+    pub(crate) fn bodies(&self) -> &BodiesNeeded {
+        &self.bodies
+    }
+
+    /// The same, to take what is not needed any more.
+    pub(crate) fn bodies_mut(&mut self) -> &mut BodiesNeeded {
+        &mut self.bodies
+    }
+
+    /// The body of the record with that number, if that lies in a file.
+    pub(crate) fn body(&self, stream: StreamId, sequence: u64) -> Option<Body> {
+        self.bodies.get(stream, sequence)
+    }
+
     fn declare(
         &mut self,
         declaration: &Declaration<'_>,
@@ -154,6 +173,7 @@ impl Index {
             self.partly.remove(&(put.stream, put.sequence));
             dead(old.place);
         }
+        self.bodies.put(put.stream, put.sequence, put.body);
         stream.advance(Mark { sequence: put.last(), version: put.version });
     }
 
@@ -181,6 +201,7 @@ impl Index {
                 self.queue_bytes -= u64::from(message.place.bytes);
             }
             self.partly.remove(&(id, message.sequence));
+            self.bodies.put(id, message.sequence, None);
             dead(message.place);
         }
     }
@@ -195,6 +216,7 @@ impl Index {
         }
         for message in stream.messages.iter() {
             self.partly.remove(&(id, message.sequence));
+            self.bodies.put(id, message.sequence, None);
             dead(message.place);
         }
     }
@@ -216,7 +238,15 @@ mod tests {
 
     fn put(sequence: u64, count: u32, keep_from: u64) -> Record<'static> {
         let stream = StreamId(1);
-        Record::Put(Put { stream, sequence, count, version: sequence, keep_from, bytes: b"" })
+        Record::Put(Put {
+            stream,
+            sequence,
+            count,
+            version: sequence,
+            keep_from,
+            bytes: b"",
+            body: None,
+        })
     }
 
     fn apply(index: &mut Index, record: Record<'_>, at: u32) -> Vec<u32> {
@@ -276,11 +306,41 @@ mod tests {
         apply(&mut index, Record::Drop { stream: StreamId(1) }, 9);
         assert_eq!(index.queue_bytes(), 0);
         let stream = StreamId::volatile(7);
-        let volatile = Put { stream, sequence: 1, count: 1, version: 1, keep_from: 0, bytes: b"" };
+        let (count, version, keep_from, bytes, body) = (1, 1, 0, &b""[..], None);
+        let volatile = Put { stream, sequence: 1, count, version, keep_from, bytes, body };
         apply(&mut index, Record::Put(volatile), 10);
         assert_eq!(index.queue_bytes(), 10);
         apply(&mut index, Record::Trim { stream, up_to: 1 }, 11);
         assert_eq!(index.queue_bytes(), 0);
+    }
+
+    #[test]
+    fn files_are_needed_as_long_as_a_record_names_them() {
+        let mut index = Index::default();
+        let body = |stream, sequence, keep_from, file| {
+            let body = Some(Body { file, offset: 5, length: 100, checksum: 1 });
+            let (stream, bytes) = (StreamId(stream), &b""[..]);
+            Record::Put(Put { stream, sequence, count: 1, version: 1, keep_from, bytes, body })
+        };
+        apply(&mut index, body(1, 1, 0, 7), 1);
+        apply(&mut index, body(2, 9, 0, 7), 2);
+        apply(&mut index, body(1, 2, 0, 8), 3);
+        assert_eq!(index.bodies().bytes(), 210);
+        // Copied forward.
+        apply(&mut index, body(1, 1, 0, 7), 4);
+        apply(&mut index, body(1, 2, 0, 8), 5);
+        assert_eq!(index.bodies_mut().take_unneeded(), []);
+        apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 1 }, 6);
+        assert_eq!(index.bodies_mut().take_unneeded(), []);
+        assert!(index.bodies().needs(7) && index.body(StreamId(2), 9).is_some());
+        apply(&mut index, Record::Drop { stream: StreamId(2) }, 7);
+        assert_eq!(index.bodies_mut().take_unneeded(), [7]);
+        assert!(!index.bodies().needs(7) && index.bodies().bytes() == 105);
+        apply(&mut index, body(1, 3, 3, 9), 8);
+        assert_eq!(index.bodies_mut().take_unneeded(), [8]);
+        apply(&mut index, put(3, 1, 0), 9);
+        assert_eq!(index.bodies_mut().take_unneeded(), [9]);
+        assert_eq!(index.bodies().bytes(), 0);
     }
 
     #[test]

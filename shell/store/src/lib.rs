@@ -47,6 +47,10 @@
 //! whole, or opening fails and says which bytes are damaged.
 
 mod batch;
+mod bodies;
+mod bodies_needed;
+mod body_check;
+mod body_transfer;
 mod clean;
 mod cleaning;
 mod committer;
@@ -60,6 +64,7 @@ mod header;
 mod high_water;
 mod index;
 mod inspect;
+mod keeper;
 mod listing;
 mod load;
 mod lock;
@@ -102,8 +107,10 @@ pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use notice::{Done, Notice};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use portable::{PortableError, PortableReader};
-pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
-pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange};
+pub use record::{Body, Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
+pub use recovered::{
+    OpenBody, Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange,
+};
 pub use scan::{ScanEnd, scan};
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};

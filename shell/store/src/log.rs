@@ -12,7 +12,7 @@ use crate::cleaning::Cleaning;
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::error::CommitError;
 use crate::frame::{self, FRAME_HEADER_BYTES, Seed};
-use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
+use crate::header::{FORM, HEADER_BYTES, Header, SUMMARIES_FORM, segment_name};
 use crate::high_water::{HighWaterFile, not_marked};
 use crate::index::Index;
 use crate::messages::Place;
@@ -224,7 +224,8 @@ impl<D: Disk> Log<D> {
             Err(error) => return Err(self.fail("begin a segment", error)),
         };
         // An earlier version knows of no summaries.
-        let summary = self.summary.encode(self.head.bytes).filter(|_| self.head.form == FORM);
+        let summary = self.summary.encode(self.head.bytes);
+        let summary = summary.filter(|_| self.head.form >= SUMMARIES_FORM);
         let mut ended = self.append_end(summary.as_deref());
         if summary.is_some() && matches!(ended, Err(CommitError::Full(_))) {
             // The reserve is for what gives room back, and a summary can do without.

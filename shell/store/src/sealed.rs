@@ -8,7 +8,7 @@ use std::io;
 
 use crate::disk::DiskFile;
 use crate::frame::{FRAME_HEADER_BYTES, Frame, Seed, read};
-use crate::header::{FORM, HEADER_BYTES, Header};
+use crate::header::{HEADER_BYTES, Header, SUMMARIES_FORM};
 use crate::record::Record;
 use crate::summary::{END_BYTES, SUMMARY_BYTES_MAX};
 
@@ -60,7 +60,7 @@ pub(crate) fn read_sealed<F: DiskFile>(file: &mut F) -> io::Result<Option<Sealed
     let offset = bytes - END_BYTES as u32;
     let mut end = [0; END_BYTES];
     file.read(u64::from(offset), &mut end)?;
-    let start = summary_start(&end, bytes, seed).filter(|_| header.form == FORM);
+    let start = summary_start(&end, bytes, seed).filter(|_| header.form >= SUMMARIES_FORM);
     let Some(start) = start else { return Ok(None) };
     let length = (offset - start) as usize;
     if length > SUMMARY_BYTES_MAX + (1 << 10) {

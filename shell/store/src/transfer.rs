@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::batch::Batch;
+use crate::body_transfer::{BodiesIn, BodiesOut, BodyRefused};
 use crate::error::{CommitError, Damage, OpenError};
 use crate::header::segment_number;
 use crate::inspect::{InspectError, open_quiet};
@@ -17,7 +18,7 @@ use crate::load::LoadRequest;
 use crate::options::{Options, Sync};
 use crate::order::Order;
 use crate::portable::{PortableError, PortableReader, PortableWriter};
-use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::record::{Declaration, Record};
 use crate::recovered::{RecoveredMessages, RecoveredStream};
 use crate::store::{Outcome, Store};
 
@@ -121,7 +122,9 @@ pub fn export(
     if let Some(damage) = recovered.report.damage.first() {
         return Err(TransferError::Damaged(damage.clone()));
     }
-    let mut writer = PortableWriter::begin(to).map_err(PortableError::System)?;
+    let has_bodies = store.has_bodies();
+    let mut writer = PortableWriter::begin(to, has_bodies).map_err(PortableError::System)?;
+    let mut bodies = BodiesOut::default();
     let total = recovered.streams.iter().map(messages_of).sum();
     let mut done = Transferred::default();
     for (name, value) in &recovered.values {
@@ -132,7 +135,7 @@ pub fn export(
         writer.write(&declaration(stream), false).map_err(PortableError::System)?;
         done.streams += 1;
         for messages in &stream.messages {
-            write_messages(&mut writer, stream, messages)?;
+            bodies.write_messages(&mut writer, &mut store, stream, messages)?;
             done.messages += count(messages);
         }
         let mut next = stream.stored.first().map(|range| range.first);
@@ -150,7 +153,7 @@ pub fn export(
                 return Err(TransferError::System { what, path, error: kind.into() });
             }
             for messages in &loaded.messages {
-                write_messages(&mut writer, stream, messages)?;
+                bodies.write_messages(&mut writer, &mut store, stream, messages)?;
                 done.messages += count(messages);
             }
             progress(done.messages, total);
@@ -275,29 +278,47 @@ fn fill(
     let options = Options { sync: Sync::Never, reserve_bytes: 0, ..Options::default() };
     let (mut store, _) = Store::open(directory, options)?;
     let (mut batch, mut done, mut records) = (Batch::new(), Transferred::default(), 0u64);
-    let mut order = Order::default();
+    let (mut order, mut bodies) = (Order::default(), BodiesIn::new(directory));
     while let Some((record, more)) = reader.next_record()? {
         let gone = order.check(&record, more);
         let gone = gone.map_err(|what| TransferError::Unexpected { number: records, what })?;
+        let record = match bodies.take(record, order.is_body_whole()) {
+            Ok(record) => record,
+            Err(BodyRefused::System(error)) => return Err(failed_body(directory, error)),
+            Err(BodyRefused::Checksum) => {
+                let what = "a body is not what was written";
+                return Err(TransferError::Unexpected { number: records, what });
+            }
+        };
         match &record {
             Record::Declare(_) => done.streams += 1,
             Record::Set { .. } => done.values += 1,
             Record::Put(put) => done.messages += u64::from(put.count),
             _ => done.messages -= gone,
         }
-        batch.add_record(&record);
         records += 1;
+        if matches!(record, Record::BodyPart { .. }) {
+            progress(reader.bytes());
+            continue;
+        }
+        batch.add_record(&record);
         if !more && batch.bytes() > PART_BYTES {
             commit(&mut store, std::mem::take(&mut batch), records)?;
             progress(reader.bytes());
         }
     }
     order.finish().map_err(|what| TransferError::Unexpected { number: records, what })?;
+    bodies.finish().map_err(|error| failed_body(directory, error))?;
     commit(&mut store, batch, records)?;
     store.close()?;
     done.bytes = reader.bytes();
     progress(done.bytes);
     Ok(done)
+}
+
+fn failed_body(directory: &Path, error: io::Error) -> TransferError {
+    let (what, path) = ("write the body of a message in", directory.to_owned());
+    TransferError::System { what, path, error }
 }
 
 fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferError> {
@@ -321,22 +342,6 @@ fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferE
 fn declaration(stream: &RecoveredStream) -> Record<'_> {
     let RecoveredStream { stream: id, kind, path, spec, mark, .. } = stream;
     Record::Declare(Declaration { stream: *id, kind: *kind, mark: *mark, path, spec })
-}
-
-fn write_messages(
-    writer: &mut PortableWriter<impl Write>,
-    stream: &RecoveredStream,
-    messages: &RecoveredMessages,
-) -> Result<(), PortableError> {
-    let RecoveredMessages { sequence, count, version, bytes, gone } = messages;
-    let (stream, keep_from) = (stream.stream, 0);
-    let (sequence, count, version) = (*sequence, *count, *version);
-    let put = Put { stream, sequence, count, version, keep_from, bytes };
-    writer.write(&Record::Put(put), !gone.is_empty())?;
-    if !gone.is_empty() {
-        writer.write_frame(false, |to| encode_settle(stream, gone.iter().copied(), to))?;
-    }
-    Ok(())
 }
 
 /// How many messages of a record are there.

@@ -114,6 +114,7 @@ impl HomeJournal {
             count: run.len() as u32,
             keep_from: 0,
             bytes: encode(run, &about),
+            body: run.body_in_file().cloned(),
         })
     }
 
