@@ -17,7 +17,7 @@ use crate::portable::{BODY_PART_BYTES_MAX, PortableError, PortableWriter};
 use crate::record::{Body, Put, Record, encode_settle};
 use crate::recovered::{RecoveredMessages, RecoveredStream};
 use crate::store::Store;
-use crate::transfer::TransferError;
+use crate::transfer_error::TransferError;
 
 /// Bodies that were written, with the numbers that they got.
 #[derive(Debug, Default)]

@@ -92,6 +92,7 @@ mod store;
 mod streams;
 mod summary;
 mod transfer;
+mod transfer_error;
 mod watch;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
@@ -114,4 +115,5 @@ pub use recovered::{
 pub use scan::{ScanEnd, scan};
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};
-pub use transfer::{Compacted, TransferError, Transferred, compact, export, import};
+pub use transfer::{Compacted, Transferred, compact, export, import};
+pub use transfer_error::TransferError;

@@ -436,7 +436,7 @@ impl<F: DiskFile> PendingLoad<F> {
             Err(io::ErrorKind::NotFound) => return Err(missing),
             Err(kind) => return Err(NotRead::Lasting(kind)),
         };
-        // Once in the life of a store: whoever looks for a message would read all bodies otherwise.
+        // Once in the life of a store: a search for a message would read all bodies otherwise.
         let extent = if self.known.is_verified(&body) { Extent::Length } else { Extent::Bytes };
         match damage_of(&mut file, &body, extent)? {
             Some(what) => Err(NotRead::Damaged(what)),
