@@ -13,6 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bodies::body_number;
+use crate::body_check::Extent;
+use crate::checks::{damaged_bodies, remove_unneeded, undeclared};
 use crate::contents::{ContentsError, assemble};
 use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind, OpenError};
@@ -21,11 +23,12 @@ use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
 use crate::high_water::{self, HighWater, HighWaterFile};
 use crate::index::Index;
 use crate::listing::{ListError, Listing, list};
-use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
+use crate::log::{Head, Log, Segment, begin, segment_of};
 use crate::lost::LostRecord;
 use crate::messages::Place;
+use crate::opened::{Attempt, Begin, Opened, Opening};
 use crate::record::{Put, Record, StreamId};
-use crate::recovered::{Recovered, Report};
+use crate::recovered::Report;
 use crate::salvage::{Lost, known_records, salvage};
 use crate::scan::{ScanEnd, next_mark, scan, was_synced};
 use crate::sealed::{read_sealed, summary_start};
@@ -34,36 +37,6 @@ use crate::segment_read::{
 };
 use crate::set_aside::put_aside;
 use crate::summary::{self, Summary};
-
-mod checks;
-
-/// How to open a log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
-    pub(crate) segment_bytes: SegmentBytes,
-    pub(crate) accept_damage: bool,
-    /// Read every record, also where a summary says what is needed.
-    pub(crate) is_thorough: bool,
-    /// For a store that is new.
-    pub(crate) salt: u64,
-}
-
-/// A log that is open, and what is in it.
-pub(crate) struct Opened<D: Disk> {
-    pub(crate) log: Log<D>,
-    pub(crate) recovered: Recovered,
-    /// No stream of the log has this number or a higher one.
-    pub(crate) streams_below: u64,
-    /// No file with bodies has this number or a higher one.
-    pub(crate) bodies_below: u64,
-}
-
-/// What came of reading a log.
-pub(crate) enum Attempt<D: Disk> {
-    Opened(Box<Opened<D>>),
-    /// Something is not as it should be.
-    Damaged(D, OpenError),
-}
 
 /// Reads a log.
 pub(crate) struct Reader<D: Disk> {
@@ -85,17 +58,6 @@ pub(crate) struct Reader<D: Disk> {
     bodies_below: u64,
     /// What was on disk for certain when the log was written to last.
     high_water: Option<HighWater>,
-}
-
-/// How a log that was read is gone on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begin {
-    /// In the first segment of a new one.
-    New,
-    /// Behind what is there.
-    Behind,
-    /// In new segments, which get everything that is needed.
-    Again,
 }
 
 impl<D: Disk> Reader<D> {
@@ -487,6 +449,37 @@ impl<D: Disk> Reader<D> {
         self.disk.sync_names()
     }
 
+    /// Messages without a stream exist only where something was lost.
+    fn check_declared(&mut self) -> Result<(), OpenError> {
+        for (stream, damage) in undeclared(&self.index) {
+            damage.into_iter().try_for_each(|damage| self.note_damage(damage))?;
+            self.forget(&Record::Drop { stream });
+        }
+        Ok(())
+    }
+
+    /// Messages whose bodies are not in their files any more are lost.
+    fn check_bodies(&mut self) -> Result<(), OpenError> {
+        let extent = if self.opening.is_thorough { Extent::Bytes } else { Extent::Length };
+        let found = damaged_bodies(&mut self.disk, &self.index, extent);
+        let found = found.map_err(|error| self.refused("read the body of a message", error))?;
+        for (damage, settled) in found {
+            self.note_damage(damage)?;
+            settled.records_of().for_each(|record| self.forget(&record));
+        }
+        Ok(())
+    }
+
+    /// Takes what a record says into the index, which is not in the log.
+    fn forget(&mut self, record: &Record<'_>) {
+        let (first, segments) = (self.first, &mut self.segments);
+        self.index.apply(record, Place::NONE, &mut |dead| {
+            if let Some(segment) = segment_of(segments, first, dead) {
+                segment.live -= u64::from(dead.bytes);
+            }
+        });
+    }
+
     /// Reads what is needed, and opens the log. After damage that was accepted everything that is left is written into
     /// new segments, and the old ones are put aside.
     fn finish(mut self, head: Head<D::File>, begin: Begin) -> Result<Attempt<D>, OpenError> {
@@ -545,7 +538,7 @@ impl<D: Disk> Reader<D> {
             }
         }
         let is_damaged = begin == Begin::Again;
-        let aside = checks::remove_unneeded(&mut log, is_damaged).unwrap_or_default();
+        let aside = remove_unneeded(&mut log, is_damaged).unwrap_or_default();
         recovered.report.set_aside.extend(aside);
         let (streams_below, bodies_below) = (self.streams_below, self.bodies_below);
         let opened = Opened { log, recovered, streams_below, bodies_below };

@@ -20,10 +20,10 @@ use crate::error::{CommitError, OpenError};
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
 use crate::log::{Log, SegmentBytes};
 use crate::metrics::{StoreMetrics, add, add_time, set};
+use crate::opened::{Opened, Opening};
 use crate::opening::open;
 use crate::options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 use crate::record::{Body, StreamId};
-use crate::recover::{Opened, Opening};
 use crate::recovered::{OpenBody, Recovered};
 
 /// What became of a batch.
