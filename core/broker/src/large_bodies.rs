@@ -5,15 +5,9 @@
 use tiderace_base::{Close, CloseCode, Memory};
 use tiderace_wire::{Conflation, Run, TopicSpec, ValueType};
 
-/// Why a topic has to have the body of a message in memory, if it has to: it keeps it in the store, looks into its
-/// values or merges them.
-pub(crate) fn wants_memory(
-    spec: &TopicSpec,
-    is_durable: bool,
-    is_stored: bool,
-) -> Option<&'static str> {
+/// Why a topic has to have the body of a message in memory, if it has to: it looks into its values or merges them.
+pub(crate) fn wants_memory(spec: &TopicSpec) -> Option<&'static str> {
     match spec {
-        _ if is_durable => Some("the topic keeps its messages in the store"),
         TopicSpec { value, .. } if *value != ValueType::Any => {
             Some("the topic has a type of value")
         }
@@ -21,7 +15,6 @@ pub(crate) fn wants_memory(
         TopicSpec { conflation: Conflation { merge: true, .. }, .. } => {
             Some("the topic merges its values")
         }
-        _ if is_stored => Some("it is persistent"),
         _ => None,
     }
 }

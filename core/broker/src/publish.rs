@@ -235,7 +235,7 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0, fed: None })
             }
-            Kind::Queue => match self.admit_to_queue(now, origin, &mut run) {
+            Kind::Queue => match self.admit_to_queue(now, origin, &run) {
                 Ok(()) => {
                     let put = self.enqueue(now, from, run, effects);
                     self.answer_queued(now, origin, confirm, put, effects);
@@ -333,15 +333,7 @@ impl HomeSide<'_> {
     #[cold]
     fn place_body(&mut self, key: Key, run: Run) -> Result<Run, Close> {
         let Some(topic) = self.directory.get(key) else { return Ok(run) };
-        let (keeps, is_stored) = (self.journal.keeps(&topic.spec), self.is_stored(&run));
-        match wants_memory(&topic.spec, keeps, is_stored) {
-            Some(why) => self.take_into_memory(run, why),
-            None => Ok(run),
-        }
-    }
-
-    /// The same with its body in memory.
-    pub(crate) fn take_into_memory(&mut self, run: Run, why: &str) -> Result<Run, Close> {
+        let Some(why) = wants_memory(&topic.spec) else { return Ok(run) };
         let run = into_memory(run, why, self.options.message_bytes_max, self.memory)?;
         self.work.charge(run.bytes() as u64 / price::COPIED_BYTES);
         Ok(run)

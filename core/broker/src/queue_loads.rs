@@ -90,8 +90,9 @@ impl HomeSide<'_> {
     }
 
     fn read_record(&mut self, now: Now, path: &Path, record: &LoadedRecord) -> Option<Arc<Run>> {
-        let LoadedRecord { first, count, bytes, .. } = record;
-        let mut run = read_queued(now, path, bytes).filter(|run| run.len() == *count as usize)?;
+        let LoadedRecord { first, count, bytes, body, .. } = record;
+        let run = read_queued(now, path, bytes, body.as_ref());
+        let mut run = run.filter(|run| run.len() == *count as usize)?;
         self.home.number(&mut run);
         run.set_queue_version(*first);
         run.set_stored();

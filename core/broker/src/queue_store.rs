@@ -49,28 +49,15 @@ impl HomeSide<'_> {
         }
     }
 
-    /// Whether messages of a session go into their queue. A body that lies in a file is taken into memory if the store
-    /// is to have it, whose batches are written as a whole.
+    /// Whether messages of a session go into their queue.
     #[inline]
     pub(crate) fn admit_to_queue(
-        &mut self,
+        &self,
         now: Now,
         origin: Option<SessionId>,
-        run: &mut Run,
+        run: &Run,
     ) -> Result<(), Close> {
-        if origin.is_none() {
-            return Ok(());
-        }
-        self.check_queue(now, run)?;
-        if run.body_in_file().is_some() && self.is_stored(run) {
-            *run = self.take_into_memory(run.clone(), "it is persistent")?;
-        }
-        Ok(())
-    }
-
-    /// Whether the store is to have the messages of a run.
-    pub(crate) fn is_stored(&self, run: &Run) -> bool {
-        self.journal.stores_messages() && is_marked(run)
+        if origin.is_none() { Ok(()) } else { self.check_queue(now, run) }
     }
 
     /// Whether a queue takes so many more messages with so many bytes.
@@ -461,11 +448,5 @@ fn queue_full(path: &Path, refusal: &Refusal) -> Close {
 /// Whether a queue keeps a run in the store, if there is one: what goes to a temporary queue ends with its session.
 #[inline]
 fn is_kept(run: &Run) -> bool {
-    is_marked(run) && run.body_in_file().is_none()
-}
-
-/// Whether messages are to survive, if their queue does.
-#[inline]
-fn is_marked(run: &Run) -> bool {
     run.any(Flags::PERSISTENT) && !is_temporary(&run.destination().path)
 }

@@ -25,6 +25,7 @@ mod graces;
 mod histories;
 mod holdings;
 mod kept_views;
+mod large_bodies;
 mod lives;
 mod losses;
 mod mirrors;

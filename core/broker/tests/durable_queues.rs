@@ -152,11 +152,12 @@ impl Life {
         }
         let path = *self.world.random.pick(&QUEUES);
         let (messages, bodies) = self.outgoing(model);
-        if messages.iter().any(|message| message.flags.contains(Flags::DELAYED)) {
+        let in_files = self.world.random.one_in(8);
+        if in_files || messages.iter().any(|message| message.flags.contains(Flags::DELAYED)) {
             // Each is stored for itself, and so it is confirmed.
             for (message, body) in messages.into_iter().zip(bodies) {
                 let path = format!("queue:{path}");
-                let token = self.world.publish_all(client, &path, &[message]);
+                let token = self.world.publish_alone(client, &path, &message, in_files);
                 self.published.insert((client, token), vec![body]);
             }
             return;

@@ -1,5 +1,7 @@
 //! What is asked of the store while it is open, and what it answers.
 
+use bytes::Bytes;
+
 /// Messages of a stream that are to be read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLoad {
@@ -41,6 +43,8 @@ pub struct LoadedRecord {
     pub gone: Vec<(u64, u64)>,
     /// The messages, in the form of the room that restores them.
     pub bytes: Vec<u8>,
+    /// Of a single message, its body, if that lies in a file.
+    pub body: Option<Bytes>,
 }
 
 /// Consecutive messages that cannot be read.

@@ -1,5 +1,6 @@
 //! Records for the store, and what each concerns.
 
+use bytes::Bytes;
 use tiderace_base::Key;
 use tiderace_topics::Path;
 
@@ -40,6 +41,8 @@ pub enum StoreRecord {
         keep_from: u64,
         /// The messages, in the form of the room that restores them.
         bytes: Vec<u8>,
+        /// Of a single message, its body, if that lies in a file, which the store is to keep as one.
+        body: Option<Bytes>,
     },
     /// Consecutive messages that several streams have.
     PutShared {

@@ -211,7 +211,7 @@ fn a_store_that_has_failed_is_not_tried_again() {
 fn much_that_waits_puts_the_journal_behind_until_it_is_taken() {
     let mut journal = Journal::<()>::default();
     let bytes = vec![0; 1 << 20];
-    let put = StoreRecord::Put { stream: 1, first: 1, count: 1, keep_from: 1, bytes };
+    let put = StoreRecord::Put { stream: 1, first: 1, count: 1, keep_from: 1, bytes, body: None };
     journal.append(put, RecordSubject::View(1));
     assert!(journal.is_behind());
     journal.take();
@@ -302,8 +302,14 @@ fn what_is_settled_while_the_store_takes_nothing_is_kept_in_bounded_room_and_sai
 #[test]
 fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
     let mut journal = Journal::default();
-    let put =
-        || StoreRecord::Put { stream: 1, first: 1, count: 1, keep_from: 0, bytes: Vec::new() };
+    let put = || StoreRecord::Put {
+        stream: 1,
+        first: 1,
+        count: 1,
+        keep_from: 0,
+        bytes: Vec::new(),
+        body: None,
+    };
     let first = journal.append_answered(put());
     journal.hold(first, AnswerKind::Messages, "first").unwrap();
     journal.take();

@@ -9,6 +9,7 @@ use anyhow::Context;
 use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
 };
+use tiderace_bodies::Maps;
 use tiderace_broker::{
     Action, BrokerOptions, DurableOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who,
 };
@@ -249,15 +250,19 @@ pub(crate) fn large_message_bytes_max(config: &Config) -> usize {
 }
 
 /// Makes files for large messages, if they have a directory.
-pub(crate) fn spool(config: &LargeMessagesConfig) -> anyhow::Result<Option<Arc<Spool>>> {
+pub(crate) fn spool(
+    config: &LargeMessagesConfig,
+    maps: &Arc<Maps>,
+) -> anyhow::Result<Option<Arc<Spool>>> {
     let Some(directory) = &config.directory else { return Ok(None) };
-    let spool = Spool::open(tiderace_spool::Options {
+    let options = tiderace_spool::Options {
         directory: directory.into(),
         disk_bytes_max: config.disk_bytes_max,
         owner_bytes_max: config.user_bytes_max,
         uploads_max: config.uploads_max,
         owner_uploads_max: config.user_uploads_max,
-    });
+    };
+    let spool = Spool::open(options, maps.clone());
     let spool = spool.with_context(|| {
         format!("`large_messages.directory`: no files can be made in {directory}")
     })?;

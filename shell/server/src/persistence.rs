@@ -4,7 +4,7 @@
 //! handed over in order, and while one waits for room none follows; all that was handed over is
 //! committed before [`Persistence::finish`] returns.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -12,17 +12,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bytes::Bytes;
 use tiderace_base::{Now, ShardId};
+use tiderace_bodies::Maps;
 use tiderace_broker::{
     Broker, DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue,
     RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
 };
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
+use tiderace_spool::Spool;
 use tiderace_store::{
     Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark, Notice,
-    Outcome, Put, Recovered, RecoveredStream, RefusedReason, SetAside, Store, StoreMetrics,
-    StoredRange, StreamId, StreamKind, Submitter,
+    OpenBody, Outcome, Put, Recovered, RecoveredStream, RefusedReason, SetAside, Store,
+    StoreMetrics, StoredRange, StreamId, StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
@@ -39,14 +42,26 @@ pub(crate) struct Persistence {
     /// Messages of queues have filled their share of the store.
     are_queues_full: Arc<AtomicBool>,
     /// What has survived, until every shard has taken its part.
-    recovered: Mutex<Option<(Arc<Recovered>, usize)>>,
+    recovered: Mutex<Option<(Arc<Survived>, usize)>>,
+    /// By these bodies are known that lie in files.
+    maps: Arc<Maps>,
     streams_from: u64,
     given: NumbersGiven,
 }
 
+/// What has survived.
+struct Survived {
+    recovered: Recovered,
+    /// Bodies of topics' messages that lie in files, by stream and number.
+    bodies: Bodies,
+}
+
+/// Bodies that lie in files, by stream and number of their messages.
+type Bodies = HashMap<(StreamId, u64), Bytes>;
+
 impl Persistence {
     /// Opens the store that is configured, if one is, and reads it. `epoch` is that of this life of the
-    /// server.
+    /// server. Bodies that lie in files are known by `maps`, and count as those of the spool do.
     ///
     /// # Errors
     /// When it cannot be used.
@@ -54,6 +69,7 @@ impl Persistence {
         config: &StoreConfig,
         epoch: u64,
         shards: usize,
+        (maps, spool): (Arc<Maps>, Option<Arc<Spool>>),
     ) -> anyhow::Result<Option<Persistence>> {
         let Some(directory) = &config.directory else { return Ok(None) };
         let begun = Instant::now();
@@ -72,12 +88,16 @@ impl Persistence {
             seconds = begun.elapsed().as_secs_f32(),
             "the store is open"
         );
+        if let Some(spool) = spool {
+            store.charge_bodies(|bytes| spool.charge(bytes));
+        }
+        let bodies = map_bodies(&mut store, &recovered, &maps)?;
         let ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>> =
             Arc::new(Mutex::new((0..shards).map(|_| None).collect()));
         let given = NumbersGiven::find(values(&recovered));
         let mut batch = Batch::new();
         for record in given.reserve(epoch, shards) {
-            add(&mut batch, &record)?;
+            add(&mut batch, &record, &maps)?;
         }
         if let (_, Some(problem)) = store.commit(vec![batch]) {
             warn!(event = "store-trouble", %problem, "the store takes nothing now");
@@ -87,12 +107,12 @@ impl Persistence {
         let are_queues_full = Arc::<AtomicBool>::default();
         let report = {
             let ways_back = Arc::clone(&ways_back);
-            let are_queues_full = Arc::clone(&are_queues_full);
+            let (are_queues_full, maps) = (Arc::clone(&are_queues_full), Arc::clone(&maps));
             move |notice: Notice<'_>| {
                 if let Notice::QueuesFull(are_full) = notice {
                     are_queues_full.store(are_full, Ordering::SeqCst);
                 }
-                tell(&ways_back, notice);
+                tell(&ways_back, &maps, notice);
             }
         };
         let committer = Committer::start(store, report)
@@ -102,7 +122,8 @@ impl Persistence {
             metrics,
             ways_back,
             are_queues_full,
-            recovered: Mutex::new(Some((Arc::new(recovered), shards))),
+            recovered: Mutex::new(Some((Arc::new(Survived { recovered, bodies }), shards))),
+            maps,
             streams_from,
             given,
         }))
@@ -124,7 +145,7 @@ impl Persistence {
     }
 
     /// What has survived; the last shard that asks takes it along.
-    fn recovered(&self) -> Option<Arc<Recovered>> {
+    fn recovered(&self) -> Option<Arc<Survived>> {
         let mut held = lock(&self.recovered);
         let (recovered, left) = held.as_mut()?;
         *left = left.saturating_sub(1);
@@ -152,17 +173,19 @@ impl StoreGateway for Persistence {
             answers.tell(CommitResult::QueuesFull(true));
         }
         let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(shard.0));
-        if let Some(recovered) = self.recovered() {
+        if let Some(survived) = self.recovered() {
+            let Survived { recovered, bodies } = &*survived;
             broker.begin_durability(self.streams_from, &self.given);
             for stream in &recovered.streams {
-                restore(now, broker, stream);
+                restore(now, broker, stream, bodies);
             }
-            for problem in broker.restore_views(values(&recovered)) {
+            for problem in broker.restore_views(values(recovered)) {
                 error!(event = "view-not-restored", %problem, "a view that was put is not there");
             }
             broker.end_restoring();
         }
-        Box::new(ShardBatches { submitter, waiting: None, loads: VecDeque::new() })
+        let maps = Arc::clone(&self.maps);
+        Box::new(ShardBatches { submitter, waiting: None, loads: VecDeque::new(), maps })
     }
 }
 
@@ -171,6 +194,7 @@ struct ShardBatches {
     submitter: Option<Submitter>,
     waiting: Option<(u64, Batch)>,
     loads: VecDeque<LoadRequest>,
+    maps: Arc<Maps>,
 }
 
 impl ShardBatches {
@@ -217,7 +241,7 @@ impl ShardStore for ShardBatches {
         let mut batch = Batch::new();
         for record in &records {
             // The batch is refused as a whole then, in its turn.
-            if let Err(too_large) = add(&mut batch, record) {
+            if let Err(too_large) = add(&mut batch, record, &self.maps) {
                 error!(
                     event = "store-record-too-large",
                     %too_large,
@@ -230,7 +254,12 @@ impl ShardStore for ShardBatches {
     }
 }
 
-fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::TooLarge> {
+/// Adds a record. A body that lies in a file is known by its bytes.
+fn add(
+    batch: &mut Batch,
+    record: &StoreRecord,
+    maps: &Maps,
+) -> Result<(), tiderace_store::TooLarge> {
     match record {
         StoreRecord::Declare { stream, kind, path, description, version } => {
             batch.declare(&Declaration {
@@ -244,17 +273,31 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
                 spec: description,
             })
         }
-        StoreRecord::Put { stream, first, count, keep_from, bytes } => batch.put(&Put {
-            stream: StreamId(*stream),
-            sequence: *first,
-            count: *count,
-            version: first + u64::from(*count) - 1,
-            keep_from: *keep_from,
-            bytes,
-        }),
         StoreRecord::PutShared { owners, count, bytes } => {
             let owners = owners.iter().map(|(stream, first)| (StreamId(*stream), *first));
             batch.put_shared(&owners.collect::<Vec<_>>(), *count, bytes)
+        }
+        StoreRecord::Put { stream, first, count, keep_from, bytes, body } => {
+            let put = Put {
+                stream: StreamId(*stream),
+                sequence: *first,
+                count: *count,
+                version: first + u64::from(*count) - 1,
+                keep_from: *keep_from,
+                bytes,
+                body: None,
+            };
+            match body {
+                None => batch.put(&put),
+                Some(body) => match maps.find(body) {
+                    Some(part) => batch.put_with_body(&put, part),
+                    // Whatever it is, the store cannot keep it.
+                    None => {
+                        batch.give_up();
+                        Ok(())
+                    }
+                },
+            }
         }
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
         StoreRecord::Settle { stream, ranges } => batch.settle(StreamId(*stream), ranges),
@@ -262,6 +305,26 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
         StoreRecord::Set { name, value } => batch.set(name, value),
         StoreRecord::Unset { name } => batch.unset(name),
     }
+}
+
+/// The bodies of topics' messages that lie in files.
+fn map_bodies(store: &mut Store, recovered: &Recovered, maps: &Maps) -> anyhow::Result<Bodies> {
+    let mut bodies = Bodies::new();
+    for stream in &recovered.streams {
+        for messages in &stream.messages {
+            let Some(OpenBody { place, .. }) = &messages.body else { continue };
+            let body = store.open_body(place).and_then(|open| map(&open, maps));
+            let body = body.with_context(|| format!("a message of {} has no body", stream.path))?;
+            bodies.insert((stream.stream, messages.sequence), body);
+        }
+    }
+    Ok(bodies)
+}
+
+/// A body as memory.
+fn map(body: &OpenBody, maps: &Maps) -> std::io::Result<Bytes> {
+    let file = body.file.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+    maps.map(file, body.place.offset, body.place.length)
 }
 
 /// Says what is lost of a damaged store, and where its bytes are.
@@ -290,7 +353,7 @@ fn values(recovered: &Recovered) -> impl Iterator<Item = (&str, &[u8])> {
 }
 
 /// Gives a broker a topic or a queue back, if it is the home.
-fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
+fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream, bodies: &Bodies) {
     if stream.kind == StreamKind::Queue {
         return restore_queue(now, broker, stream);
     }
@@ -301,6 +364,7 @@ fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
             first: messages.sequence,
             gone: gone(messages.sequence, &messages.gone),
             bytes: &messages.bytes,
+            body: bodies.get(&(stream.stream, messages.sequence)),
         })
         .collect();
     let topic = RestoredTopic {
@@ -342,7 +406,7 @@ fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
 }
 
 /// Passes on what the store says. Runs on the store's thread.
-fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: Notice<'_>) {
+fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, maps: &Maps, notice: Notice<'_>) {
     match notice {
         Notice::Done(done) => {
             let ways_back = lock(ways_back);
@@ -363,7 +427,7 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: Notice<'_>) {
         Notice::Loaded(loaded) => {
             let ways_back = lock(ways_back);
             if let Some(Some(way)) = ways_back.get(usize::from(loaded.shard)) {
-                way.tell_loaded(given(loaded));
+                way.tell_loaded(given(loaded, maps));
             }
         }
         Notice::Trouble { what, is_fatal: true } => {
@@ -392,23 +456,31 @@ fn tell_queues_full(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, are_full: bool
 }
 
 /// What was read for a shard, in its words. What could not be read is said here, where it is known why.
-fn given(loaded: Loaded) -> StoreLoaded {
-    let Loaded { ticket, messages, damaged, next, delayed, .. } = loaded;
+fn given(loaded: Loaded, maps: &Maps) -> StoreLoaded {
+    let Loaded { ticket, messages, damaged, mut next, mut delayed, .. } = loaded;
+    let mut records = Vec::with_capacity(messages.len());
+    for messages in messages {
+        let (first, count) = (messages.sequence, messages.count);
+        let body = match messages.body.as_ref().map(|body| map(body, maps)).transpose() {
+            Ok(body) => body,
+            Err(error) => {
+                // That there is no memory for it may pass.
+                (next, delayed) = (Some(first), Some(error.kind()));
+                break;
+            }
+        };
+        let (gone, bytes) = (messages.gone, messages.bytes.into());
+        records.push(LoadedRecord { first, count, gone, bytes, body });
+    }
     if let Some(reason) = delayed {
         warn!(event = "queue-read-delayed", %reason, "messages of a queue cannot be read now; it is tried again");
     }
-    let records = messages.into_iter().map(|messages| LoadedRecord {
-        first: messages.sequence,
-        count: messages.count,
-        gone: messages.gone,
-        bytes: messages.bytes.into(),
-    });
     let damaged = damaged.into_iter().map(|messages| {
         let DamagedMessages { sequence: first, count, gone, damage } = messages;
         error!(event = "queue-record-damaged", version = first, count, %damage, "messages of a queue cannot be read");
         DamagedRecord { first, count, gone }
     });
-    StoreLoaded { ticket, records: records.collect(), damaged: damaged.collect(), next }
+    StoreLoaded { ticket, records, damaged: damaged.collect(), next }
 }
 
 fn is_kept(done: &Done) -> bool {
@@ -467,6 +539,7 @@ mod tests {
             submitter: Some(committer.submitter(0)),
             waiting: None,
             loads: VecDeque::new(),
+            maps: Maps::open().unwrap(),
         };
         let set = |name: &str, value| StoreRecord::Set { name: name.to_owned(), value };
         shard.submit(1, vec![set("before", vec![1])]);

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
+use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
 use tiderace_reactor::{Services, StoreGateway, spawn};
@@ -60,13 +61,16 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         tls: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
-    let persistence =
-        Persistence::open(&config.store, broker.epoch, compose::shards(config))?.map(Arc::new);
-    // Nobody else sets it.
-    let _ = monitor.persistence.set(persistence.clone());
-    let spool = compose::spool(&config.large_messages)?;
+    let maps = Maps::open().context("the thread that unmaps files could not be started")?;
+    let spool = compose::spool(&config.large_messages, &maps)?;
     // Nobody else sets it.
     let _ = monitor.spool.set(spool.clone());
+    let bodies = (maps, spool.clone());
+    let persistence =
+        Persistence::open(&config.store, broker.epoch, compose::shards(config), bodies)?;
+    let persistence = persistence.map(Arc::new);
+    // Nobody else sets it.
+    let _ = monitor.persistence.set(persistence.clone());
     let native = Arc::new(compose::native(config));
     let mut protocols = vec![
         // One line per protocol.

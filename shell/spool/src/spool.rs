@@ -1,10 +1,15 @@
 //! The spool itself: it makes files and starts the writer thread.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use tiderace_bodies::{Charge, Maps};
 
 use crate::blocks::Blocks;
 use crate::error::SpoolError;
@@ -26,11 +31,11 @@ pub struct Spool {
 
 impl Spool {
     /// Makes the directory, tries to make a file in it and starts the writer thread, which ends when the spool and
-    /// everything made by it are gone.
+    /// everything made by it are gone. Bodies are known by `maps`.
     ///
     /// # Errors
     /// When no file can be made there, or no thread.
-    pub fn open(options: Options) -> std::io::Result<Spool> {
+    pub fn open(options: Options, maps: Arc<Maps>) -> std::io::Result<Spool> {
         std::fs::create_dir_all(&options.directory)?;
         let (work, receiver) = channel();
         let spool = Spool {
@@ -43,7 +48,7 @@ impl Spool {
         spool.make_file()?;
         let builder = std::thread::Builder::new().name("tiderace-spool".to_owned());
         let blocks = spool.blocks.clone();
-        builder.spawn(move || writer::run(&receiver, &blocks))?;
+        builder.spawn(move || writer::run(&receiver, &blocks, &maps))?;
         Ok(spool)
     }
 
@@ -72,13 +77,28 @@ impl Spool {
         &self.directory
     }
 
-    /// A file that has no name any more.
+    /// Counts bytes that lie in files already, kept since an earlier life of the server, as nobody's. They may be more
+    /// than there may be: then nothing new is taken until some are gone.
+    pub fn charge(&self, bytes: u64) -> Charge {
+        Arc::new(self.ledger.charge_kept(bytes))
+    }
+
+    /// A file without a name, which it can be given; where the file system has no such files, one that had a name and
+    /// cannot have another.
     fn make_file(&self) -> std::io::Result<File> {
+        #[cfg(target_os = "linux")]
+        {
+            let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+            if let Ok(file) = openat(CWD, &self.directory, flags, Mode::RUSR | Mode::WUSR) {
+                return Ok(file.into());
+            }
+        }
         let number = self.next_name.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("{}-{number}.body", std::process::id()));
         // What a server left behind that ended at just this place had the same name.
         let _ = std::fs::remove_file(&path);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         std::fs::remove_file(&path)?;
         Ok(file)
     }

@@ -77,8 +77,8 @@ impl Upload {
     pub fn finish(&mut self) {
         self.send_block();
         if let Some((file, place)) = self.target.take() {
-            let (progress, work) = (self.progress.clone(), self.work.clone());
-            self.send(Work::Finish { progress, file, place, work });
+            let progress = self.progress.clone();
+            self.send(Work::Finish { progress, file, place });
         }
     }
 

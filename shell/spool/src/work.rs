@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
-use crate::body::Mapping;
 use crate::ledger::Place;
 use crate::progress::Progress;
 
@@ -13,9 +11,7 @@ pub(crate) enum Work {
     /// Append to a file.
     Write { progress: Arc<Progress>, file: Arc<File>, block: Vec<u8> },
     /// Everything has been appended to a file: map it.
-    Finish { progress: Arc<Progress>, file: Arc<File>, place: Place, work: Sender<Work> },
+    Finish { progress: Arc<Progress>, file: Arc<File>, place: Place },
     /// A body was given up before it was whole.
     Abandon { file: Arc<File>, place: Place },
-    /// Nobody needs a body any more.
-    Unmap(Mapping),
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use tiderace_bodies::Maps;
 use tiderace_spool::{BEHIND_BYTES_MAX, Options, Spool, SpoolError, Upload, Usage};
 
 struct Directory(std::path::PathBuf);
@@ -25,7 +26,7 @@ impl Directory {
             owner_uploads_max: 8,
         };
         change(&mut options);
-        Spool::open(options).unwrap()
+        Spool::open(options, Maps::open().unwrap()).unwrap()
     }
 }
 
@@ -49,6 +50,13 @@ fn whole(upload: &mut Upload, woken: &Receiver<()>) -> Result<Bytes, SpoolError>
         woken.recv().unwrap();
     }
     upload.outcome().unwrap().clone()
+}
+
+/// Waits until all files are gone: they are unmapped by a thread of its own.
+fn emptied(spool: &Spool) {
+    while spool.usage().bytes > 0 {
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until the writer thread has done what it was asked before.
@@ -80,8 +88,34 @@ fn what_nobody_needs_takes_no_space() {
     assert_eq!(spool.usage().bytes, 1 << 20, "a part is needed yet");
     assert_eq!(&part[..], &[7; 1000]);
     drop(part);
-    settle(&spool);
+    emptied(&spool);
     assert_eq!((spool.usage().bytes, spool.usage().uploads), (0, 0));
+}
+
+#[test]
+fn what_was_kept_before_counts_and_is_found_by_its_bytes() {
+    let directory = Directory::new("kept");
+    let maps = Maps::open().unwrap();
+    let options = Options {
+        directory: directory.0.clone(),
+        disk_bytes_max: 2 << 20,
+        owner_bytes_max: 2 << 20,
+        uploads_max: 1,
+        owner_uploads_max: 1,
+    };
+    let spool = Spool::open(options, maps.clone()).unwrap();
+    let kept = spool.charge(3 << 20);
+    let (mut upload, _) = begin(&spool, "a").unwrap();
+    assert_eq!(upload.append(b"x").unwrap_err(), SpoolError::Full);
+    drop((upload, kept));
+    settle(&spool);
+    let (mut upload, woken) = begin(&spool, "a").unwrap();
+    upload.append(&vec![7; 100_000]).unwrap();
+    let body = whole(&mut upload, &woken).unwrap();
+    let part = maps.find(&body.slice(5..)).unwrap();
+    assert_eq!((part.offset, part.body.len(), part.file.bytes()), (5, 99_995, 100_000));
+    drop((part, body, upload));
+    emptied(&spool);
 }
 
 #[test]
@@ -98,6 +132,7 @@ fn one_that_is_given_up_takes_no_space() {
         }
     }
     settle(&spool);
+    emptied(&spool);
     let Usage { bytes, uploads, bodies_total, failed_total } = spool.usage();
     // Those that were finished first may have been whole before they were given up.
     assert_eq!((bytes, uploads, bodies_total + failed_total), (0, 0, 21));
@@ -173,7 +208,7 @@ fn a_directory_that_cannot_be_written_is_said_at_the_start() {
         uploads_max: 1,
         owner_uploads_max: 1,
     };
-    assert!(Spool::open(options).is_err());
+    assert!(Spool::open(options, Maps::open().unwrap()).is_err());
     std::fs::remove_file(file).unwrap();
 }
 

@@ -1,13 +1,19 @@
 //! Records that a shard wants in the log together: all of them survive, or none.
 //!
 //! Relies on `record` and `frame`. Records are encoded when they are added, on the shard's thread; the
-//! committer only adds checksums. Invariants: the bytes are whole records, all but the last one joined with
-//! the next; a batch that lacks a record that was to be in it is refused as a whole.
+//! committer only adds checksums. Where bodies that lie in files will lie is filled in when the store has the files.
+//! Invariants: the bytes are whole records, all but the last one joined with
+//! the next; a batch that lacks a record that was to be in it, or a body, is refused as a whole.
 
 use std::fmt;
 
+use tiderace_bodies::BodyPart;
+
+use crate::bodies::Pin;
 use crate::frame::{self, FRAME_HEADER_BYTES, PAYLOAD_BYTES_MAX};
-use crate::record::{Declaration, Put, Record, StreamId, begin_settle_many, encode_settle};
+use crate::record::{
+    Body, Declaration, Put, Record, StreamId, begin_settle_many, encode_settle, patch_body,
+};
 use crate::settled::append_stretches;
 use crate::shared::{Owners, PutShared, encode_owners};
 
@@ -28,7 +34,7 @@ pub struct TooLarge {
 }
 
 /// Records on their way into the log.
-#[derive(Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Batch {
     frames: Vec<u8>,
     /// Where the newest record begins.
@@ -42,6 +48,12 @@ pub struct Batch {
     needs_sync: bool,
     /// Some record was too large to be added.
     is_incomplete: bool,
+    /// Bodies of records that the store is to keep in files.
+    bodies: Vec<(usize, BodyPart)>,
+    /// Files that records name, which are not removed while the batch is under way.
+    pins: Vec<Pin>,
+    /// There was no room for the file of a body.
+    lacks_body: bool,
 }
 
 impl fmt::Debug for Batch {
@@ -76,6 +88,17 @@ impl Batch {
     pub fn put(&mut self, put: &Put<'_>) -> Result<(), TooLarge> {
         let needs_sync = !put.stream.is_volatile();
         self.add(put.bytes.len(), true, needs_sync, |to| Record::Put(*put).encode(to))
+    }
+
+    /// The same of one message whose body lies in a file, which the store is to keep: the batch is in the log when that
+    /// is on the disk.
+    ///
+    /// # Errors
+    /// When its other bytes are too large.
+    pub fn put_with_body(&mut self, put: &Put<'_>, body: BodyPart) -> Result<(), TooLarge> {
+        self.put(&Put { body: Some(Body::default()), ..*put })?;
+        self.bodies.push((self.newest, body));
+        Ok(())
     }
 
     /// Messages that several streams have, each from a number of its own on: the same bytes for all, which are
@@ -208,6 +231,40 @@ impl Batch {
         self.is_incomplete
     }
 
+    /// A record cannot be made: none of the others may survive.
+    pub fn give_up(&mut self) {
+        self.is_incomplete = true;
+    }
+
+    /// Whether records have bodies that the store has yet to keep.
+    pub(crate) fn has_bodies(&self) -> bool {
+        !self.bodies.is_empty()
+    }
+
+    /// Keeps the bodies of records: `keep` says where each lies from now on. If one cannot be kept the batch is refused.
+    ///
+    /// # Errors
+    /// Why one was not kept.
+    pub(crate) fn keep_bodies(
+        &mut self,
+        mut keep: impl FnMut(&BodyPart) -> std::io::Result<(Body, Pin)>,
+    ) -> std::io::Result<()> {
+        for (start, part) in std::mem::take(&mut self.bodies) {
+            let kept = keep(&part).inspect_err(|_| self.lacks_body = true);
+            let (body, pin) = kept?;
+            self.pins.push(pin);
+            if let Some(payload) = self.frames.get_mut(start + FRAME_HEADER_BYTES..) {
+                patch_body(payload, &body);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there was no room for the file of a body.
+    pub(crate) fn lacks_body(&self) -> bool {
+        self.lacks_body || !self.bodies.is_empty()
+    }
+
     /// The records, their checksums still to come.
     pub(crate) fn frames_mut(&mut self) -> &mut [u8] {
         &mut self.frames
@@ -216,6 +273,16 @@ impl Batch {
     /// The records.
     pub(crate) fn frames(&self) -> &[u8] {
         &self.frames
+    }
+
+    /// The records as values.
+    pub(crate) fn records_of(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut frames = self.frames();
+        std::iter::from_fn(move || {
+            let (frame, rest) = frame::split(frames)?;
+            frames = rest;
+            Record::decode(frame.get(FRAME_HEADER_BYTES..)?)
+        })
     }
 
     /// Adds a record that takes effect by itself, whatever becomes of the others. For the log's own use.
@@ -281,6 +348,7 @@ mod tests {
             version: u64::MAX,
             keep_from: 0,
             bytes,
+            body: None,
         };
         // The largest message behind others of its run, with properties.
         const { assert!(PAYLOAD_BYTES_MAX > (1 << 30) + (16 << 20)) };

@@ -1,113 +1,144 @@
-//! Records that several streams have in common, and how many of these still need each.
+//! Files with bodies of large messages in the store's directory: their names, and who is about to name them.
 //!
-//! Relies on nothing. Invariants: of a record, every byte is given up once, the last with the last stream that needs it;
-//! a record that one stream alone has is not here.
+//! Relies on nothing. The index knows which files records name; here stand those that a batch on its way will name, so
+//! that none is removed meanwhile. Invariants: a number is given to one file alone; a file that was begun to be
+//! removed can be pinned no more.
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::messages::Place;
+use tiderace_bodies::Charge;
 
-/// A record of several streams.
-#[derive(Clone, Copy, Debug)]
-struct Body {
-    /// Streams that need it.
-    left: u32,
-    /// Bytes of it that were not given up.
-    live: u32,
-    /// Bytes that are given up with each stream but the last: a copy is that much shorter.
-    each: u32,
-    /// Bytes that it would have for one stream.
-    alone: u32,
+use crate::record::Body;
+
+const ENDING: &str = ".body";
+
+/// The name of a file with bodies.
+pub(crate) fn body_name(number: u64) -> String {
+    format!("{number:010}{ENDING}")
 }
 
-/// The records that several streams share, and what messages of queues take.
+/// The number of a file with bodies, if that is the name of one.
+pub(crate) fn body_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(ENDING)?.parse().ok()?;
+    (body_name(number) == name).then_some(number)
+}
+
+/// The files of an open store. Shared by its threads and by those who hand batches over.
 #[derive(Debug, Default)]
-pub(crate) struct Bodies {
-    shared: HashMap<u64, Body, RandomState>,
-    /// Bytes of the records of messages of queues.
-    queue_bytes: u64,
+pub(crate) struct Bodies(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    files: HashMap<u64, Known>,
+    /// The number of the next file.
+    next: u64,
+    /// Files whose last pin has gone.
+    unpinned: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Known {
+    pins: usize,
+    charge: Option<Charge>,
+    /// The body in it that was found to be whole since the store was opened: where it begins, and its length.
+    verified: Option<(u64, u64)>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("pins", &self.pins).finish_non_exhaustive()
+    }
+}
+
+/// Keeps a file from being removed until the record that names it is in the index.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    bodies: Arc<Bodies>,
+    number: u64,
 }
 
 impl Bodies {
-    /// A record at a place has messages of so many streams, whose list has so many bytes.
-    pub(crate) fn insert(&mut self, place: Place, streams: u32, list_bytes: usize) {
-        let list = u32::try_from(list_bytes).unwrap_or(u32::MAX).min(place.bytes);
-        let each = list / streams.max(1);
-        let alone = place.bytes - list + each;
-        self.shared.insert(key(place), Body { left: streams, live: place.bytes, each, alone });
-        self.queue_bytes += u64::from(place.bytes);
+    /// Those of a store that has these files; no file has had the number `next` or a higher one.
+    pub(crate) fn new(files: impl Iterator<Item = u64>, next: u64) -> Bodies {
+        let files = files.map(|number| (number, Known::default())).collect();
+        Bodies(Mutex::new(State { files, next, unpinned: Vec::new() }))
     }
 
-    /// Whether several streams have what lies at a place, or had it when it was written.
-    pub(crate) fn are_at(&self, place: Place) -> bool {
-        !self.shared.is_empty() && self.shared.contains_key(&key(place))
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of a record as if one stream had it alone.
-    pub(crate) fn bytes_alone(&self, place: Place) -> u32 {
-        match self.shared.is_empty() {
-            true => place.bytes,
-            false => self.shared.get(&key(place)).map_or(place.bytes, |body| body.alone),
+    /// A number that no file has had.
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut state = self.state();
+        state.next += 1;
+        state.next - 1
+    }
+
+    /// A file is there, and is not removed before the pin goes.
+    pub(crate) fn add(self: &Arc<Self>, number: u64, charge: Option<Charge>) -> Pin {
+        self.state().files.insert(number, Known { pins: 1, charge, verified: None });
+        Pin { bodies: Arc::clone(self), number }
+    }
+
+    /// Keeps a file from being removed, if it is still there.
+    pub(crate) fn pin(self: &Arc<Self>, number: u64) -> Option<Pin> {
+        self.state().files.get_mut(&number)?.pins += 1;
+        Some(Pin { bodies: Arc::clone(self), number })
+    }
+
+    /// What counts the bytes of a file.
+    pub(crate) fn charge(&self, number: u64) -> Option<Charge> {
+        self.state().files.get(&number)?.charge.clone()
+    }
+
+    /// Counts the bytes of a file that was there when the store was opened.
+    pub(crate) fn set_charge(&self, number: u64, charge: Charge) {
+        if let Some(known) = self.state().files.get_mut(&number) {
+            known.charge = Some(charge);
         }
     }
 
-    /// Bytes of a record that count for the stream alone.
-    fn own_bytes(&self, place: Place) -> u64 {
-        if self.are_at(place) { 0 } else { u64::from(place.bytes) }
+    /// Whether a body was found to be whole since the store was opened.
+    pub(crate) fn is_verified(&self, body: &Body) -> bool {
+        let state = self.state();
+        let known = state.files.get(&body.file);
+        known.is_some_and(|known| known.verified == Some((body.offset, body.length)))
     }
 
-    /// A stream of which these are records has become a queue, or is none any more.
-    pub(crate) fn set_queue(&mut self, places: impl Iterator<Item = Place>, is_queue: bool) {
-        let bytes: u64 = places.map(|place| self.own_bytes(place)).sum();
-        match is_queue {
-            true => self.queue_bytes += bytes,
-            false => self.queue_bytes -= bytes,
+    /// A body is whole.
+    pub(crate) fn set_verified(&self, body: &Body) {
+        if let Some(known) = self.state().files.get_mut(&body.file) {
+            known.verified = Some((body.offset, body.length));
         }
     }
 
-    /// A queue has a record that is its own.
-    pub(crate) fn note_own(&mut self, place: Place) {
-        self.queue_bytes += u64::from(place.bytes);
+    /// Files whose last pin has gone since this was asked last.
+    pub(crate) fn take_unpinned(&self) -> Vec<u64> {
+        std::mem::take(&mut self.state().unpinned)
     }
 
-    /// One stream does not need the record at a place any more: what is given up of it.
-    pub(crate) fn release(&mut self, place: Place, is_queue: bool) -> Place {
-        let bytes = match self.release_shared(place) {
-            Some(bytes) => bytes,
-            None if is_queue => place.bytes,
-            None => return place,
-        };
-        self.queue_bytes -= u64::from(bytes);
-        Place { bytes, ..place }
-    }
-
-    fn release_shared(&mut self, place: Place) -> Option<u32> {
-        if self.shared.is_empty() {
-            return None;
+    /// A file that no record names is to be removed: whether it may be.
+    pub(crate) fn forget(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let is_free = state.files.get(&number).is_none_or(|known| known.pins == 0);
+        if is_free {
+            state.files.remove(&number);
         }
-        let body = self.shared.get_mut(&key(place))?;
-        body.left -= 1;
-        if body.left == 0 {
-            let live = body.live;
-            self.shared.remove(&key(place));
-            if self.shared.is_empty() {
-                self.shared.shrink_to_fit();
-            }
-            return Some(live);
-        }
-        body.live -= body.each;
-        Some(body.each)
-    }
-
-    /// Bytes of the records of messages of queues, volatile ones too. What several have counts once.
-    pub(crate) fn queue_bytes(&self) -> u64 {
-        self.queue_bytes
+        is_free
     }
 }
 
-fn key(place: Place) -> u64 {
-    u64::from(place.segment) << 32 | u64::from(place.offset)
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut state = self.bodies.state();
+        let Some(known) = state.files.get_mut(&self.number) else { return };
+        known.pins -= 1;
+        if known.pins == 0 {
+            state.unpinned.push(self.number);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -115,20 +146,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_given_up_once() {
-        for (streams, list) in [(1, 3), (2, 5), (7, 7), (100, 250), (3, 0), (3, 1000)] {
-            let place = Place { segment: 3, offset: 40, bytes: 300 };
-            let mut bodies = Bodies::default();
-            bodies.insert(place, streams, list);
-            assert_eq!(bodies.queue_bytes(), 300);
-            let mut given_up = 0;
-            for left in (0..streams).rev() {
-                assert!(bodies.are_at(place));
-                given_up += bodies.release(place, true).bytes;
-                assert_eq!(bodies.queue_bytes() + u64::from(given_up), 300);
-                assert!(left == 0 || given_up < 300, "it is needed");
-            }
-            assert!(given_up == 300 && !bodies.are_at(place));
+    fn names_are_those_of_numbers() {
+        for number in [0, 7, 9_999_999_999, 10_000_000_000, u64::MAX] {
+            assert_eq!(body_number(&body_name(number)), Some(number));
         }
+        for name in ["1.body", "0000000001.log", "+000000001.body", "0000000001.body.damaged"] {
+            assert_eq!(body_number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_removed_when_nobody_is_about_to_name_it() {
+        let bodies = Arc::new(Bodies::new([3].into_iter(), 4));
+        assert_eq!(bodies.next_number(), 4);
+        let pins = [bodies.pin(3).unwrap(), bodies.pin(3).unwrap(), bodies.add(4, None)];
+        assert!(bodies.pin(5).is_none());
+        assert!(!bodies.forget(3));
+        drop(pins);
+        assert_eq!(bodies.take_unpinned(), [3, 4]);
+        assert!(bodies.forget(3) && bodies.pin(3).is_none());
+        assert!(bodies.pin(4).is_some());
+        let body = Body { file: 4, offset: 1, length: 9, checksum: 7 };
+        assert!(!bodies.is_verified(&body));
+        bodies.set_verified(&body);
+        assert!(bodies.is_verified(&body) && !bodies.is_verified(&Body { offset: 2, ..body }));
     }
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::CommitError;
+use crate::keeper::{Keeper, Work};
 use crate::load::LoadRequest;
 use crate::metrics::StoreMetrics;
 use crate::notice::{Done, Notice, Report};
@@ -74,6 +75,7 @@ pub struct Committer {
     waiting_bytes_max: usize,
     streams: StreamIds,
     metrics: Arc<StoreMetrics>,
+    keeper: Keeper,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -86,6 +88,10 @@ pub struct Submitter {
     waiting: Arc<AtomicUsize>,
     /// Bytes asked to be read back and not yet answered.
     loading: Arc<AtomicUsize>,
+    /// Keeps bodies of large messages.
+    keeper: Sender<Work>,
+    /// Batches that wait there.
+    keeping: Arc<AtomicUsize>,
     waiting_bytes_max: usize,
     is_stopping: Arc<AtomicBool>,
     streams: StreamIds,
@@ -132,6 +138,8 @@ impl Committer {
             // If the committer has ended, nothing waits for its turn any more.
             let _ = back.send(Message::Read);
         })?;
+        let directory = store.directory();
+        let keeper = Keeper::start(directory, store.bodies(), report.clone())?;
         let worker = Worker {
             store,
             messages,
@@ -151,6 +159,7 @@ impl Committer {
             waiting_bytes_max,
             streams,
             metrics,
+            keeper,
             thread: Some(thread),
         })
     }
@@ -162,6 +171,8 @@ impl Committer {
             queue: self.queue.clone(),
             waiting: Arc::default(),
             loading: Arc::default(),
+            keeper: self.keeper.work(),
+            keeping: Arc::default(),
             waiting_bytes_max: self.waiting_bytes_max,
             is_stopping: Arc::clone(&self.is_stopping),
             streams: self.streams.clone(),
@@ -177,6 +188,7 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Release);
+        self.keeper.finish();
         let _ = self.queue.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic of a report has been told by the panic hook already.
@@ -202,9 +214,12 @@ impl Submitter {
             return refuse(batch, RefusedReason::Waiting);
         }
         self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        let waiting = Arc::clone(&self.waiting);
-        let message = Message::Batch { shard: self.shard, ticket, batch, waiting };
-        match self.queue.send(message) {
+        let (shard, waiting) = (self.shard, Arc::clone(&self.waiting));
+        if batch.has_bodies() || self.keeping.load(Ordering::Acquire) > 0 {
+            self.keep(batch, move |batch| Message::Batch { shard, ticket, batch, waiting });
+            return Ok(());
+        }
+        match self.queue.send(Message::Batch { shard, ticket, batch, waiting }) {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.waiting.fetch_sub(bytes, Ordering::Relaxed);
@@ -214,6 +229,16 @@ impl Submitter {
                 }
             }
         }
+    }
+
+    /// Hands a batch over behind those that wait until bodies are kept, or whose own have to be.
+    #[cold]
+    fn keep(&self, batch: Batch, message: impl FnOnce(Batch) -> Message + Send + 'static) {
+        self.keeping.fetch_add(1, Ordering::Relaxed);
+        let (queue, here) = (self.queue.clone(), Arc::clone(&self.keeping));
+        // Nobody hears of one that comes while everything ends.
+        let forward = Box::new(move |batch| drop(queue.send(message(batch))));
+        let _ = self.keeper.send(Work::Batch { batch, forward, here });
     }
 
     /// Asks for messages of a stream; never blocks. The answer is a [`Notice::Loaded`], also if there is no such
@@ -313,8 +338,10 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                 }
                 synced = Instant::now();
             }
+            self.remove_bodies();
             self.clean(written);
         }
+        self.remove_bodies();
         self.reader.finish();
         if let Err(error) = self.store.close() {
             self.report.tell(Notice::Trouble { what: &error.to_string(), is_fatal: false });
@@ -405,6 +432,15 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             None => {}
         }
         self.store.settle();
+    }
+
+    /// Removes files of bodies that nobody needs. Their space is freed by the reader, for that may take long.
+    fn remove_bodies(&mut self) {
+        match self.store.remove_bodies() {
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => self.reader.close(removed),
+            Err(error) => self.tell(&error),
+        }
     }
 
     /// Tells when messages of queues have filled their share, and when there is room for some again.

@@ -16,7 +16,9 @@ use crate::header::segment_name;
 use crate::index::Index;
 use crate::messages::{Place, stretch_of};
 use crate::record::{Record, StreamId, StreamKind};
-use crate::recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, StoredRange};
+use crate::recovered::{
+    OpenBody, Recovered, RecoveredMessages, RecoveredStream, Report, StoredRange,
+};
 use crate::streams::Stream;
 
 /// Records that lie no further apart than this are read together: to read what lies between costs less than
@@ -99,6 +101,9 @@ fn streams(index: &Index, wanted: &mut Vec<Wanted>) -> Vec<RecoveredStream> {
                         version: 0,
                         bytes: Bytes::new(),
                         gone: index.gone(id, message.sequence),
+                        body: index
+                            .body(id, message.sequence)
+                            .map(|place| OpenBody { place, file: None }),
                     });
                 }
             }

@@ -55,6 +55,12 @@ pub trait Disk: fmt::Debug + Send + 'static {
     /// When that is not certain.
     fn sync_names(&mut self) -> io::Result<()>;
 
+    /// Where the directory is; none if it is not one of the operating system, so that no file gets a name in it but by
+    /// [`Disk::create`].
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
     /// Whether the directory is still in its place, with its lock and every file that was made or opened. Asked
     /// for each commit, so it must cost little when nothing has changed.
     ///
@@ -101,6 +107,14 @@ pub trait DiskFile: fmt::Debug + Send + 'static {
     /// When that is not certain. What was written since the last success may then be lost, even if a later
     /// call succeeds.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// The operating system's file, if it is one.
+    fn into_file(self) -> Option<File>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 /// A directory of the operating system, locked while it is open.
@@ -179,6 +193,10 @@ impl Disk for Directory {
         self.names.sync_all()
     }
 
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn verify(&mut self) -> io::Result<()> {
         self.watch.verify(&self.path, SystemTime::now)
     }
@@ -226,6 +244,10 @@ impl DiskFile for OpenFile {
     fn sync(&mut self) -> io::Result<()> {
         // Also writes the length, which is needed to read what was appended.
         self.0.sync_data()
+    }
+
+    fn into_file(self) -> Option<File> {
+        Some(self.0)
     }
 }
 

@@ -92,6 +92,9 @@ pub enum DamageKind {
     /// The operating system gives an error instead of the bytes.
     #[error("it cannot be read: {0}")]
     Unreadable(std::io::ErrorKind),
+    /// The bytes of a body.
+    #[error("these are not the bytes of the message that were written")]
+    Body,
     /// Messages that belong to no stream.
     #[error("messages of a stream are here whose declaration is lost")]
     Undeclared,

@@ -39,12 +39,17 @@ impl<'a> Fields<'a> {
         read_varint(&mut self.0)
     }
 
-    /// Bytes with their length in front.
-    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
+    /// So many bytes.
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(bytes)
+    }
+
+    /// Bytes with their length in front.
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
     }
 
     /// Text with its length in front.

@@ -11,7 +11,7 @@ const MAGIC: [u8; 8] = *b"tiderace";
 /// The form of segments that this program writes. Those of lower forms are read, and not written to. What each form
 /// has added stands in `docs/decisions/0017-queues-in-the-store.md`.
 pub(crate) const FORM: u32 = 3;
-/// From this form on segments have summaries.
+/// From this form on segments end with summaries.
 pub(crate) const SUMMARIES_FORM: u32 = 2;
 
 /// What a segment says of itself.

@@ -1,6 +1,6 @@
 //! Which records of the log are still needed, and where they lie.
 //!
-//! Relies on `streams`, `messages`, `ranges` and `bodies`. The index is what the log says when it is read from its oldest segment
+//! Relies on `streams`, `messages`, `ranges`, `shared_records` and `bodies_needed`. The index is what the log says when it is read from its oldest segment
 //! to its newest; applying a record once more at a later place (as cleaning does with what is needed) changes
 //! places and nothing else. Invariant: each record that is needed has one place here, each byte whose place
 //! is given up is reported once, and the sum of places is the live bytes.
@@ -8,11 +8,12 @@
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
-use crate::bodies::Bodies;
+use crate::bodies_needed::BodiesNeeded;
 use crate::messages::{Message, Place};
 use crate::ranges::Gone;
-use crate::record::{Declaration, Mark, Put, Record, StreamId};
+use crate::record::{Body, Declaration, Mark, Put, Record, StreamId};
 use crate::shared::PutShared;
+use crate::shared_records::SharedRecords;
 use crate::streams::{Stream, Streams};
 
 /// Everything that is needed.
@@ -23,7 +24,9 @@ pub(crate) struct Index {
     /// Records of which some messages are not needed any more.
     partly: HashMap<(StreamId, u64), Gone, RandomState>,
     /// Records of several streams, and bytes of those of queues.
-    bodies: Bodies,
+    shared: SharedRecords,
+    /// Bodies that lie in files.
+    bodies: BodiesNeeded,
 }
 
 impl Index {
@@ -73,7 +76,8 @@ impl Index {
             Record::Mark { .. }
             | Record::End { .. }
             | Record::Summary { .. }
-            | Record::Removed { .. } => dead(place),
+            | Record::Removed { .. }
+            | Record::BodyPart { .. } => dead(place),
         }
     }
 
@@ -109,12 +113,12 @@ impl Index {
 
     /// Whether what lies at a place was written for several streams.
     pub(crate) fn is_shared(&self, place: Place) -> bool {
-        self.bodies.are_at(place)
+        self.shared.are_at(place)
     }
 
     /// Bytes of a record as if one stream had it alone.
     pub(crate) fn bytes_alone(&self, place: Place) -> u32 {
-        self.bodies.bytes_alone(place)
+        self.shared.bytes_alone(place)
     }
 
     /// The stream, if there is one.
@@ -145,7 +149,22 @@ impl Index {
 
     /// Bytes of the records of messages of queues, volatile ones too.
     pub(crate) fn queue_bytes(&self) -> u64 {
-        self.bodies.queue_bytes()
+        self.shared.queue_bytes()
+    }
+
+    /// Which bodies are needed, and their files.
+    pub(crate) fn bodies(&self) -> &BodiesNeeded {
+        &self.bodies
+    }
+
+    /// The same, to take what is not needed any more.
+    pub(crate) fn bodies_mut(&mut self) -> &mut BodiesNeeded {
+        &mut self.bodies
+    }
+
+    /// The body of the record with that number, if that lies in a file.
+    pub(crate) fn body(&self, stream: StreamId, sequence: u64) -> Option<Body> {
+        self.bodies.get(stream, sequence)
     }
 
     fn declare(
@@ -161,7 +180,7 @@ impl Index {
             let (before, places) = (stream.is_queue(), stream.messages.iter().map(|it| it.place));
             stream.kind = declaration.kind;
             if before != stream.is_queue() {
-                self.bodies.set_queue(places, stream.is_queue());
+                self.shared.set_queue(places, stream.is_queue());
             }
         }
         if !old.is_none() {
@@ -177,17 +196,19 @@ impl Index {
         let stream = self.streams.get_or_insert(put.stream);
         let message = Message { sequence: put.sequence, count: put.count, place };
         if stream.is_queue() {
-            self.bodies.note_own(place);
+            self.shared.note_own(place);
         }
         self.insert(put.stream, message, put.version, dead);
+        self.bodies.put(put.stream, put.sequence, put.body);
     }
 
     fn put_shared(&mut self, put: &PutShared<'_>, place: Place, dead: &mut impl FnMut(Place)) {
         let streams = put.owners.iter().count() as u32;
-        self.bodies.insert(place, streams, put.owners.bytes());
+        self.shared.insert(place, streams, put.owners.bytes());
         for (stream, sequence) in put.owners.iter() {
             let message = Message { sequence, count: put.count, place };
             self.insert(stream, message, message.last(), dead);
+            self.bodies.put(stream, sequence, None);
         }
     }
 
@@ -202,7 +223,7 @@ impl Index {
         let stream = self.streams.get_or_insert(id);
         if let Some(old) = stream.messages.insert(message) {
             self.partly.remove(&(id, message.sequence));
-            dead(self.bodies.release(old.place, stream.is_queue()));
+            dead(self.shared.release(old.place, stream.is_queue()));
         }
         stream.advance(Mark { sequence: message.last(), version });
     }
@@ -228,7 +249,8 @@ impl Index {
             }
             stream.messages.remove(message.sequence);
             self.partly.remove(&(id, message.sequence));
-            dead(self.bodies.release(message.place, stream.is_queue()));
+            self.bodies.put(id, message.sequence, None);
+            dead(self.shared.release(message.place, stream.is_queue()));
         }
     }
 
@@ -239,7 +261,8 @@ impl Index {
         }
         for message in stream.messages.iter() {
             self.partly.remove(&(id, message.sequence));
-            dead(self.bodies.release(message.place, stream.is_queue()));
+            self.bodies.put(id, message.sequence, None);
+            dead(self.shared.release(message.place, stream.is_queue()));
         }
     }
 }
@@ -256,7 +279,15 @@ mod tests {
 
     fn put(sequence: u64, count: u32, keep_from: u64) -> Record<'static> {
         let stream = StreamId(1);
-        Record::Put(Put { stream, sequence, count, version: sequence, keep_from, bytes: b"" })
+        Record::Put(Put {
+            stream,
+            sequence,
+            count,
+            version: sequence,
+            keep_from,
+            bytes: b"",
+            body: None,
+        })
     }
 
     fn apply(index: &mut Index, record: Record<'_>, at: u32) -> Vec<u32> {
@@ -361,11 +392,41 @@ mod tests {
         apply(&mut index, Record::Drop { stream: StreamId(1) }, 9);
         assert_eq!(index.queue_bytes(), 0);
         let stream = StreamId::volatile(7);
-        let volatile = Put { stream, sequence: 1, count: 1, version: 1, keep_from: 0, bytes: b"" };
+        let (count, version, keep_from, bytes, body) = (1, 1, 0, &b""[..], None);
+        let volatile = Put { stream, sequence: 1, count, version, keep_from, bytes, body };
         apply(&mut index, Record::Put(volatile), 10);
         assert_eq!(index.queue_bytes(), 10);
         apply(&mut index, Record::Trim { stream, up_to: 1 }, 11);
         assert_eq!(index.queue_bytes(), 0);
+    }
+
+    #[test]
+    fn files_are_needed_as_long_as_a_record_names_them() {
+        let mut index = Index::default();
+        let body = |stream, sequence, keep_from, file| {
+            let body = Some(Body { file, offset: 5, length: 100, checksum: 1 });
+            let (stream, bytes) = (StreamId(stream), &b""[..]);
+            Record::Put(Put { stream, sequence, count: 1, version: 1, keep_from, bytes, body })
+        };
+        apply(&mut index, body(1, 1, 0, 7), 1);
+        apply(&mut index, body(2, 9, 0, 7), 2);
+        apply(&mut index, body(1, 2, 0, 8), 3);
+        assert_eq!(index.bodies().bytes(), 210);
+        // Copied forward.
+        apply(&mut index, body(1, 1, 0, 7), 4);
+        apply(&mut index, body(1, 2, 0, 8), 5);
+        assert_eq!(index.bodies_mut().take_unneeded(), []);
+        apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 1 }, 6);
+        assert_eq!(index.bodies_mut().take_unneeded(), []);
+        assert!(index.bodies().needs(7) && index.body(StreamId(2), 9).is_some());
+        apply(&mut index, Record::Drop { stream: StreamId(2) }, 7);
+        assert_eq!(index.bodies_mut().take_unneeded(), [7]);
+        assert!(!index.bodies().needs(7) && index.bodies().bytes() == 105);
+        apply(&mut index, body(1, 3, 3, 9), 8);
+        assert_eq!(index.bodies_mut().take_unneeded(), [8]);
+        apply(&mut index, put(3, 1, 0), 9);
+        assert_eq!(index.bodies_mut().take_unneeded(), [9]);
+        assert_eq!(index.bodies().bytes(), 0);
     }
 
     #[test]

@@ -11,9 +11,9 @@ use crate::error::OpenError;
 use crate::header::{segment_name, segment_number};
 use crate::log::SegmentBytes;
 use crate::onlooker::Onlooker;
+use crate::opened::{Opened, Opening};
 use crate::opening::open;
 use crate::options::{Options, SEGMENT_BYTES_MAX};
-use crate::recover::{Opened, Opening};
 use crate::recovered::{Recovered, SetAside};
 use crate::set_aside::is_set_aside;
 use crate::store::Store;
@@ -23,6 +23,8 @@ use crate::store::Store;
 pub struct Inspected {
     /// Its segments, oldest first.
     pub segments: Vec<InspectedSegment>,
+    /// Files with bodies of large messages, and their bytes.
+    pub bodies: (u64, u64),
     /// Files beside it with bytes that were damaged when the store was opened and that was accepted.
     pub set_aside: Vec<SetAside>,
     /// What is in it, and what is damaged.
@@ -88,7 +90,9 @@ pub fn inspect(directory: &Path, look_at: Look) -> Result<Inspected, InspectErro
         // The others are not there for the log any more.
         segments.iter_mut().for_each(|segment| _ = segment.needed.get_or_insert(0));
     }
-    Ok(Inspected { segments, set_aside, recovered })
+    let needed = log.index.bodies();
+    let bodies = (needed.count() as u64, needed.bytes());
+    Ok(Inspected { segments, bodies, set_aside, recovered })
 }
 
 /// Opens a store to read what is in it; whatever is written to it is forgotten.

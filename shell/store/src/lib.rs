@@ -48,6 +48,10 @@
 
 mod batch;
 mod bodies;
+mod bodies_needed;
+mod body_check;
+mod body_transfer;
+mod checks;
 mod clean;
 mod cleaning;
 mod committer;
@@ -61,6 +65,7 @@ mod header;
 mod high_water;
 mod index;
 mod inspect;
+mod keeper;
 mod listing;
 mod load;
 mod lock;
@@ -70,6 +75,7 @@ mod messages;
 mod metrics;
 mod notice;
 mod onlooker;
+mod opened;
 mod opening;
 mod options;
 mod order;
@@ -87,10 +93,12 @@ mod segment_read;
 mod set_aside;
 mod settled;
 mod shared;
+mod shared_records;
 mod store;
 mod streams;
 mod summary;
 mod transfer;
+mod transfer_error;
 mod watch;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
@@ -106,11 +114,14 @@ pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use notice::{Done, Notice};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use portable::{PortableError, PortableReader};
-pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
-pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange};
+pub use record::{Body, Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
+pub use recovered::{
+    OpenBody, Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange,
+};
 pub use scan::{ScanEnd, scan};
 pub use settled::Stretches;
 pub use shared::{Owners, PutShared};
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};
-pub use transfer::{Compacted, TransferError, Transferred, compact, export, import};
+pub use transfer::{Compacted, Transferred, compact, export, import};
+pub use transfer_error::TransferError;

@@ -12,15 +12,18 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use tiderace_bodies::Charge;
 
+use crate::bodies::{Bodies, body_name};
+use crate::body_check::{Extent, damage_of};
 use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
 use crate::header::segment_name;
 use crate::log::Log;
 use crate::messages::{Message, Place, stretch_of};
-use crate::record::{Put, Record, StreamId};
-use crate::recovered::RecoveredMessages;
+use crate::record::{Body, Put, Record, StreamId};
+use crate::recovered::{OpenBody, RecoveredMessages};
 
 /// Records that lie no further apart than this are read together.
 const GAP_BYTES_MAX: u32 = 4 << 10;
@@ -135,6 +138,9 @@ pub struct PendingLoad<F> {
     salt: u64,
     wanted: Vec<Wanted>,
     files: Files<F>,
+    /// Bodies of records that lie in files, in the order of these.
+    bodies: VecDeque<WantedBody<F>>,
+    known: Arc<Bodies>,
 }
 
 #[derive(Debug)]
@@ -144,10 +150,25 @@ struct Wanted {
     gone: Vec<(u64, u64)>,
 }
 
+/// The body of a record.
+struct WantedBody<F> {
+    body: Body,
+    /// Its file, or why it cannot be opened.
+    file: Result<F, io::ErrorKind>,
+    charge: Option<Charge>,
+}
+
+impl<F> std::fmt::Debug for WantedBody<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WantedBody").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
 /// Finds what a load has to read.
 pub(crate) fn begin<D: Disk>(
     log: &mut Log<D>,
     open: &mut OpenSegments<D::File>,
+    known: &Arc<Bodies>,
     shard: u16,
     request: &LoadRequest,
 ) -> PendingLoad<D::File> {
@@ -158,7 +179,7 @@ pub(crate) fn begin<D: Disk>(
     let mut answer = Loaded { shard, ticket, stream, messages, damaged, next: None, delayed: None };
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut files: Files<D::File> = Vec::new();
-    let mut bytes = 0usize;
+    let (mut bytes, mut body_bytes, mut bodies) = (0usize, 0u64, VecDeque::new());
     open.forget_below(log.oldest);
     let of_stream = |stream: StreamId| {
         let found = log.index.stream(stream).into_iter();
@@ -177,19 +198,54 @@ pub(crate) fn begin<D: Disk>(
     for (stream, message) in found.take_while(|(_, message)| message.sequence <= last) {
         let gone = log.index.gone(stream, message.sequence);
         let more = message.place.bytes as usize + RECORD_OVERHEAD + size_of_val(&*gone);
-        let is_long = bytes.saturating_add(more) > bytes_max && !wanted.is_empty();
-        let opened = match is_long {
+        let body = log.index.body(stream, message.sequence);
+        // They take no memory, but are read to be verified.
+        let unread = body.filter(|body| !known.is_verified(body)).map_or(0, |body| body.length);
+        let longer = body_bytes.saturating_add(unread);
+        let is_long = bytes.saturating_add(more) as u64 > (bytes_max as u64).saturating_sub(longer);
+        let opened = match is_long && !wanted.is_empty() {
             true => Opened::TooMany,
             false => open_for(&mut log.disk, open, &mut files, message.place.segment),
+        };
+        let opened = match body.filter(|_| opened == Opened::Here) {
+            Some(body) => open_body(&mut log.disk, known, body, &mut bodies),
+            None => opened,
         };
         if opened != Opened::Here {
             answer.stop_at(message.sequence.max(first), opened.reason());
             break;
         }
-        bytes = bytes.saturating_add(more);
+        (bytes, body_bytes) = (bytes.saturating_add(more), longer);
         wanted.push(Wanted { stream, message: *message, gone });
     }
-    PendingLoad { answer, first, bytes, salt: log.salt, wanted, files }
+    PendingLoad {
+        answer,
+        first,
+        bytes,
+        salt: log.salt,
+        wanted,
+        files,
+        bodies,
+        known: known.clone(),
+    }
+}
+
+/// Opens the file of a body.
+fn open_body<D: Disk>(
+    disk: &mut D,
+    known: &Bodies,
+    body: Body,
+    bodies: &mut VecDeque<WantedBody<D::File>>,
+) -> Opened {
+    if bodies.len() == FILES_MAX {
+        return Opened::TooMany;
+    }
+    let file = match disk.open(&body_name(body.file)) {
+        Err(error) if !is_lasting(&error) => return Opened::NotNow(error.kind()),
+        file => file.map_err(|error| error.kind()),
+    };
+    bodies.push_back(WantedBody { body, file, charge: known.charge(body.file) });
+    Opened::Here
 }
 
 /// Whether the file of a segment is open for a load.
@@ -243,6 +299,8 @@ enum NotRead {
     Lasting(io::ErrorKind),
     /// It cannot be now.
     NotNow(io::ErrorKind),
+    /// It is not what it was.
+    Damaged(DamageKind),
 }
 
 impl From<io::Error> for NotRead {
@@ -283,18 +341,19 @@ impl<F: DiskFile> PendingLoad<F> {
         let bytes = last.message.place.offset - start + last.message.place.bytes;
         let place = Place { offset: start, bytes, ..first.message.place };
         match self.read_bytes(place) {
-            Ok(bytes) if stretch.len() == 1 => self.take(first, bytes, false),
+            Ok(bytes) if stretch.len() == 1 => return self.take(first, bytes, false),
             Ok(bytes) => {
-                for wanted in stretch {
+                return stretch.iter().all(|wanted| {
                     let at = (wanted.message.place.offset - start) as usize;
                     let record = at..at + wanted.message.place.bytes as usize;
-                    self.take(wanted, bytes.slice(record), true);
-                }
+                    self.take(wanted, bytes.slice(record), true)
+                });
             }
             Err(NotRead::NotNow(kind)) => {
                 self.answer.stop_at(first.message.sequence.max(self.first), Some(kind));
                 return false;
             }
+            Err(NotRead::Damaged(what)) => self.damaged(first, what),
             Err(NotRead::Lasting(kind)) if stretch.len() == 1 => {
                 self.damaged(first, DamageKind::Unreadable(kind));
             }
@@ -319,11 +378,30 @@ impl<F: DiskFile> PendingLoad<F> {
         Ok(bytes.into())
     }
 
-    /// Verifies a record. Of one that was read with others its bytes are copied, so that it keeps nothing else.
-    fn take(&mut self, wanted: &Wanted, record: Bytes, is_shared: bool) {
+    /// Verifies a record; whether there is more to be read now. Of one that was read with others its bytes are copied, so
+    /// that it keeps nothing else.
+    fn take(&mut self, wanted: &Wanted, record: Bytes, is_shared: bool) -> bool {
         let put = match self.verify(wanted, &record) {
             Ok(put) => put,
-            Err(error) => return self.damaged(wanted, DamageKind::Record(error)),
+            Err(error) => {
+                self.damaged(wanted, DamageKind::Record(error));
+                return true;
+            }
+        };
+        let body = match self.take_body(put.body) {
+            Ok(body) => body,
+            Err(NotRead::NotNow(kind)) => {
+                self.answer.stop_at(put.sequence.max(self.first), Some(kind));
+                return false;
+            }
+            Err(NotRead::Damaged(what)) => {
+                self.damaged_body(wanted, put.body, what);
+                return true;
+            }
+            Err(NotRead::Lasting(kind)) => {
+                self.damaged_body(wanted, put.body, DamageKind::Unreadable(kind));
+                return true;
+            }
         };
         let Put { sequence, count, version, .. } = put;
         let bytes = match is_shared {
@@ -331,7 +409,42 @@ impl<F: DiskFile> PendingLoad<F> {
             false => record.slice_ref(put.bytes),
         };
         let gone = wanted.gone.clone();
-        self.answer.messages.push(RecoveredMessages { sequence, count, version, bytes, gone });
+        self.answer.messages.push(RecoveredMessages {
+            sequence,
+            count,
+            version,
+            bytes,
+            gone,
+            body,
+        });
+        true
+    }
+
+    /// Reads the body of a record from its file, if it has one there, to see that it is what was written.
+    fn take_body(&mut self, body: Option<Body>) -> Result<Option<OpenBody>, NotRead> {
+        let Some(body) = body else { return Ok(None) };
+        // Of those before, which could not be read themselves, nobody has taken theirs.
+        while self.bodies.front().is_some_and(|wanted| wanted.body != body) {
+            self.bodies.pop_front();
+        }
+        let missing = NotRead::Damaged(DamageKind::Missing);
+        let Some(WantedBody { file, charge, .. }) = self.bodies.pop_front() else {
+            return Err(missing);
+        };
+        let mut file = match file {
+            Ok(file) => file,
+            Err(io::ErrorKind::NotFound) => return Err(missing),
+            Err(kind) => return Err(NotRead::Lasting(kind)),
+        };
+        // Once in the life of a store: a search for a message would read all bodies otherwise.
+        let extent = if self.known.is_verified(&body) { Extent::Length } else { Extent::Bytes };
+        match damage_of(&mut file, &body, extent)? {
+            Some(what) => Err(NotRead::Damaged(what)),
+            None => {
+                self.known.set_verified(&body);
+                Ok(Some(OpenBody::new(body, file, charge)))
+            }
+        }
     }
 
     fn verify<'a>(&self, wanted: &Wanted, record: &'a [u8]) -> Result<Put<'a>, FrameError> {
@@ -343,9 +456,23 @@ impl<F: DiskFile> PendingLoad<F> {
     }
 
     fn damaged(&mut self, wanted: &Wanted, what: DamageKind) {
-        let Message { sequence, count, place } = wanted.message;
-        let (offset, bytes) = (u64::from(place.offset), u64::from(place.bytes));
-        let file = segment_name(place.segment);
+        let Message { place, .. } = wanted.message;
+        let place = (segment_name(place.segment), u64::from(place.offset), u64::from(place.bytes));
+        self.damaged_at(wanted, place, what);
+    }
+
+    fn damaged_body(&mut self, wanted: &Wanted, body: Option<Body>, what: DamageKind) {
+        let Body { file, offset, length, .. } = body.unwrap_or_default();
+        self.damaged_at(wanted, (body_name(file), offset, length), what);
+    }
+
+    fn damaged_at(
+        &mut self,
+        wanted: &Wanted,
+        (file, offset, bytes): (String, u64, u64),
+        what: DamageKind,
+    ) {
+        let Message { sequence, count, .. } = wanted.message;
         let damage = Damage { file, offset, bytes, what, lost: None };
         let gone = wanted.gone.clone();
         self.answer.damaged.push(DamagedMessages { sequence, count, gone, damage });

@@ -223,9 +223,9 @@ impl<D: Disk> Log<D> {
             }
             Err(error) => return Err(self.fail("begin a segment", error)),
         };
-        // The first form knows of no summaries.
-        let knows = self.head.form >= SUMMARIES_FORM;
-        let summary = self.summary.encode(self.head.bytes).filter(|_| knows);
+        // An earlier version knows of no summaries.
+        let summary = self.summary.encode(self.head.bytes);
+        let summary = summary.filter(|_| self.head.form >= SUMMARIES_FORM);
         let mut ended = self.append_end(summary.as_deref());
         if summary.is_some() && matches!(ended, Err(CommitError::Full(_))) {
             // The reserve is for what gives room back, and a summary can do without.

@@ -87,7 +87,8 @@ impl LostRecord {
             Record::Mark { .. }
             | Record::End { .. }
             | Record::Summary { .. }
-            | Record::Removed { .. } => LostRecord::Own,
+            | Record::Removed { .. }
+            | Record::BodyPart { .. } => LostRecord::Own,
         }
     }
 

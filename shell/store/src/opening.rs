@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::disk::Disk;
 use crate::error::OpenError;
-use crate::recover::{Attempt, Opened, Opening, Reader};
+use crate::opened::{Attempt, Opened, Opening};
+use crate::recover::Reader;
 
 /// Opens the log of a directory.
 pub(crate) fn open<D: Disk>(

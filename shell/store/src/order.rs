@@ -5,7 +5,10 @@
 //! which is the `Settle` of what is gone of it, so what waits to be committed is bounded.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-use crate::record::{Put, Record, StreamId};
+use std::collections::HashMap;
+
+use crate::portable::BODY_PART_BYTES_MAX;
+use crate::record::{Body, Put, Record, StreamId};
 
 /// Streams have lower numbers. The store gives out one after another, so it does not come near.
 const STREAMS_END: u64 = 1 << 62;
@@ -17,6 +20,10 @@ pub(crate) struct Order {
     stream: Option<Known>,
     /// First and last message of the record that a `Settle` must follow.
     joined: Option<(u64, u64)>,
+    /// Bodies that lie in files, by their numbers here, which rise from 1.
+    bodies: HashMap<u64, Body>,
+    /// Bytes of the body of the record before that are yet to come.
+    body_left: u64,
 }
 
 /// The stream that was declared last.
@@ -43,6 +50,12 @@ impl Order {
                     gone(ranges.iter(), first, last)
                 }
                 _ => Err("what is gone of the messages before should be here"),
+            };
+        }
+        if self.body_left > 0 {
+            return match record {
+                Record::BodyPart { bytes } if !more => self.body_part(bytes).map(|()| 0),
+                _ => Err("a part of the body of the message before should be here"),
             };
         }
         if more && !matches!(record, Record::Put(_)) {
@@ -77,9 +90,22 @@ impl Order {
     /// When there should be more.
     pub(crate) fn finish(&self) -> Result<(), &'static str> {
         match self.joined {
+            None if self.body_left > 0 => Err("the rest of a body should be here"),
             None => Ok(()),
             Some(_) => Err("what is gone of the messages before should be here"),
         }
+    }
+
+    fn body_part(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+        let left = self.body_left.checked_sub(bytes.len() as u64);
+        let is_part = (1..=BODY_PART_BYTES_MAX).contains(&bytes.len());
+        self.body_left = left.filter(|_| is_part).ok_or("a part of a body of a wrong length")?;
+        Ok(())
+    }
+
+    /// Whether all of the body of the record before has come.
+    pub(crate) fn is_body_whole(&self) -> bool {
+        self.body_left == 0
     }
 
     fn put(&mut self, put: &Put<'_>, more: bool) -> Result<(), &'static str> {
@@ -94,6 +120,20 @@ impl Order {
         }
         if put.keep_from != 0 {
             return Err("messages that take others away");
+        }
+        if let Some(body) = put.body {
+            if more {
+                return Err("a message with a body in a file of which something is gone");
+            }
+            let next = self.bodies.len() as u64 + 1;
+            let is_known = self.bodies.get(&body.file) == Some(&body);
+            if !is_known && body.file != next || body.offset != 0 || body.length == 0 {
+                return Err("a body that is neither the next one nor one from before");
+            }
+            if !is_known {
+                self.bodies.insert(next, body);
+                self.body_left = body.length;
+            }
         }
         known.last = Some(last);
         self.joined = more.then_some((put.sequence, last));

@@ -3,7 +3,8 @@
 //! Relies on `record` for what is said and on `frame` for how it lies there. It begins with [`MAGIC`] and the form's
 //! number; then come frames as in a segment, each checked together with its place in the file, so that one that is
 //! missing or twice is noticed; the last one says how many there were. Records are those of the log: `Set`,
-//! `Declare`, `Put` and, joined with it, the `Settle` of what is gone of it. Invariants: what was written reads as the
+//! `Declare`, `Put` and, joined with it, the `Settle` of what is gone of it. Behind a `Put` whose body lies in a file come the
+//! parts of that, if it is the first with it. Invariants: what was written reads as the
 //! same records; reading allocates by what has come, never by a length that is said, and never panics.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -14,8 +15,12 @@ use crate::record::Record;
 
 /// The first bytes.
 pub(crate) const MAGIC: [u8; 8] = *b"tdrstore";
-/// The form that this version writes, and the highest it reads.
-pub(crate) const PORTABLE_FORM: u32 = 1;
+/// The form of a store without bodies in files.
+const PLAIN_FORM: u32 = 1;
+/// The highest form that this version writes and reads: with bodies that lie in files.
+pub(crate) const PORTABLE_FORM: u32 = 2;
+/// Bytes of a part of a body, at most.
+pub(crate) const BODY_PART_BYTES_MAX: usize = 1 << 20;
 /// In the place of a record's kind: the last frame, with the number of the others.
 const LAST: u8 = 255;
 
@@ -30,7 +35,7 @@ pub enum PortableError {
     Foreign,
     /// A newer version of the program wrote them.
     #[error(
-        "the file has form {0}, which is that of a newer version of tiderace; this one reads form {PORTABLE_FORM}"
+        "the file has form {0}, which is that of a newer version of tiderace; this one reads forms up to {PORTABLE_FORM}"
     )]
     TooNew(u32),
     /// They end too early.
@@ -51,14 +56,17 @@ pub(crate) struct PortableWriter<W> {
     frame: Vec<u8>,
     records: u64,
     bytes: u64,
+    seed: Seed,
 }
 
 impl<W: Write> PortableWriter<W> {
-    pub(crate) fn begin(mut to: W) -> io::Result<PortableWriter<W>> {
+    /// Begins the form; one that earlier versions read if there are no bodies in files.
+    pub(crate) fn begin(mut to: W, has_bodies: bool) -> io::Result<PortableWriter<W>> {
+        let form = if has_bodies { PORTABLE_FORM } else { PLAIN_FORM };
         to.write_all(&MAGIC)?;
-        to.write_all(&PORTABLE_FORM.to_le_bytes())?;
+        to.write_all(&form.to_le_bytes())?;
         let bytes = (MAGIC.len() + 4) as u64;
-        Ok(PortableWriter { to, frame: Vec::new(), records: 0, bytes })
+        Ok(PortableWriter { to, frame: Vec::new(), records: 0, bytes, seed: seed(form) })
     }
 
     /// Writes a record; `more` if it takes effect only with the next one.
@@ -77,7 +85,7 @@ impl<W: Write> PortableWriter<W> {
         if more {
             frame::join(&mut self.frame, 0);
         }
-        frame::seal(&mut self.frame, place(self.bytes), seed());
+        frame::seal(&mut self.frame, place(self.bytes), self.seed);
         self.to.write_all(&self.frame)?;
         self.records += 1;
         self.bytes += self.frame.len() as u64;
@@ -103,6 +111,7 @@ pub struct PortableReader<R> {
     frame: Vec<u8>,
     records: u64,
     bytes: u64,
+    seed: Seed,
 }
 
 impl<R: Read> PortableReader<R> {
@@ -117,7 +126,10 @@ impl<R: Read> PortableReader<R> {
         let form = start.strip_prefix(&MAGIC).ok_or(PortableError::Foreign)?;
         let form = u32::from_le_bytes(form.try_into().map_err(|_| PortableError::Foreign)?);
         match form {
-            PORTABLE_FORM => Ok(PortableReader { from, frame: Vec::new(), records: 0, bytes }),
+            PLAIN_FORM..=PORTABLE_FORM => {
+                let seed = seed(form);
+                Ok(PortableReader { from, frame: Vec::new(), records: 0, bytes, seed })
+            }
             0 => Err(PortableError::Foreign),
             form => Err(PortableError::TooNew(form)),
         }
@@ -131,7 +143,7 @@ impl<R: Read> PortableReader<R> {
         let (number, place) = (self.records, place(self.bytes));
         self.frame.clear();
         self.fill(FRAME_HEADER_BYTES)?;
-        let needed = match frame::read(&self.frame, place, seed()) {
+        let needed = match frame::read(&self.frame, place, self.seed) {
             Err(FrameError::Ends { needed }) => needed,
             Err(error) => return Err(PortableError::Damaged(number, error)),
             // No record is empty.
@@ -141,7 +153,7 @@ impl<R: Read> PortableReader<R> {
             return Err(PortableError::Damaged(number, FrameError::Length(needed as u32)));
         }
         self.fill(needed)?;
-        let frame = frame::read(&self.frame, place, seed())
+        let frame = frame::read(&self.frame, place, self.seed)
             .map_err(|error| PortableError::Damaged(number, error))?;
         if let Some(count) = frame.payload.strip_prefix(&[LAST]) {
             if *count != number.to_le_bytes() || frame.more {
@@ -170,8 +182,8 @@ impl<R: Read> PortableReader<R> {
     }
 }
 
-fn seed() -> Seed {
-    Seed::new(u64::from_le_bytes(MAGIC), PORTABLE_FORM)
+fn seed(form: u32) -> Seed {
+    Seed::new(u64::from_le_bytes(MAGIC), form)
 }
 
 /// The place of a record in the file, as far as it counts for the checksum.
@@ -186,7 +198,7 @@ mod tests {
 
     fn written() -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut writer = PortableWriter::begin(&mut bytes).unwrap();
+        let mut writer = PortableWriter::begin(&mut bytes, false).unwrap();
         for name in ["one", "two", "three"] {
             writer.write(&Record::Set { name, value: b"value" }, name == "two").unwrap();
         }
@@ -235,7 +247,7 @@ mod tests {
     fn other_files_are_told_apart() {
         assert!(matches!(read_all(b"tiderace"), Err(PortableError::Foreign)));
         let mut newer = written();
-        newer[8] = 2;
-        assert!(matches!(read_all(&newer), Err(PortableError::TooNew(2))));
+        newer[8] = 3;
+        assert!(matches!(read_all(&newer), Err(PortableError::TooNew(3))));
     }
 }

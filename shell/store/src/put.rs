@@ -37,6 +37,21 @@ pub struct Put<'a> {
     pub keep_from: u64,
     /// The messages, encoded.
     pub bytes: &'a [u8],
+    /// Of a single message, its body, if that lies in a file.
+    pub body: Option<Body>,
+}
+
+/// The body of a message that lies in a file beside the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Body {
+    /// The file's number, also in its name.
+    pub file: u64,
+    /// Where in the file the body begins.
+    pub offset: u64,
+    /// Bytes of the body.
+    pub length: u64,
+    /// The CRC-32C of these bytes.
+    pub checksum: u32,
 }
 
 impl Put<'_> {

@@ -43,10 +43,18 @@ impl Drop for Loading {
     }
 }
 
+/// What the thread is asked to do.
+#[derive(Debug)]
+enum Request<F> {
+    Load(PendingLoad<F>, Loading),
+    /// These files were removed.
+    Close(Vec<F>),
+}
+
 /// The thread, as the committer sees it.
 #[derive(Debug)]
 pub(crate) struct Reader<F> {
-    requests: Option<Sender<(PendingLoad<F>, Loading)>>,
+    requests: Option<Sender<Request<F>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -70,7 +78,14 @@ impl<F: DiskFile> Reader<F> {
     pub(crate) fn read(&self, load: PendingLoad<F>, loading: Loading) {
         if let Some(requests) = &self.requests {
             // Only after a panic of a report, which has been told.
-            let _ = requests.send((load, loading));
+            let _ = requests.send(Request::Load(load, loading));
+        }
+    }
+
+    /// Closes files that were removed, so that their space is free.
+    pub(crate) fn close(&self, files: Vec<F>) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(Request::Close(files));
         }
     }
 }
@@ -93,12 +108,19 @@ impl<F> Drop for Reader<F> {
 }
 
 fn read_all<F: DiskFile>(
-    waiting: &Receiver<(PendingLoad<F>, Loading)>,
+    waiting: &Receiver<Request<F>>,
     report: &Report<impl FnMut(Notice<'_>)>,
     metrics: &StoreMetrics,
     done: impl Fn(),
 ) {
-    while let Ok((load, loading)) = waiting.recv() {
+    while let Ok(request) = waiting.recv() {
+        let (load, loading) = match request {
+            Request::Load(load, loading) => (load, loading),
+            Request::Close(files) => {
+                drop(files);
+                continue;
+            }
+        };
         let begun = Instant::now();
         let loaded = load.read();
         done();

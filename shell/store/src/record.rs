@@ -11,7 +11,7 @@ use std::fmt;
 use tiderace_base::write_varint;
 
 use crate::fields::{Fields, write_bytes};
-pub use crate::put::{Put, StreamId};
+pub use crate::put::{Body, Put, StreamId};
 use crate::settled::Stretches;
 use crate::shared::PutShared;
 
@@ -141,6 +141,11 @@ pub enum Record<'a> {
         /// The oldest that is needed.
         oldest: u32,
     },
+    /// A part of a body, behind the messages that have it. In the portable form alone.
+    BodyPart {
+        /// The bytes.
+        bytes: &'a [u8],
+    },
 }
 
 /// Found in front of every mark, so that marks can be searched for behind damage.
@@ -155,10 +160,16 @@ const SET: u8 = 6;
 const UNSET: u8 = 7;
 const PUT_SHARED: u8 = 12;
 const SETTLE_MANY: u8 = 13;
+/// A [`PUT`] with its body's place in front: see [`patch_body`].
+const PUT_WITH_BODY: u8 = 14;
 const MARK: u8 = 16;
 const END: u8 = 17;
 const REMOVED: u8 = 18;
 const SUMMARY: u8 = 19;
+const BODY_PART: u8 = 24;
+
+/// Bytes of a body's place.
+const BODY_BYTES: usize = 28;
 
 impl<'a> Record<'a> {
     /// The stream of which it says something, if that is one.
@@ -248,6 +259,10 @@ impl<'a> Record<'a> {
                 to.extend_from_slice(entries);
             }
             Record::Removed { oldest } => numbers(to, REMOVED, &[u64::from(*oldest)]),
+            Record::BodyPart { bytes } => {
+                to.push(BODY_PART);
+                to.extend_from_slice(bytes);
+            }
         }
     }
 
@@ -258,6 +273,12 @@ impl<'a> Record<'a> {
             DECLARE => Record::Declare(decode_declaration(&mut fields)?),
             PUT => Record::Put(decode_put(&mut fields)?),
             PUT_SHARED => Record::PutShared(PutShared::decode(&mut fields)?),
+            PUT_WITH_BODY => {
+                let body = Some(decode_body(&mut fields)?);
+                // One message, so it is there or gone as a whole.
+                let put = decode_put(&mut fields).filter(|put| put.count == 1)?;
+                Record::Put(Put { body, ..put })
+            }
             TRIM => Record::Trim { stream: StreamId(fields.number()?), up_to: fields.number()? },
             SETTLE => Record::Settle {
                 stream: StreamId(fields.number()?),
@@ -271,6 +292,7 @@ impl<'a> Record<'a> {
             END => decode_end(fields.rest())?,
             SUMMARY => Record::Summary { entries: fields.rest() },
             REMOVED => Record::Removed { oldest: u32::try_from(fields.number()?).ok()? },
+            BODY_PART => Record::BodyPart { bytes: fields.rest() },
             _ => return None,
         };
         fields.is_empty().then_some(record)
@@ -337,8 +359,45 @@ fn decode_declaration<'a>(fields: &mut Fields<'a>) -> Option<Declaration<'a>> {
 
 fn encode_put(put: &Put<'_>, to: &mut Vec<u8>) {
     let kept = put.sequence.saturating_sub(put.keep_from);
-    numbers(to, PUT, &[put.stream.0, put.sequence, u64::from(put.count), put.version, kept]);
+    match &put.body {
+        Some(body) => {
+            to.push(PUT_WITH_BODY);
+            to.extend_from_slice(&body_bytes(body));
+        }
+        None => to.push(PUT),
+    }
+    for number in [put.stream.0, put.sequence, u64::from(put.count), put.version, kept] {
+        write_varint(to, number);
+    }
     to.extend_from_slice(put.bytes);
+}
+
+fn body_bytes(body: &Body) -> [u8; BODY_BYTES] {
+    let mut bytes = [0; BODY_BYTES];
+    let (numbers, checksum) = bytes.split_at_mut(BODY_BYTES - 4);
+    for (to, number) in numbers.chunks_exact_mut(8).zip([body.file, body.offset, body.length]) {
+        to.copy_from_slice(&number.to_le_bytes());
+    }
+    checksum.copy_from_slice(&body.checksum.to_le_bytes());
+    bytes
+}
+
+/// Says where the body of encoded messages lies, which were encoded with another place.
+pub(crate) fn patch_body(payload: &mut [u8], body: &Body) {
+    if let Some((&mut PUT_WITH_BODY, rest)) = payload.split_first_mut()
+        && let Some(place) = rest.get_mut(..BODY_BYTES)
+    {
+        place.copy_from_slice(&body_bytes(body));
+    }
+}
+
+fn decode_body(fields: &mut Fields<'_>) -> Option<Body> {
+    let mut long = || Some(u64::from_le_bytes(fields.take(8)?.try_into().ok()?));
+    let (file, offset, length) = (long()?, long()?, long()?);
+    let checksum = u32::from_le_bytes(fields.take(4)?.try_into().ok()?);
+    // A body is somewhere, and ends somewhere.
+    offset.checked_add(length)?;
+    Some(Body { file, offset, length, checksum })
 }
 
 fn decode_put<'a>(fields: &mut Fields<'a>) -> Option<Put<'a>> {
@@ -348,7 +407,7 @@ fn decode_put<'a>(fields: &mut Fields<'a>) -> Option<Put<'a>> {
     let version = fields.number()?;
     let keep_from = sequence.checked_sub(fields.number()?)?;
     sequence.checked_add(u64::from(count.checked_sub(1)?))?;
-    Some(Put { stream, sequence, count, version, keep_from, bytes: fields.rest() })
+    Some(Put { stream, sequence, count, version, keep_from, bytes: fields.rest(), body: None })
 }
 
 fn decode_ranges(bytes: &[u8]) -> Option<Ranges<'_>> {
@@ -411,7 +470,18 @@ mod tests {
                 version: 7,
                 keep_from: 0,
                 bytes: b"",
+                body: None,
             }),
+            Record::Put(Put {
+                stream,
+                sequence: 5,
+                count: 1,
+                version: 7,
+                keep_from: 3,
+                bytes: b"properties",
+                body: Some(Body { file: u64::MAX, offset: 7, length: 1 << 40, checksum: 9 }),
+            }),
+            Record::BodyPart { bytes: b"part" },
             Record::Trim { stream, up_to: 5 },
             Record::Settle { stream, ranges: Ranges(&ranges) },
             Record::Drop { stream },
@@ -447,6 +517,12 @@ mod tests {
         assert!(!settle(&[(1, 2), (2, 3)]), "overlap");
         assert_eq!(Record::decode(&[END, 0]), None, "more than one record");
         assert_eq!(Record::decode(&[]), None);
+        let mut body = vec![PUT_WITH_BODY];
+        body.extend_from_slice(&body_bytes(&Body { offset: 1, length: 9, ..Body::default() }));
+        super::numbers(&mut body, 1, &[5, 1, 0, 5]);
+        assert!(Record::decode(&body).is_some());
+        patch_body(&mut body, &Body { offset: 1, length: u64::MAX, ..Body::default() });
+        assert_eq!(Record::decode(&body), None, "a body beyond all files");
         assert_eq!(Record::decode(&[99]), None);
     }
 }

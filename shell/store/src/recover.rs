@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::bodies::body_number;
+use crate::body_check::Extent;
+use crate::checks::{damaged_bodies, remove_unneeded, undeclared};
 use crate::contents::{ContentsError, assemble};
 use crate::disk::{Disk, DiskFile, is_lasting};
 use crate::error::{Damage, DamageKind, OpenError};
@@ -20,11 +23,12 @@ use crate::header::{FORM, HEADER_BYTES, Header, segment_name};
 use crate::high_water::{self, HighWater, HighWaterFile};
 use crate::index::Index;
 use crate::listing::{ListError, Listing, list};
-use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
+use crate::log::{Head, Log, Segment, begin, segment_of};
 use crate::lost::LostRecord;
 use crate::messages::Place;
-use crate::record::Record;
-use crate::recovered::{Recovered, Report};
+use crate::opened::{Attempt, Begin, Opened, Opening};
+use crate::record::{Put, Record};
+use crate::recovered::Report;
 use crate::salvage::{Lost, known_records, salvage};
 use crate::scan::{ScanEnd, next_mark, scan, was_synced};
 use crate::sealed::{read_sealed, summary_start};
@@ -33,32 +37,6 @@ use crate::segment_read::{
 };
 use crate::set_aside::put_aside;
 use crate::summary::{self, Summary};
-
-/// How to open a log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
-    pub(crate) segment_bytes: SegmentBytes,
-    pub(crate) accept_damage: bool,
-    /// Read every record, also where a summary says what is needed.
-    pub(crate) is_thorough: bool,
-    /// For a store that is new.
-    pub(crate) salt: u64,
-}
-
-/// A log that is open, and what is in it.
-pub(crate) struct Opened<D: Disk> {
-    pub(crate) log: Log<D>,
-    pub(crate) recovered: Recovered,
-    /// No stream of the log has this number or a higher one.
-    pub(crate) streams_below: u64,
-}
-
-/// What came of reading a log.
-pub(crate) enum Attempt<D: Disk> {
-    Opened(Box<Opened<D>>),
-    /// Something is not as it should be.
-    Damaged(D, OpenError),
-}
 
 /// Reads a log.
 pub(crate) struct Reader<D: Disk> {
@@ -77,19 +55,9 @@ pub(crate) struct Reader<D: Disk> {
     /// That of the segment that was read last.
     summary: Summary,
     streams_below: u64,
+    bodies_below: u64,
     /// What was on disk for certain when the log was written to last.
     high_water: Option<HighWater>,
-}
-
-/// How a log that was read is gone on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begin {
-    /// In the first segment of a new one.
-    New,
-    /// Behind what is there.
-    Behind,
-    /// In new segments, which get everything that is needed.
-    Again,
 }
 
 impl<D: Disk> Reader<D> {
@@ -106,6 +74,7 @@ impl<D: Disk> Reader<D> {
             report: Report::default(),
             summary: Summary::new(),
             streams_below: 1,
+            bodies_below: 1,
             high_water: None,
         }
     }
@@ -143,6 +112,9 @@ impl<D: Disk> Reader<D> {
     /// Reads all segments; gives the one that is written to next.
     fn read_all(&mut self) -> Result<Option<Read<D::File>>, OpenError> {
         let numbers = self.list()?;
+        let names = self.disk.names().map_err(|error| self.refused("list the files", error))?;
+        let last = names.iter().filter_map(|name| body_number(name)).max();
+        self.bodies_below = last.map_or(1, |last| last.saturating_add(1));
         let high_water = high_water::read(&mut self.disk);
         self.high_water =
             high_water.map_err(|error| self.refused("read the mark of the log's end", error))?;
@@ -314,8 +286,12 @@ impl<D: Disk> Reader<D> {
         if let Some(stream) = record.highest_stream() {
             self.streams_below = self.streams_below.max(stream.0.saturating_add(1));
         }
-        if let Record::Removed { oldest } = record {
-            self.oldest = self.oldest.max(*oldest);
+        match record {
+            Record::Removed { oldest } => self.oldest = self.oldest.max(*oldest),
+            Record::Put(Put { body: Some(body), .. }) => {
+                self.bodies_below = self.bodies_below.max(body.file.saturating_add(1));
+            }
+            _ => {}
         }
         let (first, segments) = (self.first, &mut self.segments);
         if let Some(segment) = segment_of(segments, first, place) {
@@ -388,7 +364,8 @@ impl<D: Disk> Reader<D> {
     fn prepare(&mut self, tail: &mut Option<Read<D::File>>) -> Result<bool, OpenError> {
         let Some(tail) = tail.as_mut().filter(|tail| tail.header.is_some()) else {
             // Only after damage that was accepted.
-            return self.check_declared().map(|()| false);
+            self.check_declared()?;
+            return self.check_bodies().map(|()| false);
         };
         let seed = tail.header.as_ref().map_or(Seed::new(0, 0), Seed::of);
         while let Some((_, error)) = tail.end.error {
@@ -408,6 +385,7 @@ impl<D: Disk> Reader<D> {
             self.damaged(self.oldest, 0, 0, DamageKind::Missing)?;
         }
         self.check_declared()?;
+        self.check_bodies()?;
         if !self.report.damage.is_empty() {
             return Ok(false);
         }
@@ -472,29 +450,33 @@ impl<D: Disk> Reader<D> {
 
     /// Messages without a stream exist only where something was lost.
     fn check_declared(&mut self) -> Result<(), OpenError> {
-        let lost: Vec<_> = self
-            .index
-            .streams()
-            .filter(|(_, stream)| stream.declaration.is_none())
-            .map(|(id, stream)| (id, stream.messages.iter().copied().collect::<Vec<_>>()))
-            .collect();
-        for (stream, messages) in lost {
-            for part in messages.chunk_by(|one, next| one.place.segment == next.place.segment) {
-                let (Some(from), Some(to)) = (part.first(), part.last()) else { continue };
-                let Place { segment, offset, bytes } = from.place;
-                let place = (segment, u64::from(offset), u64::from(bytes));
-                let (first, last) = (from.sequence, to.last());
-                let lost = Some(LostRecord::Messages { stream, first, last });
-                self.damaged_with(place, DamageKind::Undeclared, lost)?;
-            }
-            let (first, segments) = (self.first, &mut self.segments);
-            self.index.apply(&Record::Drop { stream }, Place::NONE, &mut |dead| {
-                if let Some(segment) = segment_of(segments, first, dead) {
-                    segment.live -= u64::from(dead.bytes);
-                }
-            });
+        for (stream, damage) in undeclared(&self.index) {
+            damage.into_iter().try_for_each(|damage| self.note_damage(damage))?;
+            self.forget(&Record::Drop { stream });
         }
         Ok(())
+    }
+
+    /// Messages whose bodies are not in their files any more are lost.
+    fn check_bodies(&mut self) -> Result<(), OpenError> {
+        let extent = if self.opening.is_thorough { Extent::Bytes } else { Extent::Length };
+        let found = damaged_bodies(&mut self.disk, &self.index, extent);
+        let found = found.map_err(|error| self.refused("read the body of a message", error))?;
+        for (damage, settled) in found {
+            self.note_damage(damage)?;
+            settled.records_of().for_each(|record| self.forget(&record));
+        }
+        Ok(())
+    }
+
+    /// Takes what a record says into the index, which is not in the log.
+    fn forget(&mut self, record: &Record<'_>) {
+        let (first, segments) = (self.first, &mut self.segments);
+        self.index.apply(record, Place::NONE, &mut |dead| {
+            if let Some(segment) = segment_of(segments, first, dead) {
+                segment.live -= u64::from(dead.bytes);
+            }
+        });
     }
 
     /// Reads what is needed, and opens the log. After damage that was accepted everything that is left is written into
@@ -554,8 +536,12 @@ impl<D: Disk> Reader<D> {
                 })?;
             }
         }
-        let streams_below = self.streams_below;
-        Ok(Attempt::Opened(Box::new(Opened { log, recovered, streams_below })))
+        let is_damaged = begin == Begin::Again;
+        let aside = remove_unneeded(&mut log, is_damaged).unwrap_or_default();
+        recovered.report.set_aside.extend(aside);
+        let (streams_below, bodies_below) = (self.streams_below, self.bodies_below);
+        let opened = Opened { log, recovered, streams_below, bodies_below };
+        Ok(Attempt::Opened(Box::new(opened)))
     }
 
     fn forget_empty(&mut self, number: u32) -> Result<(), OpenError> {
@@ -582,7 +568,11 @@ impl<D: Disk> Reader<D> {
         what: DamageKind,
         lost: Option<LostRecord>,
     ) -> Result<(), OpenError> {
-        let damage = Damage { file: segment_name(number), offset, bytes, what, lost };
+        self.note_damage(Damage { file: segment_name(number), offset, bytes, what, lost })
+    }
+
+    /// Damage is an error, unless it is accepted.
+    fn note_damage(&mut self, damage: Damage) -> Result<(), OpenError> {
         if self.opening.accept_damage && self.opening.is_thorough {
             self.report.damage.push(damage);
             return Ok(());

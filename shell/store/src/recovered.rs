@@ -3,10 +3,14 @@
 //! Relies on nothing. Invariant: streams come in the order in which they were made, messages in the order of
 //! their numbers.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use tiderace_bodies::{BodyFile, Charge, Kept};
+
+use crate::disk::DiskFile;
 use crate::error::Damage;
-use crate::record::{Mark, StreamId, StreamKind};
+use crate::record::{Body, Mark, StreamId, StreamKind};
 
 /// Everything that has survived.
 #[derive(Debug, Default)]
@@ -70,7 +74,41 @@ pub struct RecoveredMessages {
     pub bytes: Bytes,
     /// Those that were trimmed or consumed: first and last number of each range, rising and apart.
     pub gone: Vec<(u64, u64)>,
+    /// Of a single message, its body, if that lies in a file.
+    pub body: Option<OpenBody>,
 }
+
+/// A body that lies in a file beside the log.
+#[derive(Clone, Debug)]
+pub struct OpenBody {
+    /// Where it lies.
+    pub place: Body,
+    /// The file, if it is one of the operating system and open.
+    pub file: Option<Arc<BodyFile>>,
+}
+
+impl OpenBody {
+    /// Opens what a file is for those who need the body.
+    pub(crate) fn new(place: Body, file: impl DiskFile, charge: Option<Charge>) -> OpenBody {
+        let Body { file: number, offset, length, checksum } = place;
+        let file = file.into_file().map(|file| {
+            // What is before the body in its file is not needed, and is there.
+            let kept = Kept { number, offset: 0, length: offset.saturating_add(length) };
+            let file = BodyFile::kept(file, kept, charge);
+            file.set_checksum(offset, length, checksum);
+            Arc::new(file)
+        });
+        OpenBody { place, file }
+    }
+}
+
+impl PartialEq for OpenBody {
+    fn eq(&self, other: &OpenBody) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for OpenBody {}
 
 /// What opening has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

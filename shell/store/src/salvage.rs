@@ -148,7 +148,7 @@ mod tests {
                 let (stream, count, version, keep_from) = (StreamId(1), 1, 0, 0);
                 let sequence = sequence as u64;
                 let mut payload = Vec::new();
-                Record::Put(Put { stream, sequence, count, version, keep_from, bytes }).encode(&mut payload);
+                Record::Put(Put { stream, sequence, count, version, keep_from, bytes, body: None }).encode(&mut payload);
                 whole.push((segment.len(), segment.len() + 8 + payload.len()));
                 seed.frame(&payload, false, &mut segment);
             }

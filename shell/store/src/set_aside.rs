@@ -56,8 +56,8 @@ fn is_of_whole(what: DamageKind) -> bool {
         | DamageKind::Misplaced { .. }
         | DamageKind::Unreadable(_)
         | DamageKind::Undeclared => true,
-        // There are no bytes.
-        DamageKind::Record(_) | DamageKind::Short | DamageKind::Missing => false,
+        // There are no bytes, or they are a file's own.
+        DamageKind::Record(_) | DamageKind::Body | DamageKind::Short | DamageKind::Missing => false,
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> PutShared<'a> {
     pub fn of(&self, stream: StreamId, sequence: u64) -> Put<'a> {
         let PutShared { count, bytes, .. } = *self;
         let version = sequence.saturating_add(u64::from(count).saturating_sub(1));
-        Put { stream, sequence, count, version, keep_from: 0, bytes }
+        Put { stream, sequence, count, version, keep_from: 0, bytes, body: None }
     }
 
     /// Whether its streams end with the life of the server.

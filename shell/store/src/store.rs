@@ -4,12 +4,15 @@
 //! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
 //! batches that only take away still find room in the reserve.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use tiderace_bodies::Charge;
+
 use crate::batch::Batch;
+use crate::bodies::{Bodies, body_name};
 use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
@@ -17,11 +20,11 @@ use crate::error::{CommitError, OpenError};
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
 use crate::log::{Log, SegmentBytes};
 use crate::metrics::{StoreMetrics, add, add_time, set};
+use crate::opened::{Opened, Opening};
 use crate::opening::open;
 use crate::options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
-use crate::record::StreamId;
-use crate::recover::{Opened, Opening};
-use crate::recovered::Recovered;
+use crate::record::{Body, StreamId};
+use crate::recovered::{OpenBody, Recovered};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub struct Store<D: Disk = Directory> {
     is_cleaning_stopped: bool,
     /// Messages of queues have filled their share.
     are_queues_full: bool,
+    /// Files with bodies that batches on their way will name.
+    bodies: Arc<Bodies>,
+    /// Files that no record names, and that are not removed yet.
+    unneeded: Vec<u64>,
 }
 
 /// Bytes that compacting goes through at once.
@@ -127,7 +134,9 @@ impl<D: Disk> Store<D> {
 
     /// The store of a log that is open.
     pub(crate) fn of_log(opened: Opened<D>, options: Options) -> (Store<D>, Recovered) {
-        let Opened { log, recovered, streams_below } = opened;
+        let Opened { log, recovered, streams_below, bodies_below } = opened;
+        let files = log.index.bodies().files().map(|(number, _)| number);
+        let bodies = Arc::new(Bodies::new(files, bodies_below));
         let store = Store {
             log,
             options,
@@ -137,6 +146,8 @@ impl<D: Disk> Store<D> {
             has_reserve: false,
             is_cleaning_stopped: false,
             are_queues_full: false,
+            bodies,
+            unneeded: Vec::new(),
         };
         (store, recovered)
     }
@@ -265,12 +276,81 @@ impl<D: Disk> Store<D> {
 
     /// Finds the messages that a request asks for. What was committed is found, and what was refused is not.
     pub fn begin_load(&mut self, shard: u16, request: &LoadRequest) -> PendingLoad<D::File> {
-        load::begin(&mut self.log, &mut self.open_segments, shard, request)
+        load::begin(&mut self.log, &mut self.open_segments, &self.bodies, shard, request)
     }
 
     /// Finds messages and reads them at once, which waits for the disk.
     pub fn load(&mut self, request: &LoadRequest) -> Loaded {
         self.begin_load(0, request).read()
+    }
+
+    /// Where the store is, if it is on a file system of the operating system.
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
+        self.log.disk.path().map(Path::to_owned)
+    }
+
+    /// The files with bodies.
+    pub(crate) fn bodies(&self) -> Arc<Bodies> {
+        Arc::clone(&self.bodies)
+    }
+
+    /// Whether some message has its body in a file.
+    pub(crate) fn has_bodies(&self) -> bool {
+        self.log.index.bodies().count() > 0
+    }
+
+    /// The file of a body, to read it.
+    pub(crate) fn body_file(&mut self, body: &Body) -> std::io::Result<D::File> {
+        self.log.disk.open(&body_name(body.file))
+    }
+
+    /// Opens the file of a body.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_body(&mut self, body: &Body) -> std::io::Result<OpenBody> {
+        let file = self.body_file(body)?;
+        Ok(OpenBody::new(*body, file, self.bodies.charge(body.file)))
+    }
+
+    /// Counts the bytes of files with bodies that the store has: `charge` is given the bytes of each, and what it gives is
+    /// held until the file is gone.
+    pub fn charge_bodies(&self, mut charge: impl FnMut(u64) -> Charge) {
+        for (number, bytes) in self.log.index.bodies().files() {
+            self.bodies.set_charge(number, charge(bytes));
+        }
+    }
+
+    /// Removes files with bodies that no record names any more, once it is on disk that none does. Gives them open:
+    /// their space is free when they are closed, which may take long.
+    ///
+    /// # Errors
+    /// When it is not certain what is on disk.
+    pub fn remove_bodies(&mut self) -> Result<Vec<D::File>, CommitError> {
+        self.log.account();
+        self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
+        self.unneeded.append(&mut self.bodies.take_unpinned());
+        let waits = matches!(self.options.sync, Sync::Interval(_)) && self.log.is_dirty();
+        if self.unneeded.is_empty() || self.log.is_broken || waits {
+            return Ok(Vec::new());
+        }
+        // Or a crash might bring back a record that names it.
+        self.sync()?;
+        let mut removed = Vec::new();
+        for number in std::mem::take(&mut self.unneeded) {
+            // One that is pinned comes again when it is not.
+            if self.log.index.bodies().needs(number) || !self.bodies.forget(number) {
+                continue;
+            }
+            let name = body_name(number);
+            let file = self.log.disk.open(&name);
+            // One that stays is removed when the store is opened next.
+            if self.log.disk.remove(&name).is_ok() {
+                removed.extend(file.ok());
+            }
+        }
+        self.update_gauges();
+        Ok(removed)
     }
 
     /// Writes what is needed of all that is older into new segments and removes the old ones: the log is then
@@ -325,6 +405,8 @@ impl<D: Disk> Store<D> {
         for (place, (batch, outcome)) in batches.into_iter().zip(outcomes).enumerate() {
             if batch.is_incomplete() {
                 *outcome = Outcome::TooLarge;
+            } else if batch.lacks_body() {
+                *outcome = Outcome::Full;
             } else if declared.allows(&batch) {
                 places.push(place);
                 allowed.push(batch);
@@ -415,10 +497,14 @@ impl<D: Disk> Store<D> {
     }
 
     fn update_gauges(&mut self) {
-        let (bytes, bytes_max) = (self.log.index.queue_bytes(), self.options.queue_bytes_max);
+        let body_bytes = self.log.index.bodies().bytes();
+        let bytes = self.log.index.queue_bytes().saturating_add(body_bytes);
+        let bytes_max = self.options.queue_bytes_max;
         let limit = if self.are_queues_full { bytes_max - bytes_max / 10 } else { bytes_max };
         self.are_queues_full = bytes_max > 0 && bytes > limit;
         set(&self.metrics.queue_bytes, bytes);
+        set(&self.metrics.body_bytes, body_bytes);
+        set(&self.metrics.body_files, self.log.index.bodies().count() as u64);
         set(&self.metrics.queues_full, u64::from(self.are_queues_full));
         set(&self.metrics.live_bytes, self.log.live_bytes());
         set(&self.metrics.total_bytes, self.log.total_bytes());

@@ -87,7 +87,10 @@ impl Summary {
             Record::Set { name, .. } => {
                 Record::Set { name, value: b"" }.encode(&mut self.payload);
             }
-            Record::Mark { .. } | Record::End { .. } | Record::Summary { .. } => return,
+            Record::Mark { .. }
+            | Record::End { .. }
+            | Record::Summary { .. }
+            | Record::BodyPart { .. } => return,
             Record::Trim { .. }
             | Record::Settle { .. }
             | Record::SettleMany { .. }
@@ -153,7 +156,15 @@ mod tests {
         let mark = Mark { sequence: 9, version: 8 };
         let (kind, path, spec) = (StreamKind::Queue, "a/b", &b"spec"[..]);
         let declare = Declaration { stream, kind, mark, path, spec };
-        let put = Put { stream, sequence: 10, count: 5, version: 14, keep_from: 3, bytes: b"body" };
+        let put = Put {
+            stream,
+            sequence: 10,
+            count: 5,
+            version: 14,
+            keep_from: 3,
+            bytes: b"body",
+            body: None,
+        };
         let volatile = StreamId::volatile(1);
         let records = [
             Record::Declare(declare),

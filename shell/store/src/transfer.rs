@@ -10,16 +10,17 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::batch::Batch;
-use crate::error::{CommitError, Damage, OpenError};
+use crate::body_transfer::{BodiesIn, BodiesOut, BodyRefused};
 use crate::header::segment_number;
 use crate::inspect::{InspectError, open_quiet};
 use crate::load::LoadRequest;
 use crate::options::{Options, Sync};
 use crate::order::Order;
 use crate::portable::{PortableError, PortableReader, PortableWriter};
-use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::record::{Declaration, Record};
 use crate::recovered::{RecoveredMessages, RecoveredStream};
 use crate::store::{Outcome, Store};
+use crate::transfer_error::TransferError;
 
 /// Bytes of messages that are in memory at once.
 const PART_BYTES: usize = 4 << 20;
@@ -46,67 +47,6 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Why a store was not exported, imported or compacted.
-#[derive(Debug, thiserror::Error)]
-pub enum TransferError {
-    /// It cannot be looked at.
-    #[error(transparent)]
-    Inspect(#[from] InspectError),
-    /// Some of it cannot be read: then nothing is exported in silence.
-    #[error("{0}; start the server once with store.accept_damage = true to keep what can be read")]
-    Damaged(Damage),
-    /// The portable form cannot be read or written.
-    #[error(transparent)]
-    Portable(#[from] PortableError),
-    /// There is something already where a store should be made.
-    #[error("{directory} is not empty; a store is imported into a directory that is new or empty")]
-    NotEmpty {
-        /// Which directory.
-        directory: PathBuf,
-    },
-    /// The new store cannot be made.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The new store does not take something.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// Compacting does not go on. What was done until then stays done.
-    #[error("{0}")]
-    Compact(String),
-    /// It has a place of its own among the file systems, so a new directory cannot take its name.
-    #[error("{directory} is a mount point; import into a new directory inside it")]
-    MountPoint {
-        /// Which directory.
-        directory: PathBuf,
-    },
-    /// Another import has not ended, or did not come to its end.
-    #[error(
-        "{directory} is there already; it is that of another import, which is still going on or was stopped: remove it if no import is going on"
-    )]
-    Unfinished {
-        /// Which directory.
-        directory: PathBuf,
-    },
-    /// A record that no export writes there.
-    #[error("record {number} of the file is none that is exported: {what}")]
-    Unexpected {
-        /// Which record, from 0.
-        number: u64,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// The directory cannot be made.
-    #[error("cannot {what} {path}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// The operating system's answer.
-        error: io::Error,
-    },
-}
-
 /// Writes everything that is in the store of a directory, which no server may use meanwhile. `progress` is told the
 /// messages that are written and how many there are.
 ///
@@ -121,7 +61,9 @@ pub fn export(
     if let Some(damage) = recovered.report.damage.first() {
         return Err(TransferError::Damaged(damage.clone()));
     }
-    let mut writer = PortableWriter::begin(to).map_err(PortableError::System)?;
+    let has_bodies = store.has_bodies();
+    let mut writer = PortableWriter::begin(to, has_bodies).map_err(PortableError::System)?;
+    let mut bodies = BodiesOut::default();
     let total = recovered.streams.iter().map(messages_of).sum();
     let mut done = Transferred::default();
     for (name, value) in &recovered.values {
@@ -132,7 +74,7 @@ pub fn export(
         writer.write(&declaration(stream), false).map_err(PortableError::System)?;
         done.streams += 1;
         for messages in &stream.messages {
-            write_messages(&mut writer, stream, messages)?;
+            bodies.write_messages(&mut writer, &mut store, stream, messages)?;
             done.messages += count(messages);
         }
         let mut next = stream.stored.first().map(|range| range.first);
@@ -150,7 +92,7 @@ pub fn export(
                 return Err(TransferError::System { what, path, error: kind.into() });
             }
             for messages in &loaded.messages {
-                write_messages(&mut writer, stream, messages)?;
+                bodies.write_messages(&mut writer, &mut store, stream, messages)?;
                 done.messages += count(messages);
             }
             progress(done.messages, total);
@@ -275,29 +217,47 @@ fn fill(
     let options = Options { sync: Sync::Never, reserve_bytes: 0, ..Options::default() };
     let (mut store, _) = Store::open(directory, options)?;
     let (mut batch, mut done, mut records) = (Batch::new(), Transferred::default(), 0u64);
-    let mut order = Order::default();
+    let (mut order, mut bodies) = (Order::default(), BodiesIn::new(directory));
     while let Some((record, more)) = reader.next_record()? {
         let gone = order.check(&record, more);
         let gone = gone.map_err(|what| TransferError::Unexpected { number: records, what })?;
+        let record = match bodies.take(record, order.is_body_whole()) {
+            Ok(record) => record,
+            Err(BodyRefused::System(error)) => return Err(failed_body(directory, error)),
+            Err(BodyRefused::Checksum) => {
+                let what = "a body is not what was written";
+                return Err(TransferError::Unexpected { number: records, what });
+            }
+        };
         match &record {
             Record::Declare(_) => done.streams += 1,
             Record::Set { .. } => done.values += 1,
             Record::Put(put) => done.messages += u64::from(put.count),
             _ => done.messages -= gone,
         }
-        batch.add_record(&record);
         records += 1;
+        if matches!(record, Record::BodyPart { .. }) {
+            progress(reader.bytes());
+            continue;
+        }
+        batch.add_record(&record);
         if !more && batch.bytes() > PART_BYTES {
             commit(&mut store, std::mem::take(&mut batch), records)?;
             progress(reader.bytes());
         }
     }
     order.finish().map_err(|what| TransferError::Unexpected { number: records, what })?;
+    bodies.finish().map_err(|error| failed_body(directory, error))?;
     commit(&mut store, batch, records)?;
     store.close()?;
     done.bytes = reader.bytes();
     progress(done.bytes);
     Ok(done)
+}
+
+fn failed_body(directory: &Path, error: io::Error) -> TransferError {
+    let (what, path) = ("write the body of a message in", directory.to_owned());
+    TransferError::System { what, path, error }
 }
 
 fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferError> {
@@ -321,22 +281,6 @@ fn commit(store: &mut Store, batch: Batch, records: u64) -> Result<(), TransferE
 fn declaration(stream: &RecoveredStream) -> Record<'_> {
     let RecoveredStream { stream: id, kind, path, spec, mark, .. } = stream;
     Record::Declare(Declaration { stream: *id, kind: *kind, mark: *mark, path, spec })
-}
-
-fn write_messages(
-    writer: &mut PortableWriter<impl Write>,
-    stream: &RecoveredStream,
-    messages: &RecoveredMessages,
-) -> Result<(), PortableError> {
-    let RecoveredMessages { sequence, count, version, bytes, gone } = messages;
-    let (stream, keep_from) = (stream.stream, 0);
-    let (sequence, count, version) = (*sequence, *count, *version);
-    let put = Put { stream, sequence, count, version, keep_from, bytes };
-    writer.write(&Record::Put(put), !gone.is_empty())?;
-    if !gone.is_empty() {
-        writer.write_frame(false, |to| encode_settle(stream, gone.iter().copied(), to))?;
-    }
-    Ok(())
 }
 
 /// How many messages of a record are there.

@@ -38,7 +38,8 @@ fn batch(stream: u64, sequence: u64) -> Batch {
         batch.declare(&Declaration { stream, kind, mark, path: "a", spec: b"" }).unwrap();
     }
     let bytes = &[1; 100];
-    let put = Put { stream, sequence, count: 1, version: sequence, keep_from: 0, bytes };
+    let put =
+        Put { stream, sequence, count: 1, version: sequence, keep_from: 0, bytes, body: None };
     batch.put(&put).unwrap();
     batch
 }
@@ -339,7 +340,8 @@ fn a_load_counts_as_what_it_has_found() {
     let mut store = store_of_segments(&SimulatedDisk::new(1));
     let mut huge = batch(2, 1);
     let (stream, version, bytes) = (StreamId(2), 2, &vec![3; 20 << 20]);
-    huge.put(&Put { stream, sequence: 2, count: 1, version, keep_from: 0, bytes }).unwrap();
+    huge.put(&Put { stream, sequence: 2, count: 1, version, keep_from: 0, bytes, body: None })
+        .unwrap();
     assert!(store.commit(vec![huge]).1.is_none());
     (committer, hearing) = start(store, Some(gate));
     let other = committer.submitter(1);

@@ -2,12 +2,13 @@
 //! are there, in order, whole, and nothing else is but batches that were under way.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
 use crate::common::{Numbers, seeds};
-use tiderace_store::{OpenError, Options, Outcome, Store, Sync};
+use tiderace_store::{Body, Disk, DiskFile, OpenError, Options, Outcome, Store, Sync};
 
 fn options(sync: Sync) -> Options {
     Options { sync, segment_bytes: 1024, reserve_bytes: 0, ..Options::default() }
@@ -39,6 +40,21 @@ impl Expected {
     }
 }
 
+/// Makes a file with a body in it, as a body is kept before the record that names it is written.
+fn make_body(disk: &mut SimulatedDisk, number: u64, bytes: &[u8]) -> Option<Body> {
+    let mut file = disk.create(&format!("{number:010}.body")).ok()?;
+    file.append(&[b"head", bytes]).ok()?;
+    file.sync().ok()?;
+    disk.sync_names().ok()?;
+    let (offset, length, checksum) = (4, bytes.len() as u64, crc32c::crc32c(bytes));
+    Some(Body { file: number, offset, length, checksum })
+}
+
+fn body_files(disk: &SimulatedDisk) -> BTreeSet<u64> {
+    let names = disk.list().into_iter();
+    names.filter_map(|name| name.strip_suffix(".body")?.parse().ok()).collect()
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     /// The process ends; the operating system writes on.
@@ -52,6 +68,7 @@ fn live(
     sync: Sync,
     expected: &mut Expected,
     numbers: &mut Numbers,
+    (next_body, removed_bodies): (&mut u64, &mut usize),
     seed: u64,
 ) {
     let opened = Store::open_on(disk.clone(), Path::new("simulated"), options(sync));
@@ -65,8 +82,12 @@ fn live(
         assert!(disk.is_dead(), "seed {seed}");
         return;
     };
+    if !disk.is_dead() {
+        assert_eq!(body_files(disk), found.body_files(), "seed {seed}");
+    }
     expected.check(found, seed);
     let ids = store.stream_ids();
+    let mut files = disk.clone();
     for _ in 0..numbers.below(60) {
         if store.is_cleaning_due() && numbers.chance(70) {
             let cleaned = store.clean(1 + numbers.below(800) as usize);
@@ -78,7 +99,12 @@ fn live(
         let mut batches = Vec::new();
         for _ in 0..1 + numbers.below(3) {
             let mut next = expected.now().clone();
-            batches.push(next.batch(numbers, || ids.next_stream()));
+            let mut make = |bytes: &[u8]| {
+                *next_body += 1;
+                make_body(&mut files, *next_body, bytes)
+            };
+            let batch = next.batch_with_bodies(numbers, || ids.next_stream(), &mut make);
+            batches.push(batch);
             expected.states.push(next);
         }
         let (outcomes, problem) = store.commit(batches);
@@ -93,6 +119,18 @@ fn live(
             store.settle();
         }
         if numbers.chance(30) {
+            let before = body_files(disk).len();
+            let removed = store.remove_bodies();
+            assert!(removed.is_ok() || disk.is_dead() || store.metrics().is_broken());
+            let left = body_files(disk);
+            *removed_bodies += before - left.len();
+            assert!(expected.now().body_files().is_subset(&left), "seed {seed}");
+            // What was removed must not come back.
+            if removed.is_ok_and(|removed| !removed.is_empty()) {
+                expected.certain = expected.states.len() - 1;
+            }
+        }
+        if numbers.chance(30) {
             let request = expected.now().load_request(numbers);
             let loaded = store.load(&request);
             expected.now().check_loaded(&request, &loaded, seed);
@@ -105,8 +143,9 @@ fn live(
 }
 
 fn crashes(sync: Sync, ends: &[End]) {
+    let mut removed = 0;
     for seed in seeds(1500) {
-        let mut numbers = Numbers(seed);
+        let (mut numbers, mut next_body) = (Numbers(seed), 0);
         let disk = SimulatedDisk::new(seed ^ 0x5eed);
         let mut expected = Expected { states: vec![Model::default()], certain: 0 };
         for _ in 0..4 {
@@ -114,17 +153,21 @@ fn crashes(sync: Sync, ends: &[End]) {
             disk.die_after(Some(operations));
             let failing = numbers.chance(15).then(|| numbers.below(40));
             disk.fail_sync_after(failing);
-            live(&disk, sync, &mut expected, &mut numbers, seed);
+            let bodies = (&mut next_body, &mut removed);
+            live(&disk, sync, &mut expected, &mut numbers, bodies, seed);
             disk.die_after(None);
             disk.fail_sync_after(None);
             if ends[numbers.below(ends.len() as u64) as usize] == End::PowerLoss {
                 disk.lose_power();
             }
         }
-        let opened = Store::open_on(disk, Path::new("simulated"), options(sync));
+        let opened = Store::open_on(disk.clone(), Path::new("simulated"), options(sync));
         let (mut store, recovered) = opened.unwrap();
-        expected.check(Model::of(&mut store, &recovered).unwrap(), seed);
+        let found = Model::of(&mut store, &recovered).unwrap();
+        assert_eq!(body_files(&disk), found.body_files(), "seed {seed}");
+        expected.check(found, seed);
     }
+    assert!(removed > 100, "files of bodies were removed while the store was open: {removed}");
 }
 
 #[test]

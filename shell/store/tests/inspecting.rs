@@ -55,7 +55,9 @@ fn fill(folder: &Path) {
             let (stream, count) = (StreamId(stream), 1);
             let (sequence, version, keep_from) = (round, round, round.saturating_sub(5));
             let bytes = &value;
-            batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+            batch
+                .put(&Put { stream, sequence, count, version, keep_from, bytes, body: None })
+                .unwrap();
         }
         batch.set("views/1", b"map a to b").unwrap();
         let (outcomes, problem) = store.commit(vec![batch]);

@@ -44,7 +44,15 @@ fn batch(number: u64) -> Batch {
     let keep_from = (sequence + 1).saturating_sub(KEPT);
     let bytes = body(number);
     batch
-        .put(&Put { stream, sequence, count: 1, version: number, keep_from, bytes: &bytes })
+        .put(&Put {
+            stream,
+            sequence,
+            count: 1,
+            version: number,
+            keep_from,
+            bytes: &bytes,
+            body: None,
+        })
         .unwrap();
     batch.set("batches", &(number + 1).to_le_bytes()).unwrap();
     batch
@@ -181,7 +189,15 @@ fn large_messages_pass_through() {
         batch.declare(&Declaration { stream, kind, mark, path: "a", spec: b"" }).unwrap();
         let keep_from = sequence;
         batch
-            .put(&Put { stream, sequence, count: 1, version: 1, keep_from, bytes: &body })
+            .put(&Put {
+                stream,
+                sequence,
+                count: 1,
+                version: 1,
+                keep_from,
+                bytes: &body,
+                body: None,
+            })
             .unwrap();
         assert_eq!(store.commit(vec![batch]).0, [Outcome::Committed]);
         store.settle();

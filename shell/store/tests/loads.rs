@@ -33,7 +33,9 @@ fn queue(store: &mut Store<SimulatedDisk>, messages: u64) {
         for (stream, keep_from) in [(1, 0), (2, sequence)] {
             let bytes = &[sequence as u8; 200];
             let (stream, version, count) = (StreamId(stream), sequence, 1);
-            batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+            batch
+                .put(&Put { stream, sequence, count, version, keep_from, bytes, body: None })
+                .unwrap();
         }
         commit(store, batch);
     }
@@ -123,7 +125,7 @@ fn two_streams_are_given_in_one_order_and_no_record_is_read_twice() {
         let (stream, version, count, keep_from) = (stream_of(sequence), sequence, 1, 0);
         let bytes = &[sequence as u8; 200];
         let mut batch = Batch::new();
-        batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+        batch.put(&Put { stream, sequence, count, version, keep_from, bytes, body: None }).unwrap();
         commit(&mut store, batch);
     }
     for bytes_max in [0, 1_000, 5_000, 1 << 20] {

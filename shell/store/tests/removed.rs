@@ -37,7 +37,7 @@ fn batch(number: u64) -> Batch {
     }
     let bytes = &[b'x'; 400];
     let (sequence, version, keep_from) = (number, number, 1);
-    batch.put(&Put { stream, sequence, count: 1, version, keep_from, bytes }).unwrap();
+    batch.put(&Put { stream, sequence, count: 1, version, keep_from, bytes, body: None }).unwrap();
     batch
 }
 

@@ -45,7 +45,9 @@ fn written_and(is_closed: bool) -> SimulatedDisk {
             for stream in [StreamId(1), StreamId(2)].into_iter().filter(|_| number % 3 != 0) {
                 let bytes = &[number as u8; 60];
                 let (sequence, count, version, keep_from) = (number, 2, number + 1, 0);
-                batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+                batch
+                    .put(&Put { stream, sequence, count, version, keep_from, bytes, body: None })
+                    .unwrap();
             }
             batch.set(&format!("value-{number}"), &[number as u8; 30]).unwrap();
             batch

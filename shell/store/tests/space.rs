@@ -34,7 +34,15 @@ fn put(batch: &mut Batch, stream: u64, sequence: u64, bytes: &[u8]) {
         let path = format!("topic/{}", stream.0);
         batch.declare(&Declaration { stream, kind, mark, path: &path, spec: b"" }).unwrap();
     }
-    let put = Put { stream, sequence, count: 1, version: sequence, keep_from: sequence, bytes };
+    let put = Put {
+        stream,
+        sequence,
+        count: 1,
+        version: sequence,
+        keep_from: sequence,
+        bytes,
+        body: None,
+    };
     batch.put(&put).unwrap();
 }
 
@@ -346,7 +354,7 @@ fn a_batch_that_lacks_a_record_is_refused_as_a_whole_and_no_other_is() {
     let (stream, sequence, version) = (StreamId(2), 2, 2);
     // None of these bytes is touched.
     let bytes = &vec![0; 1200 << 20];
-    let too_large = Put { stream, sequence, count: 1, version, keep_from: 0, bytes };
+    let too_large = Put { stream, sequence, count: 1, version, keep_from: 0, bytes, body: None };
     assert!(lacking.put(&too_large).is_err());
     let mut behind = Batch::new();
     put(&mut behind, 3, 1, b"behind");

@@ -117,7 +117,7 @@ fn a_deep_queue_is_taken_out_and_put_back_in_parts() {
         }
         let (sequence, count, version, keep_from) = (2 * number, 2, 2 * number + 1, 0);
         let bytes = &vec![number as u8; 100_000];
-        batch.put(&Put { stream, sequence, count, version, keep_from, bytes }).unwrap();
+        batch.put(&Put { stream, sequence, count, version, keep_from, bytes, body: None }).unwrap();
         // Parts begin and end at records of which something is gone, too.
         batch.settle(stream, &[(sequence, sequence)]).unwrap();
         assert!(store.commit(vec![batch]).1.is_none());
@@ -317,7 +317,7 @@ fn what_no_export_writes_is_refused_record_by_record() {
     };
     let put = |stream: u64, sequence, count, keep_from| {
         let (stream, version, bytes) = (StreamId(stream), 7, &b"body"[..]);
-        encoded(Record::Put(Put { stream, sequence, count, version, keep_from, bytes }))
+        encoded(Record::Put(Put { stream, sequence, count, version, keep_from, bytes, body: None }))
     };
     let set = |name| encoded(Record::Set { name, value: b"" });
     let (alone, joined) = (false, true);
@@ -480,7 +480,7 @@ fn a_damaged_topic_of_a_copy_without_a_mark_of_its_end_is_reported_as_damaged() 
     let (stream, kind, mark) = (StreamId(1), StreamKind::Topic, Mark::default());
     batch.declare(&Declaration { stream, kind, mark, path: "a", spec: b"" }).unwrap();
     let (sequence, count, version, keep_from) = (1, 1, 1, 0);
-    let put = Put { stream, sequence, count, version, keep_from, bytes: &[7; 1000] };
+    let put = Put { stream, sequence, count, version, keep_from, bytes: &[7; 1000], body: None };
     batch.put(&put).unwrap();
     store.commit(vec![batch]);
     // Behind it, so that it lies in a segment that has a summary.

@@ -17,7 +17,15 @@ fn open(disk: &SimulatedDisk) -> (Store<SimulatedDisk>, Recovered) {
 
 fn put(stream: StreamId, sequence: u64) -> Batch {
     let mut batch = Batch::new();
-    let put = Put { stream, sequence, count: 1, version: sequence, keep_from: 0, bytes: &[5; 300] };
+    let put = Put {
+        stream,
+        sequence,
+        count: 1,
+        version: sequence,
+        keep_from: 0,
+        bytes: &[5; 300],
+        body: None,
+    };
     batch.put(&put).unwrap();
     batch
 }

@@ -47,21 +47,24 @@ level = "warn"
 class Server:
     """A server, which tells what it has in memory and in files."""
 
-    def __init__(self, large="", more="", store=False):
+    def __init__(self, large="", more="", store=False, files=None):
         [self.port] = free_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="tiderace-large-"))
-        self.files = self.folder / "files"
+        self.files = files or self.folder / "files"
+        self.store = self.folder / "store"
+        self.environment = {}
         self.config = self.folder / "tiderace.toml"
         text = CONFIG + f'\n[large_messages]\ndirectory = "{self.files}"\n{large}\n{more}\n'
         if store:
-            text += f'\n[store]\ndirectory = "{self.folder / "store"}"\n'
+            text += f'\n[store]\ndirectory = "{self.store}"\n'
         self.config.write_text(text)
         self.start()
 
     def start(self):
         listen = f"127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
-            [BINARY, "serve", "--config", self.config, "--listen", listen], stdin=subprocess.DEVNULL
+            [BINARY, "serve", "--config", self.config, "--listen", listen],
+            stdin=subprocess.DEVNULL, env=os.environ | self.environment,
         )
         os.environ["TIDERACE_STOMP"] = listen
         os.environ["TIDERACE_WS"] = f"ws://{listen}/stomp"
@@ -74,6 +77,15 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
+
+    def bodies(self):
+        """The files beside the log of the store."""
+        return sorted(self.store.glob("*.body"))
+
+    def tool(self, *arguments):
+        """What `tiderace store` says."""
+        command = [BINARY, "store", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     def anonymous(self):
         """Memory that is no file's, in bytes."""

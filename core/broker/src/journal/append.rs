@@ -243,7 +243,8 @@ fn circumstances(kept: &Kept) -> Circumstances {
 fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRecord {
     let (first, count) = (run.version(), run.len() as u32);
     let about = &Circumstances { follows: run.follows(), ..about.clone() };
-    StoreRecord::Put { stream, first, count, keep_from, bytes: encode(run, about) }
+    let (bytes, body) = (encode(run, about), run.body_in_file().cloned());
+    StoreRecord::Put { stream, first, count, keep_from, bytes, body }
 }
 
 fn describe(now: Now, topic: &Topic, home: &HomeTopic) -> Vec<u8> {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tiderace_base::{ShardId, Time};
 use tiderace_wire::{Destination, Flags, Meta, Run, RunBuilder};
 
@@ -17,6 +18,8 @@ const HAS_AUTHOR: u8 = 1;
 const HAS_AMENDS: u8 = 2;
 const IS_VALUE_ALONE: u8 = 4;
 const HAS_FOLLOWS: u8 = 8;
+/// The body of the only message lies in a file, and is given beside these bytes.
+const BODY_APART: u8 = 16;
 
 /// What is known of a topic beside its path and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +71,8 @@ pub(super) fn encode(run: &Run, about: &Circumstances) -> Vec<u8> {
     let marks = if about.author.is_some() { HAS_AUTHOR } else { 0 }
         | if about.amends.is_some() { HAS_AMENDS } else { 0 }
         | if about.is_value_alone { IS_VALUE_ALONE } else { 0 }
-        | if about.follows.is_some() { HAS_FOLLOWS } else { 0 };
+        | if about.follows.is_some() { HAS_FOLLOWS } else { 0 }
+        | if run.body_in_file().is_some() { BODY_APART } else { 0 };
     out.extend_from_slice(&[MESSAGES_FORM, marks]);
     out.extend_from_slice(&about.time_ms.to_le_bytes());
     out.extend_from_slice(&run.first().to_le_bytes());
@@ -90,15 +94,17 @@ pub(super) fn encode(run: &Run, about: &Circumstances) -> Vec<u8> {
             out.extend_from_slice(&expires.to_le_bytes());
         }
         out.extend_from_slice(message.properties);
-        out.extend_from_slice(message.body);
+        if run.body_in_file().is_none() {
+            out.extend_from_slice(message.body);
+        }
     }
     out
 }
 
-/// Reads a run. Its first message has the number that its home gave it, or zero if that was not
+/// Reads a run, with its body if that was written apart. Its first message has the number that its home gave it, or zero if that was not
 /// written; the home is still to be said.
 pub(super) fn decode(
-    bytes: &[u8],
+    (bytes, apart): (&[u8], Option<&Bytes>),
     destination: Destination,
     now: Time,
 ) -> Option<(Run, Circumstances)> {
@@ -129,7 +135,17 @@ pub(super) fn decode(
             false => None,
         };
         builder.properties().extend_from_slice(fields.take(properties)?);
-        builder.finish(fields.take(body)?, Meta { flags, expires_ms });
+        let meta = Meta { flags, expires_ms };
+        if marks & BODY_APART == 0 {
+            builder.finish(fields.take(body)?, meta);
+            continue;
+        }
+        // It is a run of its own.
+        let apart = apart.filter(|it| it.len() == body && fields.0.is_empty())?;
+        if !builder.is_empty() {
+            return None;
+        }
+        builder.finish_in_file(apart.clone(), meta);
     }
     if builder.is_empty() {
         return None;
@@ -201,7 +217,7 @@ mod tests {
             let is_value_alone = cut % 2 == 0;
             let about = Circumstances { time_ms, author, amends, is_value_alone, follows };
             let bytes = encode(&run, &about);
-            let (read, read_about) = decode(&bytes, somewhere(), Time::ZERO).unwrap();
+            let (read, read_about) = decode((&bytes, None), somewhere(), Time::ZERO).unwrap();
             prop_assert_eq!(read_about, about);
             prop_assert_eq!(read.first(), number);
             prop_assert_eq!(read.len(), run.len());
@@ -212,19 +228,42 @@ mod tests {
                 prop_assert_eq!(left.expires_ms, right.expires_ms);
             }
             let short = bytes.len().saturating_sub(cut);
-            if let Some((read, _)) = decode(&bytes[..short], somewhere(), Time::ZERO) {
+            if let Some((read, _)) = decode((&bytes[..short], None), somewhere(), Time::ZERO) {
                 prop_assert!(read.len() < run.len(), "only whole messages may be left out");
             }
         }
 
         #[test]
+        fn a_body_in_a_file_is_written_apart(
+            body in proptest::collection::vec(any::<u8>(), 0..50), expires_ms: Option<u64>, text in ".{0,20}",
+        ) {
+            let body = Bytes::from(body);
+            let mut builder = RunBuilder::new(somewhere(), Time::ZERO);
+            properties::append(builder.properties(), "k", &text);
+            let (flags, author, amends, follows) = (Flags::RETAIN, None, None, Some(4));
+            builder.finish_in_file(body.clone(), Meta { flags, expires_ms });
+            let run = builder.build();
+            let about = Circumstances { time_ms: 7, author, amends, is_value_alone: true, follows };
+            let bytes = encode(&run, &about);
+            let (read, read_about) = decode((&bytes, Some(&body)), somewhere(), Time::ZERO).unwrap();
+            prop_assert_eq!(read_about, about);
+            prop_assert_eq!(read.body_in_file(), Some(&body));
+            let (left, right) = (read.message(0).unwrap(), run.message(0).unwrap());
+            prop_assert_eq!((left.properties, left.expires_ms), (right.properties, right.expires_ms));
+            prop_assert!(decode((&bytes, None), somewhere(), Time::ZERO).is_none());
+            let longer = Bytes::from([&body[..], b"x"].concat());
+            prop_assert!(decode((&bytes, Some(&longer)), somewhere(), Time::ZERO).is_none());
+        }
+
+        #[test]
         fn anything_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let apart = Bytes::from_static(b"body");
             for form in [FORM, MESSAGES_FORM] {
                 let formed = [&[form], &bytes[..]].concat();
-                if let Some((run, about)) = decode(&formed, somewhere(), Time::ZERO) {
+                if let Some((run, about)) = decode((&formed, Some(&apart)), somewhere(), Time::ZERO) {
                     prop_assert!(form == MESSAGES_FORM || run.first() == 0);
                     let again = encode(&run, &about);
-                    prop_assert_eq!(decode(&again, somewhere(), Time::ZERO).unwrap().1, about);
+                    prop_assert_eq!(decode((&again, Some(&apart)), somewhere(), Time::ZERO).unwrap().1, about);
                 }
             }
             let formed = [&[FORM], &bytes[..]].concat();

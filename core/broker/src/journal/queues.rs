@@ -114,12 +114,15 @@ impl HomeJournal {
             follows: None,
         };
         let (first, count) = (run.queue_version(), run.len() as u32);
-        if let Some(shared) = run.shared() {
+        // What lies in a file has a small record of its own.
+        let body = run.body_in_file().cloned();
+        if let Some(shared) = run.shared().filter(|_| body.is_none()) {
             let (owner, encode) = ((stream, first), || encode(run, &about));
             return open.put_shared(shared, owner, count, encode);
         }
-        let (keep_from, bytes) = (0, encode(run, &about));
-        open.journal.append_answered(StoreRecord::Put { stream, first, count, keep_from, bytes })
+        let bytes = encode(run, &about);
+        let put = StoreRecord::Put { stream, first, count, keep_from: 0, bytes, body };
+        open.journal.append_answered(put)
     }
 
     /// Messages of a stream are consumed, or gone otherwise.

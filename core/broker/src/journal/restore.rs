@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tiderace_base::{Now, ShardId};
 use tiderace_journal::{Journal, RecordSubject, StoreRecord, Streams};
 use tiderace_topics::Path;
@@ -54,6 +55,8 @@ pub struct RestoredMessages<'a> {
     pub gone: u32,
     /// The messages as they were put.
     pub bytes: &'a [u8],
+    /// Of a single message, its body, if that lies in a file.
+    pub body: Option<&'a Bytes>,
 }
 
 /// A queue that has survived.
@@ -281,7 +284,7 @@ pub(crate) fn read_messages(
     let mut next_version = None;
     for messages in restored.messages {
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
-        let read = decode(messages.bytes, destination, now.time);
+        let read = decode((messages.bytes, messages.body), destination, now.time);
         let unknown = || Unrestorable::Messages { path: path.clone() };
         let (mut run, about) = read.ok_or_else(unknown)?;
         let count = run.len() as u64;
@@ -297,9 +300,14 @@ pub(crate) fn read_messages(
 }
 
 /// Reads messages of a queue, if they are understood.
-pub(crate) fn read_queued(now: Now, path: &Path, bytes: &[u8]) -> Option<Run> {
+pub(crate) fn read_queued(
+    now: Now,
+    path: &Path,
+    bytes: &[u8],
+    body: Option<&Bytes>,
+) -> Option<Run> {
     let destination = Destination { kind: Kind::Queue, path: path.clone() };
-    Some(decode(bytes, destination, now.time)?.0)
+    Some(decode((bytes, body), destination, now.time)?.0)
 }
 
 /// Whether a queue was described in a form that is understood.

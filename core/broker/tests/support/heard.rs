@@ -13,6 +13,7 @@ pub struct Received {
     pub sequence: u64,
     pub path: String,
     pub body: String,
+    pub is_in_file: bool,
     pub redeliveries: u32,
     pub properties: Vec<u8>,
     pub version: u64,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use tiderace_broker::{
     DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange,
     RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind, Unrestorable,
@@ -18,6 +19,8 @@ struct Stream {
     version: u64,
     /// By the version of the first: how many, how many of the first ones are gone, and the bytes.
     messages: BTreeMap<u64, (u32, u32, Vec<u8>)>,
+    /// By the version of the only message: a body that lies in a file.
+    bodies: BTreeMap<u64, Bytes>,
     /// Of a queue: versions that are settled.
     settled: BTreeSet<u64>,
 }
@@ -41,6 +44,8 @@ pub struct Keeping {
     pub puts: usize,
     /// Streams of records that several have.
     pub shared: usize,
+    /// Those of messages whose bodies lie in files.
+    pub bodies_put: usize,
     /// The first versions of records that cannot be read.
     damaged: BTreeSet<u64>,
     /// Nothing that adds is taken.
@@ -93,6 +98,7 @@ impl Keeping {
                         first: *first,
                         gone: *gone,
                         bytes,
+                        body: stream.bodies.get(first),
                     })
                     .collect();
                 let topic = RestoredTopic {
@@ -128,11 +134,15 @@ impl Keeping {
         let mut loaded = StoreLoaded { ticket: load.ticket, ..StoreLoaded::default() };
         let streams = [Some(load.stream), load.beside].into_iter().flatten();
         let streams = streams.filter_map(|stream| self.streams.get(&stream));
-        let mut found: Vec<_> =
-            streams.flat_map(|stream| stream.messages.iter().zip(stream.gone())).collect();
-        found.sort_by_key(|((first, _), _)| **first);
+        let mut found: Vec<_> = streams
+            .flat_map(|stream| {
+                let bodies = stream.messages.keys().map(|first| stream.bodies.get(first).cloned());
+                stream.messages.iter().zip(stream.gone()).zip(bodies)
+            })
+            .collect();
+        found.sort_by_key(|(((first, _), _), _)| **first);
         let mut bytes_read = 0;
-        for ((first, (count, _, bytes)), gone) in found {
+        for (((first, (count, _, bytes)), gone), body) in found {
             let (first, count) = (*first, *count);
             if first + u64::from(count) <= load.first || first > load.last {
                 continue;
@@ -148,7 +158,8 @@ impl Keeping {
             if self.damaged.contains(&first) {
                 loaded.damaged.push(DamagedRecord { first, count, gone });
             } else {
-                loaded.records.push(LoadedRecord { first, count, gone, bytes: bytes.clone() });
+                let bytes = bytes.clone();
+                loaded.records.push(LoadedRecord { first, count, gone, bytes, body });
             }
         }
         loaded
@@ -280,14 +291,17 @@ impl Keeping {
                     known.description = description;
                     known.version = known.version.max(version);
                 }
-                StoreRecord::Put { stream, first, count, keep_from, bytes } => {
+                StoreRecord::Put { stream, first, count, keep_from, bytes, body } => {
                     self.puts += 1;
+                    self.bodies_put += usize::from(body.is_some());
                     if is_volatile(stream) {
                         self.streams.entry(stream).or_default();
                     }
                     let Some(known) = self.streams.get_mut(&stream) else { continue };
                     known.trim(keep_from.saturating_sub(1));
                     known.messages.insert(first, (count, 0, bytes));
+                    known.bodies.remove(&first);
+                    known.bodies.extend(body.map(|body| (first, body)));
                     known.version = known.version.max(first + u64::from(count) - 1);
                 }
                 StoreRecord::PutShared { owners, count, bytes } => {

@@ -10,6 +10,7 @@ mod adding;
 pub mod asking;
 pub mod exchanges;
 mod heard;
+mod in_files;
 pub mod keeping;
 pub mod losing;
 mod random;
@@ -313,7 +314,8 @@ impl World {
                 home: run.home(),
                 sequence: message.sequence,
                 path: run.destination().path.to_string(),
-                body: String::from_utf8(message.body.to_vec()).unwrap(),
+                body: String::from_utf8(message.body.to_vec()).unwrap().trim_end().to_owned(),
+                is_in_file: run.body_in_file().is_some(),
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
                 version: run.version() + index as u64,

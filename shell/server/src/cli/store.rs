@@ -131,6 +131,10 @@ fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String
         let Sum { streams, messages, bytes } = sum;
         lines.push(format!("{what}: {streams}, with {messages} messages of {bytes} bytes"));
     }
+    if found.bodies.0 > 0 {
+        let (files, bytes) = found.bodies;
+        lines.push(format!("large messages: {files} files of {bytes} bytes"));
+    }
     lines.push(format!("named values: {}", found.recovered.values.len()));
     if report.volatile_records > 0 {
         lines.push(format!(
@@ -210,6 +214,7 @@ fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
         "summaries": report.summaries,
         "unfinished": report.cut,
         "volatile": {"records": report.volatile_records, "bytes": report.volatile_bytes},
+        "bodies": {"files": found.bodies.0, "bytes": found.bodies.1},
         "topics": kind(StreamKind::Topic),
         "queues": kind(StreamKind::Queue),
         "values": found.recovered.values.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
@@ -249,7 +254,8 @@ mod tests {
 
     fn stream(number: u64, path: &str, kind: StreamKind) -> RecoveredStream {
         let (bytes, gone) = ((&b"12345"[..]).into(), vec![(4, 5)]);
-        let messages = RecoveredMessages { sequence: 4, count: 6, version: 9, bytes, gone };
+        let (sequence, count, version, body) = (4, 6, 9, None);
+        let messages = RecoveredMessages { sequence, count, version, bytes, gone, body };
         let (messages, stored) = match kind {
             StreamKind::Topic => (vec![messages], Vec::new()),
             StreamKind::Queue => (Vec::new(), vec![StoredRange { first: 6, last: 9, bytes: 5 }]),
@@ -288,7 +294,8 @@ mod tests {
         let file = "0000000001.log".to_owned();
         let segments = vec![InspectedSegment { file, bytes: 100, needed: Some(60) }];
         let set_aside = vec![SetAside { file: "0000000001.log.9.damaged".to_owned(), bytes: 20 }];
-        Inspected { segments, set_aside, recovered: Recovered { streams, values, report } }
+        let recovered = Recovered { streams, values, report };
+        Inspected { segments, bodies: (2, 600_000), set_aside, recovered }
     }
 
     #[test]
@@ -306,6 +313,7 @@ store: 1 segments, 100 bytes, 12 records
   0000000001.log: 100 bytes, 60 needed
 topics: 2, with 8 messages of 10 bytes
 queues: 1, with 4 messages of 5 bytes
+large messages: 2 files of 600000 bytes
 named values: 1
 volatile: 2 records of 30 bytes, of messages that are not persistent; a server drops them when it starts
 unfinished: 3 bytes at the end were being written when the server ended, and were confirmed to nobody
@@ -316,8 +324,8 @@ topic a/b: version 7, 4 messages, 5 bytes
 topic b: version 7, 4 messages, 5 bytes";
         assert_eq!(text, wanted);
         let short = as_text(Path::new("store"), &found(Vec::new()), false, false);
-        assert_eq!(short.len(), 8);
-        assert_eq!(short.get(6).map(String::as_str), Some("damage: none"));
+        assert_eq!(short.len(), 9);
+        assert_eq!(short.get(7).map(String::as_str), Some("damage: none"));
     }
 
     #[test]
@@ -325,6 +333,7 @@ topic b: version 7, 4 messages, 5 bytes";
         let value = as_json(Path::new("store"), &found(Vec::new()), true);
         assert_eq!(value["topics"], json!({"count": 2, "messages": 8, "bytes": 10}));
         assert_eq!(value["segments"][0]["needed"], 60);
+        assert_eq!(value["bodies"], json!({"files": 2, "bytes": 600_000}));
         assert_eq!(value["volatile"], json!({"records": 2, "bytes": 30}));
         assert_eq!(value["list"][1]["path"], "a/b");
         assert_eq!(value["values"], json!(["views/1"]));

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_store::{
-    Batch, Declaration, Disk, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages, Store,
-    StoredRange, StreamId, StreamKind,
+    Batch, Body, Declaration, Disk, LoadRequest, Loaded, Mark, Put, Recovered, RecoveredMessages,
+    Store, StoredRange, StreamId, StreamKind,
 };
 
 use super::Numbers;
@@ -15,7 +15,11 @@ pub(crate) struct Messages {
     pub(crate) version: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) gone: BTreeSet<u64>,
+    pub(crate) body: Option<Body>,
 }
+
+/// Makes the file of a body.
+type MakeBody<'a> = &'a mut dyn FnMut(&[u8]) -> Option<Body>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
@@ -30,7 +34,8 @@ impl Messages {
     fn of(messages: &RecoveredMessages) -> Messages {
         let gone = messages.gone.iter().flat_map(|(first, last)| *first..=*last).collect();
         let RecoveredMessages { count, version, .. } = *messages;
-        Messages { count, version, bytes: messages.bytes.to_vec(), gone }
+        let body = messages.body.as_ref().map(|body| body.place);
+        Messages { count, version, bytes: messages.bytes.to_vec(), gone, body }
     }
 }
 
@@ -161,17 +166,34 @@ impl Model {
         numbers: &mut Numbers,
         next_stream: impl Fn() -> StreamId,
     ) -> Batch {
+        self.batch_with_bodies(numbers, next_stream, &mut |_| None)
+    }
+
+    /// The same with bodies in files for some messages, as far as files can be made.
+    pub(crate) fn batch_with_bodies(
+        &mut self,
+        numbers: &mut Numbers,
+        next_stream: impl Fn() -> StreamId,
+        make_body: MakeBody<'_>,
+    ) -> Batch {
         let mut batch = Batch::new();
         for _ in 0..1 + numbers.below(4) {
-            self.record(numbers, &next_stream, &mut batch);
+            self.record(numbers, &next_stream, make_body, &mut batch);
         }
         batch
+    }
+
+    /// The numbers of the files that bodies lie in.
+    pub(crate) fn body_files(&self) -> BTreeSet<u64> {
+        let messages = self.streams.values().flat_map(|stream| stream.messages.values());
+        messages.filter_map(|messages| Some(messages.body?.file)).collect()
     }
 
     fn record(
         &mut self,
         numbers: &mut Numbers,
         next_stream: &impl Fn() -> StreamId,
+        make_body: MakeBody<'_>,
         batch: &mut Batch,
     ) {
         if numbers.chance(12) {
@@ -184,7 +206,7 @@ impl Model {
         let stream = streams[numbers.below(streams.len() as u64) as usize];
         let mark = self.streams[&stream].mark.sequence;
         match numbers.below(100) {
-            0..42 => self.put(stream, numbers, batch),
+            0..42 => self.put(stream, numbers, make_body, batch),
             42..60 => self.put_shared(&streams, numbers, batch),
             60..68 => {
                 let up_to = mark.saturating_sub(numbers.below(6));
@@ -235,11 +257,11 @@ impl Model {
             let (kind, path, spec) = (StreamKind::Queue, String::new(), Vec::new());
             let (mark, messages) = (Mark::default(), BTreeMap::new());
             self.volatile.insert(id, Stream { kind, path, spec, mark, messages });
-            return self.put(id, numbers, batch);
+            return self.put(id, numbers, &mut |_| None, batch);
         }
         let stream = streams[numbers.below(2) as usize];
         match numbers.below(10) {
-            0..5 => self.put(stream, numbers, batch),
+            0..5 => self.put(stream, numbers, &mut |_| None, batch),
             5..7 => self.put_shared(&streams, numbers, batch),
             7..9 => {
                 let first = 1 + numbers.below(self.volatile[&stream].mark.sequence + 1);
@@ -269,7 +291,22 @@ impl Model {
         (stream.kind, stream.path, stream.spec) = (kind, path, spec);
     }
 
-    fn put(&mut self, id: StreamId, numbers: &mut Numbers, batch: &mut Batch) {
+    /// A file that a message has already.
+    fn known_body(&self, numbers: &mut Numbers) -> Option<Body> {
+        let messages = self.streams.values().flat_map(|stream| stream.messages.values());
+        let known: Vec<Body> = messages.filter_map(|messages| messages.body).collect();
+        let at = numbers.below(known.len() as u64 + 1) as usize;
+        known.get(at).copied()
+    }
+
+    fn put(
+        &mut self,
+        id: StreamId,
+        numbers: &mut Numbers,
+        make_body: MakeBody<'_>,
+        batch: &mut Batch,
+    ) {
+        let known = if numbers.chance(30) { self.known_body(numbers) } else { None };
         let stream = self.get(id).unwrap();
         let again = numbers.chance(15).then(|| stream.messages.iter().next_back()).flatten();
         let (sequence, count) = match again {
@@ -282,13 +319,21 @@ impl Model {
             _ => sequence.saturating_sub(3),
         };
         let (version, bytes) = (numbers.below(1000), bytes(numbers));
-        let put = Put { stream: id, sequence, count, version, keep_from, bytes: &bytes };
+        let may_have = count == 1 && !id.is_volatile() && numbers.chance(30);
+        // Where there are none, what is asked for stays the same.
+        let body = match known.filter(|_| may_have) {
+            Some(known) => make_body(&[]).map(|_| known),
+            None if may_have => make_body(&bytes),
+            None => None,
+        };
+        let put = Put { stream: id, sequence, count, version, keep_from, bytes: &bytes, body };
         batch.put(&put).unwrap();
         if keep_from > 0 {
             self.settle(id, 0, keep_from - 1);
         }
         let Some(stream) = self.get_mut(id) else { return };
-        stream.messages.insert(sequence, Messages { count, version, bytes, gone: BTreeSet::new() });
+        let gone = BTreeSet::new();
+        stream.messages.insert(sequence, Messages { count, version, bytes, gone, body });
         let last = sequence + u64::from(count) - 1;
         if last >= stream.mark.sequence {
             stream.mark = Mark { sequence: last, version };
@@ -310,7 +355,7 @@ impl Model {
             let version = sequence + u64::from(count) - 1;
             let stream = self.get_mut(stream).unwrap();
             let (bytes, gone) = (bytes.clone(), BTreeSet::new());
-            stream.messages.insert(sequence, Messages { count, version, bytes, gone });
+            stream.messages.insert(sequence, Messages { count, version, bytes, gone, body: None });
             stream.mark = Mark { sequence: version, version };
         }
     }
