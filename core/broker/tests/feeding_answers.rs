@@ -36,7 +36,7 @@ fn with_store(keeping: &mut Keeping, shards: usize) -> World {
 }
 
 #[test]
-fn a_publisher_is_refused_if_its_own_home_has_not_stored_it_whoever_answers_first() {
+fn a_publisher_is_refused_if_its_own_home_has_not_stored_it_although_others_have() {
     for own_first in [true, false] {
         let mut keeping = Keeping::default();
         let mut world = with_store(&mut keeping, 2);
