@@ -229,12 +229,12 @@ impl HomeSide<'_> {
             true => self.journal.check_message(true),
             false => Ok(()),
         };
-        self.work.charge_at(now, FED * keys.len() as u64);
         for key in keys {
             // One that has begun later is not meant, nor one that has ended.
             let known = self.home.feeds().at(key).filter(|known| known.since <= number);
             let Some(about) = known.map(|known| known.about.clone()) else { continue };
             for part in parts.of(run, &about, self.memory) {
+                self.work.charge_at(now, FED);
                 self.metrics.messages_fed += part.len() as u64;
                 let from = self.here();
                 let put = self.enqueue(now, from, part, effects);

@@ -16,6 +16,7 @@ use crate::effects::Effects;
 use crate::feed_parts::parts_for_mirror;
 use crate::home_side::HomeSide;
 use crate::places::Place;
+use crate::price::FED;
 use crate::queue_store::size_of_run;
 use crate::queued::Put;
 
@@ -74,6 +75,7 @@ impl HomeSide<'_> {
         }
         let from = publisher.map_or(self.here(), Place::of);
         for part in parts_for_mirror(run, path) {
+            self.work.charge_at(now, FED);
             let put = self.enqueue(now, from, part, effects);
             let put = put.map(|put| Put { stays: true, ..put });
             self.answer_queued(now, None, None, put, effects);

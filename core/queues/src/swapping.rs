@@ -120,15 +120,17 @@ impl Queues {
         self.unreadable
     }
 
-    /// Whether a new message of a queue, with that version, is left to the store alone.
-    pub fn leaves_new(&self, key: Key, version: u64) -> bool {
+    /// Whether new messages of a queue, the first with that version, are left to the store alone: also if they would be
+    /// too much with what is there, for what is in memory and not in the store stays until it is consumed.
+    pub fn leaves_new(&self, key: Key, version: u64, bytes: usize) -> bool {
         let Some(queue) = self.queues.get(key).filter(|_| self.has_store) else { return false };
         if is_temporary(&queue.path) {
             return false;
         }
         // Somebody may take them at once.
         let is_taken = queue.ready.is_empty() && queue.has_takers();
-        queue.is_behind_swapped(version) || !is_taken && self.has_too_much(queue)
+        queue.is_behind_swapped(version)
+            || !is_taken && (queue.bytes + bytes > queue.bytes_max || self.has_too_much(queue))
     }
 
     /// The stream that has messages of a queue, if they are stored, and whether the queue waits for the store to say that

@@ -22,7 +22,7 @@ impl<D: Driver> Shard<D> {
     /// Writes every connection that has something, once.
     pub(crate) fn write_all(&mut self) {
         self.end_waiting();
-        if self.lists.write.is_empty() {
+        if !self.lists.has_writes() {
             return self.write_h2();
         }
         // Subscribers' latency counts from reading to now, so the clock is read again.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tiderace_base::Span;
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_stomp::StompOptions;
@@ -73,5 +74,34 @@ fn a_small_message_does_not_wait_for_large_ones() {
         }
         let all = |world: &World| large.iter().all(|it| world.network.written(*it) > LARGE_BYTES);
         world.run_until("all of the large messages", all);
+    }
+}
+
+/// Two take a part and no more; the third goes on all the same, and so does the shard's sleep.
+#[test]
+fn who_does_not_read_holds_up_nobody_else_who_is_given_much() {
+    for seed in 0..8 {
+        let mut world = world(seed);
+        let clients: Vec<_> = (0..3).map(|_| subscriber(&mut world, "large")).collect();
+        for client in &clients {
+            world.network.set_buffer(*client, 600 * 1024);
+        }
+        let [first, second, last] = clients[..] else { unreachable!() };
+        world.network.stall(first, true);
+        world.network.stall(second, true);
+        let publisher = world.network.connect(0);
+        world.network.send(publisher, CONNECT.as_bytes());
+        publish(&world, publisher, "large", &vec![b'l'; LARGE_BYTES]);
+        let has_all = |client| move |world: &World| world.network.written(client) > LARGE_BYTES;
+        world.run_until("the last one's message", has_all(last));
+        // Nothing is left that could be done, so time passes in few turns.
+        let (before, mut steps) = (world.network.now(), 0);
+        world.run_until("time to pass", |world| {
+            steps += 1;
+            world.network.now().since(before) > Span::from_secs(20)
+        });
+        assert!(steps < 20_000, "seed {seed}: {steps} turns of a shard that has nothing to do");
+        world.network.stall(second, false);
+        world.run_until("the second one's message", has_all(second));
     }
 }

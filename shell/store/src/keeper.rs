@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use rustix::fs::{AtFlags, CWD, linkat};
+use rustix::fs::{AtFlags, CWD, linkat, statvfs};
 use tiderace_bodies::{BodyFile, BodyPart, Kept, checksum};
 
 use crate::batch::Batch;
@@ -148,6 +148,7 @@ impl BodyDirectory {
         let whole = Kept { number, offset: 0, length: part.file.bytes() };
         let named = link(&part.file, &path).map(|()| whole).or_else(|_| {
             // On another file system, or one that had a name before: nothing gives it another.
+            check_room(&self.path, part.body.len())?;
             copy(&part.body, &path)?;
             Ok(Kept { number, offset: part.offset, length: part.body.len() as u64 })
         });
@@ -166,6 +167,18 @@ fn link(file: &BodyFile, to: &Path) -> io::Result<()> {
     linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?;
     file.sync_all()
 }
+
+/// Refuses a copy that would leave the log itself, and so everybody else, without room.
+fn check_room(directory: &Path, bytes: usize) -> io::Result<()> {
+    let disk = statvfs(directory)?;
+    match disk.f_bavail.saturating_mul(disk.f_frsize) < bytes as u64 + LEFT_FREE_BYTES {
+        true => Err(io::ErrorKind::StorageFull.into()),
+        false => Ok(()),
+    }
+}
+
+/// Bytes of the disk that copies of bodies leave free.
+const LEFT_FREE_BYTES: u64 = 64 << 20;
 
 /// Writes a body to a file of its own. A page of it that cannot be read is an error of the call that writes it.
 fn copy(body: &[u8], to: &Path) -> io::Result<()> {

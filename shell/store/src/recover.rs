@@ -35,7 +35,7 @@ use crate::sealed::{read_sealed, summary_start};
 use crate::segment_read::{
     Read, SegmentBytesRead, damage_of_ended, is_empty, read_segment, write_unproven,
 };
-use crate::set_aside::put_aside;
+use crate::set_aside::{before_aside, put_aside};
 use crate::summary::{self, Summary};
 
 /// Reads a log.
@@ -113,7 +113,7 @@ impl<D: Disk> Reader<D> {
     fn read_all(&mut self) -> Result<Option<Read<D::File>>, OpenError> {
         let numbers = self.list()?;
         let names = self.disk.names().map_err(|error| self.refused("list the files", error))?;
-        let last = names.iter().filter_map(|name| body_number(name)).max();
+        let last = names.iter().filter_map(|name| body_number(before_aside(name))).max();
         self.bodies_below = last.map_or(1, |last| last.saturating_add(1));
         let high_water = high_water::read(&mut self.disk);
         self.high_water =

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use crate::bodies::body_number;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, DamageKind};
 use crate::header::segment_number;
@@ -24,6 +25,16 @@ const COPIES_MAX: usize = 1000;
 /// Whether that is the name of a file with damaged bytes.
 pub(crate) fn is_set_aside(name: &str) -> bool {
     name.ends_with(ENDING)
+}
+
+/// The name that a file had before it was kept for its damage.
+pub(crate) fn before_aside(name: &str) -> &str {
+    name.strip_suffix(ENDING).unwrap_or(name)
+}
+
+/// Whether that is a copy of damaged bytes, or a segment, but no file of a body: those have no bound together.
+fn is_part_set_aside(name: &str) -> bool {
+    name.strip_suffix(ENDING).is_some_and(|name| body_number(name).is_none())
 }
 
 /// The name of a segment that is kept as a whole.
@@ -68,7 +79,7 @@ fn is_of_whole(what: DamageKind) -> bool {
 fn copy_damaged<D: Disk>(disk: &mut D, damage: &[Damage]) -> io::Result<(Vec<SetAside>, u64)> {
     let whole = whole_segments(damage);
     let mut left = COPIES_BYTES_MAX;
-    for name in disk.names()?.into_iter().filter(|name| is_set_aside(name)) {
+    for name in disk.names()?.into_iter().filter(|name| is_part_set_aside(name)) {
         left = left.saturating_sub(disk.open(&name)?.bytes()?);
     }
     let (mut copies, mut not_copied) = (Vec::new(), 0);

@@ -23,6 +23,9 @@ const SLICE_QUEUES: usize = 1_024;
 const SLICE_BESIDE_BYTES: usize = 1 << 20;
 /// Bytes of messages that they get together, if they are several: some of them have consumers, who are written to.
 const SLICE_BYTES: usize = 16 << 20;
+/// Messages that subscriptions get in one slice, each counted for each of them: neighbours that differ in what a run has in common are put one
+/// by one.
+const SLICE_MESSAGES: usize = 16_384;
 /// Messages that are held to selectors in one slice: some milliseconds, if those are long.
 const SLICE_SELECTIONS: usize = 4_096;
 /// Runs that may wait behind the first; and bytes of all that wait.
@@ -163,8 +166,8 @@ impl FeedBacklog {
 /// How many subscriptions get a run in one slice.
 fn slice_of(run: &Run, select: bool) -> usize {
     let beside = SLICE_BESIDE_BYTES / run.bytes_beside().max(1);
-    let selections = if select { SLICE_SELECTIONS / run.len().max(1) } else { SLICE_QUEUES };
-    (SLICE_BYTES / run.bytes().max(1)).min(beside).min(selections).clamp(1, SLICE_QUEUES)
+    let messages = if select { SLICE_SELECTIONS } else { SLICE_MESSAGES } / run.len().max(1);
+    (SLICE_BYTES / run.bytes().max(1)).min(beside).min(messages).clamp(1, SLICE_QUEUES)
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ impl QueueHome {
 
     /// Whether new messages of a queue are left to the store.
     pub(crate) fn leaves(&self, key: Key, run: &Run) -> bool {
-        self.queues.leaves_new(key, run.queue_version())
+        self.queues.leaves_new(key, run.queue_version(), run.bytes())
     }
 
     /// Whether any message is ready from a version on, in memory or in the store alone.

@@ -91,7 +91,7 @@ impl World {
         if !self.is_damaged {
             assert_eq!(self.store.left(), [], "the store keeps what is gone");
             assert!(
-                !self.queues.leaves_new(self.key, u64::MAX),
+                !self.queues.leaves_new(self.key, u64::MAX, 0),
                 "nothing is in the store alone any more"
             );
         }

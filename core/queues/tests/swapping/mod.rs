@@ -155,7 +155,7 @@ impl World {
             self.browsers.values_mut().for_each(|it| it.note_ready(version, is_red));
         }
         let mut stream = persistent.then_some(STREAM);
-        if !persistent && self.queues.leaves_new(key, run.queue_version()) {
+        if !persistent && self.queues.leaves_new(key, run.queue_version(), run.bytes()) {
             self.queues.set_volatile(key, VOLATILE);
             stream = Some(VOLATILE);
         }

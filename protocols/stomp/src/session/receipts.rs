@@ -35,6 +35,9 @@ struct Entry {
     is_asked: bool,
 }
 
+/// Actions of one entry that nobody has asked a receipt for.
+const UNASKED_MAX: u32 = 1 << 16;
+
 impl Receipts {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -59,11 +62,16 @@ impl Receipts {
         self.texts.extend(text);
     }
 
-    /// Has later receipts wait for the `actions` whose tokens begin at `first`. However many follow one another, they
-    /// are one entry.
+    /// Has later receipts wait for the `actions` whose tokens begin at `first`. Very many that follow one another are
+    /// one entry.
     pub(super) fn await_unasked(&mut self, first: Token, actions: u32) {
         let end = first.wrapping_add(actions);
-        match self.entries.back_mut().filter(|last| !last.is_asked) {
+        let before = self.entries.len().checked_sub(2).and_then(|at| self.entries.get(at));
+        let start = before.map_or(self.base, |before| before.end);
+        // Not without end: tokens come round again.
+        let may_grow =
+            |last: &&mut Entry| !last.is_asked && last.end.wrapping_sub(start) < UNASKED_MAX;
+        match self.entries.back_mut().filter(may_grow) {
             Some(last) => {
                 last.end = end;
                 last.open += actions;
@@ -201,8 +209,16 @@ mod tests {
         assert_eq!(due(&mut receipts), Vec::<String>::new());
         receipts.confirm(Confirm::one(1));
         assert_eq!(due(&mut receipts), ["a", "b"]);
-        receipts.await_unasked(7, 1);
-        receipts.confirm(Confirm::one(7));
+        // One is always open, and all the same the first token moves on.
+        for token in 7..7 + 10 * UNASKED_MAX {
+            receipts.await_unasked(token, 1);
+            receipts.confirm(Confirm::one(token.wrapping_sub(1)));
+            assert_eq!(due(&mut receipts), Vec::<String>::new());
+            assert!(
+                token.wrapping_sub(receipts.base) <= 2 * UNASKED_MAX && receipts.entries.len() <= 2
+            );
+        }
+        receipts.confirm(Confirm::one(6 + 10 * UNASKED_MAX));
         assert_eq!(due(&mut receipts), Vec::<String>::new());
         assert!(receipts.is_empty());
     }
