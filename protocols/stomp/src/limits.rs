@@ -14,6 +14,8 @@ pub(crate) const SHOWN_CHARS_MAX: usize = 64;
 pub(crate) const RECEIPTS_WAITING_MAX: usize = 10_000;
 /// Bytes of the texts of waiting receipts, to the same effect.
 pub(crate) const RECEIPT_BYTES_MAX: usize = 1 << 20;
+/// Actions without a receipt that later receipts wait for together: the tokens of what is open must not come round.
+pub(crate) const UNASKED_MAX: u32 = 1 << 16;
 /// Destinations of one composite header: more is a mistake or an attack by amplification.
 pub(crate) const COMPOSITE_MAX: usize = 64;
 /// Bytes that a frame held by a transaction counts besides its own: about what its record costs.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use tiderace_wire::{Confirm, Token};
 
-use crate::limits::{RECEIPT_BYTES_MAX, RECEIPTS_WAITING_MAX};
+use crate::limits::{RECEIPT_BYTES_MAX, RECEIPTS_WAITING_MAX, UNASKED_MAX};
 
 /// Receipts that are owed, first asked for first, and between them what they wait for.
 #[derive(Debug, Default)]
@@ -34,9 +34,6 @@ struct Entry {
     /// Whether there is a receipt when it is due.
     is_asked: bool,
 }
-
-/// Actions of one entry that nobody has asked a receipt for.
-const UNASKED_MAX: u32 = 1 << 16;
 
 impl Receipts {
     #[inline]
