@@ -10,6 +10,7 @@ mod queue;
 mod rsocket;
 mod socketio;
 mod store;
+mod subscriptions;
 mod topics;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use queue::QueueArgs;
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
 pub use socketio::SocketioArgs;
 pub use store::StoreArgs;
+pub use subscriptions::SubscriptionsArgs;
 pub use topics::TopicsArgs;
 
 /// Measures STOMP servers and the machine they run on.
@@ -55,6 +57,8 @@ pub enum BenchCommand {
     Queue(QueueArgs),
     /// Messages that are larger than memory should hold, beside copying such a file.
     Large(LargeArgs),
+    /// Very many durable subscriptions to one topic: what a message costs on the disk and in memory.
+    Subscriptions(SubscriptionsArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many RSocket streams with a message a second each, by four transports; ours beside others.

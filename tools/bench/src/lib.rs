@@ -36,6 +36,7 @@ pub mod sessions;
 pub mod socketio;
 pub mod stomp;
 pub mod store;
+pub mod subscriptions;
 pub mod target;
 pub mod topics;
 
@@ -56,6 +57,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Store(store) => store::run(store),
         BenchCommand::Queue(queue) => queue::run(queue),
         BenchCommand::Large(large) => large::run(large),
+        BenchCommand::Subscriptions(args) => subscriptions::run(args),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),
