@@ -16,8 +16,7 @@ pub(crate) struct Lists {
     pub(crate) read: Vec<Key>,
     /// To be written.
     pub(crate) write: Vec<Key>,
-    /// To be written with more than others are to wait for: each in its turn, a little in each turn of the shard. Who is
-    /// on the list above is not on this one.
+    /// To be written with more than others are to wait for: each in its turn, a little in each turn of the shard.
     pub(crate) long_writes: VecDeque<Key>,
     /// To be written once deliveries have waited for others to go along with them.
     pub(crate) coalescing: WriteCoalescing,
@@ -53,9 +52,8 @@ impl Lists {
         }
     }
 
-    /// Puts a connection that is on neither list behind the others that take long.
     pub(crate) fn write_long(&mut self, key: Key, flags: &mut Flags) {
-        if flags.raise(Flags::WRITE_LISTED) {
+        if flags.raise(Flags::LONG_LISTED) {
             self.long_writes.push_back(key);
         }
     }

@@ -59,6 +59,8 @@ impl<D: Driver> Shard<D> {
                 return;
             }
             let Some(key) = self.lists.long_writes.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            connection.flags.clear(Flags::LONG_LISTED);
             let written = self.write_some(key, usize::MAX);
             budget = budget.saturating_sub(written.max(WRITE_COST_BYTES));
             self.drain_effects();
@@ -121,13 +123,13 @@ impl<D: Driver> Shard<D> {
         self.write_some(key, LONG_BYTES_MIN)
     }
 
-    /// Writes one connection, unless so much waits there.
+    /// Writes one connection that does not wait for its turn after the others, unless so much waits there.
     fn write_some(&mut self, key: Key, long_bytes: usize) -> usize {
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
         connection.flags.clear(Flags::WRITE_LISTED);
-        if !connection.flags.has(Flags::WRITABLE) {
+        if !connection.flags.has(Flags::WRITABLE) || connection.flags.has(Flags::LONG_LISTED) {
             self.count_backlog(key);
             return 0;
         }

@@ -7,7 +7,7 @@
 //! | the peer's side ([`PeerSide`]) | open → ending → ended, never back | events, reads |
 //! | liveness ([`Liveness`]) | quiet → pinged → (closed); heard by any read | reads, the ping of WebSocket |
 //! | readiness | [`Flags::READABLE`], [`Flags::WRITABLE`], independent | the driver, or what stands for a socket |
-//! | work lists | [`Flags::READ_LISTED`], [`Flags::WRITE_LISTED`], [`Flags::AGAIN_LISTED`], independent | [`crate::work_lists`] |
+//! | work lists | [`Flags::READ_LISTED`], [`Flags::WRITE_LISTED`], [`Flags::LONG_LISTED`], [`Flags::AGAIN_LISTED`], independent | [`crate::work_lists`] |
 //! | input | [`Flags::PAUSED`] by the broker, [`Flags::HELD`] by the stage, [`Flags::YIELDED`] until the next turn; independent | see [`ReadGate`] |
 //! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
@@ -116,6 +116,8 @@ impl Flags {
     pub(crate) const IN_FILE: Mark = Mark(1 << 14);
     /// That file does not keep up, or is not ready: nothing is read until it is.
     pub(crate) const STORING: Mark = Mark(1 << 15);
+    /// It is on the list of connections that are written after the others.
+    pub(crate) const LONG_LISTED: Mark = Mark(1 << 22);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
@@ -132,7 +134,8 @@ impl Flags {
         | Flags::PARTIAL.0
         | Flags::PEER_ENDING
         | Flags::PEER_ENDED;
-    const LISTS: u32 = Flags::READ_LISTED.0 | Flags::WRITE_LISTED.0 | Flags::AGAIN_LISTED.0;
+    const LISTS: u32 =
+        Flags::READ_LISTED.0 | Flags::WRITE_LISTED.0 | Flags::LONG_LISTED.0 | Flags::AGAIN_LISTED.0;
     /// What of these is the session's, whatever carries it.
     const OF_SESSION: u32 =
         Flags::LISTS | Flags::PAUSED.0 | Flags::ESTABLISHED.0 | Flags::COUNTED.0;
