@@ -60,14 +60,14 @@ pub(crate) fn damaged_bodies<D: Disk>(
     Ok(found.collect())
 }
 
-/// Removes files of bodies that no record names. After damage they are put aside instead: a record may have named them
-/// that cannot be read.
+/// Removes files of bodies that no record names. Without a whole log they are put aside instead: a record may have named them
+/// that cannot be read, or is not there any more.
 ///
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn remove_unneeded<D: Disk>(
     log: &mut Log<D>,
-    is_damaged: bool,
+    puts_aside: bool,
 ) -> io::Result<Vec<SetAside>> {
     let mut aside = Vec::new();
     for name in log.disk.names()? {
@@ -76,7 +76,7 @@ pub(crate) fn remove_unneeded<D: Disk>(
             continue;
         }
         // What cannot be removed now is only in the way of nobody; the next start tries again.
-        if !is_damaged {
+        if !puts_aside {
             let _ = log.disk.remove(&name);
             continue;
         }

@@ -26,7 +26,7 @@ use crate::notice::{Done, Notice, Report};
 use crate::options::Sync;
 use crate::reader::{Loading, Reader};
 use crate::record::StreamId;
-use crate::store::{Store, StreamIds};
+use crate::store::{Outcome, Store, StreamIds};
 
 /// A group takes no more batches from here on: what waits behind a sync stays bounded.
 const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -415,6 +415,7 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         self.look_for_room();
         let grows = group.batches.iter().any(Batch::grows);
         let (outcomes, problem) = self.store.commit(group.batches);
+        let has_room = grows && outcomes.contains(&Outcome::Committed);
         let done: Vec<Done> = group
             .owners
             .into_iter()
@@ -428,7 +429,9 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         self.report.tell(Notice::Done(&done));
         match problem {
             Some(error) => self.tell(&error),
-            None if grows && self.is_full.take().is_some() => self.report.tell(Notice::RoomAgain),
+            None if has_room && self.is_full.take().is_some() => {
+                self.report.tell(Notice::RoomAgain)
+            }
             None => {}
         }
         self.store.settle();

@@ -524,6 +524,8 @@ impl<D: Disk> Reader<D> {
             needed_from,
             cleaning: None,
         };
+        // Before the log is written anew: if that is cut short, the damage is there for the next attempt, and so are they.
+        let aside = remove_unneeded(&mut log, begin != Begin::Behind).unwrap_or_default();
         match begin {
             Begin::New => {}
             // What cannot be removed now is only in the way of nobody; the next start tries again.
@@ -536,8 +538,6 @@ impl<D: Disk> Reader<D> {
                 })?;
             }
         }
-        let is_damaged = begin == Begin::Again;
-        let aside = remove_unneeded(&mut log, is_damaged).unwrap_or_default();
         recovered.report.set_aside.extend(aside);
         let (streams_below, bodies_below) = (self.streams_below, self.bodies_below);
         let opened = Opened { log, recovered, streams_below, bodies_below };

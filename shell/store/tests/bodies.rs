@@ -334,6 +334,24 @@ fn what_no_record_names_is_removed_when_the_store_is_opened() {
 }
 
 #[test]
+fn bodies_whose_log_is_gone_are_kept() {
+    let folder = Folder::new("no-log");
+    filled(&folder);
+    let files = folder.bodies();
+    for entry in fs::read_dir(folder.store()).unwrap() {
+        let path = entry.unwrap().path();
+        if !files.contains(&path) && path.is_file() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let (_, recovered) = open(&folder, false).unwrap();
+    assert_eq!(recovered.report.set_aside.len(), files.len());
+    assert!(
+        files.iter().all(|file| !file.exists() && file.with_extension("body.damaged").exists())
+    );
+}
+
+#[test]
 fn bodies_go_out_and_come_in_as_they_are_and_shared_ones_once() {
     let folder = Folder::new("transfer");
     filled(&folder);
