@@ -37,16 +37,16 @@ pub(crate) fn restored(data: &[u8]) {
     life.log_in();
     // The store refuses something, so that everything is said again.
     life.publish_removal();
-    let Some((up_to, _)) = life.broker.take_records(&mut life.effects) else { return };
-    life.broker.store_failed(life.now, up_to, false, &mut life.effects);
+    let Some(taken) = life.broker.take_records(&mut life.effects) else { return };
+    life.broker.store_failed(life.now, taken.up_to, false, &mut life.effects);
     life.now.time = life.now.time + Span::from_secs(2);
     life.broker.tick(life.now, &mut life.effects);
-    let Some((_, records)) = life.broker.take_records(&mut life.effects) else { return };
+    let Some(taken) = life.broker.take_records(&mut life.effects) else { return };
     let before = life.look();
     let mut again = Life::begin();
     let mut description = None;
     let (mut messages, mut version) = (Vec::new(), 0);
-    for record in &records {
+    for record in &taken.records {
         match record {
             StoreRecord::Declare { description: text, version: last, .. } => {
                 (description, version) = (Some(&text[..]), *last);

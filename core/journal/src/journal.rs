@@ -25,6 +25,8 @@ pub struct Journal<A> {
     declared: usize,
     /// The number of the last record.
     appended: u64,
+    /// The number of the last record that was taken.
+    taken: u64,
     /// The number up to which the store has committed or refused records.
     answered: u64,
     /// What the records without an answer concern.
@@ -44,6 +46,18 @@ struct Held<A> {
     until: u64,
     kind: AnswerKind,
     answer: A,
+}
+
+/// Records that a journal hands over.
+#[derive(Debug)]
+pub struct TakenRecords {
+    /// The number of the last.
+    pub up_to: u64,
+    /// In their order.
+    pub records: Vec<StoreRecord>,
+    /// Something waits until they are committed. Otherwise they say no more than that messages were settled, by somebody
+    /// who has not asked for a confirmation: they may wait a moment for other records, to share a write to the disk.
+    pub is_awaited: bool,
 }
 
 /// What an answer says was done, as far as the store is concerned.
@@ -75,6 +89,7 @@ impl<A> Default for Journal<A> {
             bytes: 0,
             declared: 0,
             appended: 0,
+            taken: 0,
             answered: 0,
             subjects: VecDeque::new(),
             held: VecDeque::new(),
@@ -196,14 +211,18 @@ impl<A> Journal<A> {
         !self.records.is_empty()
     }
 
-    /// Takes the records that were not taken yet, with the number of the last.
-    pub fn take(&mut self) -> Option<(u64, Vec<StoreRecord>)> {
+    /// Takes the records that were not taken yet.
+    pub fn take(&mut self) -> Option<TakenRecords> {
         if self.records.is_empty() {
             return None;
         }
         self.bytes = 0;
         self.declared = 0;
-        Some((self.appended, std::mem::take(&mut self.records)))
+        let before = std::mem::replace(&mut self.taken, self.appended);
+        let is_held = self.held.back().is_some_and(|held| held.until > before);
+        let records = std::mem::take(&mut self.records);
+        let only_settle = records.iter().all(|record| matches!(record, StoreRecord::Settle { .. }));
+        Some(TakenRecords { up_to: self.appended, records, is_awaited: is_held || !only_settle })
     }
 
     /// The store has committed all records up to a number that it has not refused before.

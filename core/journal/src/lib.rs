@@ -24,7 +24,7 @@ mod outage;
 mod record;
 mod refused;
 
-pub use journal::{AnswerKind, Journal, Settled};
+pub use journal::{AnswerKind, Journal, Settled, TakenRecords};
 pub use load::{DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded};
 pub use outage::StoreOutage;
 pub use record::{RecordSubject, StoreRecord, StoredKind, Streams};

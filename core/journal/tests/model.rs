@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tiderace_base::{Span, Time};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, StoredKind, Streams,
+    TakenRecords,
 };
 use tiderace_topics::Path;
 
@@ -182,7 +183,7 @@ proptest! {
                     model.hold(number, AnswerKind::Removal);
                 }
                 Step::Take => {
-                    if let Some((up_to, records)) = model.journal.take() {
+                    if let Some(TakenRecords { up_to, records, .. }) = model.journal.take() {
                         prop_assert_eq!(up_to, model.journal.last());
                         prop_assert_eq!(records.len() as u64, up_to - model.taken);
                         model.taken = up_to;
@@ -239,7 +240,7 @@ fn settled_messages_become_one_record_and_are_said_again_after_a_refusal() {
     }
     let settle =
         |stream, ranges: &[(u64, u64)]| StoreRecord::Settle { stream, ranges: ranges.into() };
-    let (up_to, records) = journal.take().unwrap();
+    let TakenRecords { up_to, records, .. } = journal.take().unwrap();
     let expected = vec![
         settle(1, &[(1, 2), (5, 5)]),
         settle(2, &[(6, 6)]),
@@ -249,7 +250,7 @@ fn settled_messages_become_one_record_and_are_said_again_after_a_refusal() {
     assert_eq!(records, expected);
     journal.failed(Time::ZERO, up_to, StoreOutage::Full);
     assert!(!journal.begin_retry(Time::ZERO + Span::from_secs(2)), "what takes no room goes first");
-    let (up_to, records) = journal.take().unwrap();
+    let TakenRecords { up_to, records, .. } = journal.take().unwrap();
     assert_eq!(records, vec![settle(1, &[(1, 2), (4, 6)]), settle(2, &[(6, 6)])]);
     journal.committed(up_to);
     assert!(journal.begin_retry(Time::ZERO + Span::from_secs(5)));
@@ -259,11 +260,28 @@ fn settled_messages_become_one_record_and_are_said_again_after_a_refusal() {
 }
 
 #[test]
+fn what_is_settled_without_a_confirmation_need_not_be_committed_at_once() {
+    let mut journal = Journal::default();
+    let settled = journal.append_settled(1, 1, 1);
+    assert!(!journal.take().unwrap().is_awaited);
+    // Somebody who asks afterwards waits no longer than for what was not awaited.
+    assert_eq!(journal.hold(settled, AnswerKind::Messages, "late"), Ok(()));
+    journal.append_settled(1, 2, 2);
+    assert!(!journal.take().unwrap().is_awaited);
+    let settled = journal.append_settled(1, 3, 3);
+    assert_eq!(journal.hold(settled, AnswerKind::Messages, "confirmed"), Ok(()));
+    assert!(journal.take().unwrap().is_awaited);
+    journal.append_settled(1, 4, 4);
+    journal.append(StoreRecord::Drop { stream: 2 }, RecordSubject::Gone(2));
+    assert!(journal.take().unwrap().is_awaited, "something else is said, too");
+}
+
+#[test]
 fn what_is_settled_while_the_store_takes_nothing_is_kept_in_bounded_room_and_said_a_part_at_a_time()
 {
     let mut journal = Journal::<()>::default();
     let refuse = |journal: &mut Journal<()>, outage| {
-        let (up_to, records) = journal.take().unwrap();
+        let TakenRecords { up_to, records, .. } = journal.take().unwrap();
         journal.failed(Time::ZERO, up_to, outage);
         records
     };
@@ -276,7 +294,7 @@ fn what_is_settled_while_the_store_takes_nothing_is_kept_in_bounded_room_and_sai
     let mut retry = |journal: &mut Journal<()>| {
         later = later + Span::from_secs(2);
         assert!(!journal.begin_retry(later));
-        let (up_to, records) = journal.take().unwrap();
+        let TakenRecords { up_to, records, .. } = journal.take().unwrap();
         let ranges = |record: &StoreRecord| match record {
             StoreRecord::Settle { ranges, .. } => ranges.len(),
             _ => 0,
@@ -351,7 +369,7 @@ fn messages_that_many_streams_have_are_one_record_with_a_number_for_each() {
     assert_eq!(journal.join_shared(0, (3, 1)), None, "its declaration lies behind");
     let (_, place) = journal.append_shared((3, 1), 2, b"x".into());
     assert_eq!(journal.join_shared(place, (4, 8)), Some(6));
-    let (up_to, records) = journal.take().unwrap();
+    let TakenRecords { up_to, records, .. } = journal.take().unwrap();
     let settle = StoreRecord::Settle { stream: 9, ranges: vec![(4, 4)] };
     let expected =
         [shared(&[(1, 7), (2, 5)], b"x"), settle, declare(), shared(&[(3, 1), (4, 8)], b"x")];

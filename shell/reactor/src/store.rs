@@ -31,8 +31,8 @@ impl<D: Driver> Shard<D> {
         if !store.flush() {
             return;
         }
-        if let Some((up_to, records)) = self.broker.take_records(&mut self.effects) {
-            store.submit(up_to, records);
+        if let Some(taken) = self.broker.take_records(&mut self.effects) {
+            store.submit(taken);
             self.drain_effects();
         }
     }

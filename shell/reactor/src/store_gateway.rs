@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Now, ShardId};
-use tiderace_broker::{Broker, StoreLoad, StoreLoaded, StoreRecord};
+use tiderace_broker::{Broker, StoreLoad, StoreLoaded, TakenRecords};
 
 use crate::waker::{CommitResult, Notice, Waker};
 
@@ -28,9 +28,8 @@ pub trait ShardStore {
     /// Hands over what had to wait; false if it still has to.
     fn flush(&mut self) -> bool;
 
-    /// Takes records, the last of which has that number; called only after a [`ShardStore::flush`]
-    /// that left nothing. Must return at once.
-    fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>);
+    /// Takes records; called only after a [`ShardStore::flush`] that left nothing. Must return at once.
+    fn submit(&mut self, taken: TakenRecords);
 
     /// Asks for messages to be read back; the answer comes by [`StoreAnswers::tell_loaded`]. Must return at once.
     fn load(&mut self, load: StoreLoad);

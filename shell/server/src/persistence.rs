@@ -17,7 +17,7 @@ use tiderace_base::{Now, ShardId};
 use tiderace_bodies::Maps;
 use tiderace_broker::{
     Broker, DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue,
-    RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
+    RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind, TakenRecords,
 };
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
@@ -237,8 +237,12 @@ impl ShardStore for ShardBatches {
         self.ask();
     }
 
-    fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>) {
+    fn submit(&mut self, taken: TakenRecords) {
+        let TakenRecords { up_to, records, is_awaited } = taken;
         let mut batch = Batch::new();
+        if !is_awaited {
+            batch.allow_delay();
+        }
         for record in &records {
             // The batch is refused as a whole then, in its turn.
             if let Err(too_large) = add(&mut batch, record, &self.maps) {
@@ -542,10 +546,12 @@ mod tests {
             maps: Maps::open().unwrap(),
         };
         let set = |name: &str, value| StoreRecord::Set { name: name.to_owned(), value };
-        shard.submit(1, vec![set("before", vec![1])]);
+        let taken = |up_to, records| TakenRecords { up_to, records, is_awaited: true };
+        shard.submit(taken(1, vec![set("before", vec![1])]));
         // None of these bytes is touched.
-        shard.submit(3, vec![set("beside", vec![1]), set("too large", vec![0; 1200 << 20])]);
-        shard.submit(4, vec![set("behind", vec![1])]);
+        let too_large = set("too large", vec![0; 1200 << 20]);
+        shard.submit(taken(3, vec![set("beside", vec![1]), too_large]));
+        shard.submit(taken(4, vec![set("behind", vec![1])]));
         drop(committer);
         let heard: Vec<CommitResult> = hearing.iter().collect();
         let refused = CommitResult::Refused { up_to: 3, is_fatal: false };

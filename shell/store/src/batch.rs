@@ -46,6 +46,8 @@ pub struct Batch {
     grows: bool,
     /// Some record has to survive.
     needs_sync: bool,
+    /// Nobody waits for it.
+    may_wait: bool,
     /// Some record was too large to be added.
     is_incomplete: bool,
     /// Bodies of records that the store is to keep in files.
@@ -224,6 +226,17 @@ impl Batch {
     /// Whether some record has to survive: those of volatile streams have not.
     pub(crate) fn needs_sync(&self) -> bool {
         self.needs_sync
+    }
+
+    /// Nobody waits for the batch: it may be held back for some milliseconds, so that it shares a write and a sync with
+    /// what follows.
+    pub fn allow_delay(&mut self) {
+        self.may_wait = true;
+    }
+
+    /// Whether it may be held back.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     /// Whether a record is missing that was too large: then none may survive.

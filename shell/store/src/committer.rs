@@ -43,6 +43,11 @@ const LOADING_BYTES_MAX: usize = 16 << 20;
 const LOAD_OVERHEAD: usize = 64 << 10;
 /// Loads that the reader may have before it: the files of each are open.
 const LOADS_BEGUN_MAX: usize = 8;
+/// How long batches that nobody waits for are held back, so that they share a sync with some that are awaited: on a
+/// disk that syncs quickly a producer who waits for each receipt would otherwise wait for the syncs of consumers as well.
+const DELAY_MAX: Duration = Duration::from_millis(5);
+/// Bytes of such batches that are held back at most.
+const DELAYED_BYTES_MAX: usize = 256 << 10;
 /// How often a full disk is looked at again.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -308,11 +313,14 @@ struct Group {
     batches: Vec<Batch>,
     owners: Vec<(u16, u64, usize, Arc<AtomicUsize>)>,
     bytes: usize,
+    /// Somebody waits for one of them.
+    is_awaited: bool,
 }
 
 impl Group {
     fn add(&mut self, shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize>) {
         self.bytes += batch.bytes();
+        self.is_awaited |= !batch.may_wait();
         self.owners.push((shard, ticket, cost(&batch), waiting));
         self.batches.push(batch);
     }
@@ -348,10 +356,11 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         }
     }
 
-    /// Waits for something to do, then takes all that waits.
+    /// Waits for something to do, then takes all that waits. What nobody waits for is held back a little.
     fn gather(&mut self, synced: Instant) -> Group {
         let mut group = Group::default();
         let mut next = self.first(synced);
+        let mut held_since = None;
         while let Some(message) = next {
             match message {
                 Message::Batch { shard, ticket, batch, waiting } => {
@@ -367,8 +376,22 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                 break;
             }
             next = self.messages.try_recv().ok();
+            if next.is_none() && self.may_hold(&group) {
+                let since = *held_since.get_or_insert_with(Instant::now);
+                let left = DELAY_MAX.saturating_sub(since.elapsed());
+                next = self.messages.recv_timeout(left).ok();
+            }
         }
         group
+    }
+
+    /// Whether a group may be held back for others to come.
+    fn may_hold(&self, group: &Group) -> bool {
+        self.store.options().sync == Sync::Always
+            && !self.is_stopping
+            && !group.batches.is_empty()
+            && !group.is_awaited
+            && group.bytes < DELAYED_BYTES_MAX
     }
 
     /// Finds the places of what is to be read next.

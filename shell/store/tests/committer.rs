@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::common::disk::SimulatedDisk;
+use tiderace_base::{Sample, SampleValue};
 use tiderace_store::{
     Batch, Committer, Declaration, Done, LoadRequest, Loaded, Mark, Notice, Options, Outcome, Put,
     RefusedReason, Store, StreamId, StreamKind, Submitter, Sync,
@@ -125,6 +126,51 @@ fn tickets_of_each_shard_are_answered_in_their_order() {
         drop(committer);
         assert_eq!(survivors(&disk), 400);
     }
+}
+
+/// A batch by which nobody is answered.
+fn settling(sequence: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.settle(StreamId(1), &[(sequence, sequence)]).unwrap();
+    batch.allow_delay();
+    batch
+}
+
+#[test]
+fn batches_that_nobody_waits_for_share_the_sync_of_those_that_follow() {
+    const ROUNDS: u64 = 50;
+    let disk = SimulatedDisk::new(1);
+    let store = store(&disk, Sync::Always);
+    let metrics = store.metrics();
+    let (committer, hearing) = start(store, None);
+    let submitter = committer.submitter(0);
+    let done = |ticket| Heard::Done(Done { shard: 0, ticket, outcome: Outcome::Committed });
+    submitter.try_submit(1, batch(1, 1)).unwrap();
+    assert_eq!(hearing.recv().unwrap(), done(1));
+    let mut held = 0;
+    for sequence in 1..ROUNDS {
+        submitter.try_submit(sequence * 2, settling(sequence)).unwrap();
+        // When this is answered the thread has the batch before it.
+        submitter.load(request(1, 1, 0)).unwrap();
+        let heard = hearing.recv().unwrap();
+        let is_held = matches!(heard, Heard::Loaded(_));
+        submitter.try_submit(sequence * 2 + 1, batch(1, sequence + 1)).unwrap();
+        let mut heard = vec![heard, hearing.recv().unwrap(), hearing.recv().unwrap()];
+        heard.retain(|heard| !matches!(heard, Heard::Loaded(_)));
+        assert_eq!(heard, [done(sequence * 2), done(sequence * 2 + 1)]);
+        held += u64::from(is_held);
+    }
+    // One that stays alone is committed as well.
+    submitter.try_submit(ROUNDS * 2, settling(ROUNDS)).unwrap();
+    assert_eq!(hearing.recv().unwrap(), done(ROUNDS * 2));
+    let is_commits = |sample: &Sample<'_>| sample.row.name == "tiderace_store_commits_total";
+    let commits = metrics.samples().find(is_commits).unwrap().value;
+    let SampleValue::Number(commits) = commits else { panic!() };
+    // The processor may have been with others for longer than a batch is held back, now and then.
+    assert!(held > ROUNDS / 2, "{held} of {ROUNDS} were held back");
+    assert!(commits < ROUNDS * 3 / 2, "{commits} commits for {ROUNDS} that were awaited");
+    drop(committer);
+    assert_eq!(survivors(&disk), 0);
 }
 
 #[test]

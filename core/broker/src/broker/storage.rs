@@ -4,7 +4,7 @@
 //! the call returns.
 
 use tiderace_base::{Close, Now};
-use tiderace_journal::{RecordSubject, Settled, StoreRecord};
+use tiderace_journal::{RecordSubject, Settled, TakenRecords};
 
 use super::Broker;
 use crate::effects::Effects;
@@ -13,10 +13,9 @@ use crate::messages::ToPublisher;
 use crate::stored_answers::store_destination;
 
 impl Broker {
-    /// Takes what the store is to be told, with the number of the last record; to be called once a
-    /// turn, unless the records taken before still wait. Every number is to be answered by
-    /// [`Broker::stored`] or [`Broker::store_failed`].
-    pub fn take_records(&mut self, effects: &mut Effects) -> Option<(u64, Vec<StoreRecord>)> {
+    /// Takes what the store is to be told; to be called once a turn, unless the records taken before still wait. Every
+    /// number is to be answered by [`Broker::stored`] or [`Broker::store_failed`].
+    pub fn take_records(&mut self, effects: &mut Effects) -> Option<TakenRecords> {
         let (taken, throttled) = self.journal.take()?;
         self.work.unblock();
         if let Some(destination) = store_destination().filter(|_| !throttled.is_empty()) {

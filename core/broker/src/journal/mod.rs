@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
+    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, Streams, TakenRecords,
 };
 use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 
@@ -125,9 +125,8 @@ impl HomeJournal {
         self.open.is_some()
     }
 
-    /// The records that were not taken yet, with the number of the last, and the places whose publishers
-    /// waited until they are taken.
-    pub(crate) fn take(&mut self) -> Option<((u64, Vec<StoreRecord>), PlaceSet)> {
+    /// The records that were not taken yet, and the places whose publishers waited until they are taken.
+    pub(crate) fn take(&mut self) -> Option<(TakenRecords, PlaceSet)> {
         let open = self.open.as_deref_mut()?;
         let taken = open.journal.take()?;
         open.shared.clear();

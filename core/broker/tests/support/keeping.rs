@@ -119,7 +119,7 @@ impl Keeping {
     /// Takes what a shard has to say.
     pub fn take(&mut self, world: &mut World, shard: usize) {
         if let Some(batch) = world.brokers[shard].take_records(&mut world.effects) {
-            self.batches[shard].push_back(batch);
+            self.batches[shard].push_back((batch.up_to, batch.records));
         }
         for load in world.brokers[shard].take_loads() {
             let loaded = self.read(&load);
@@ -409,8 +409,8 @@ impl World {
     /// The store has failed for good.
     pub fn fail_store(&mut self) {
         for shard in 0..self.brokers.len() {
-            if let Some((up_to, _)) = self.brokers[shard].take_records(&mut self.effects) {
-                self.brokers[shard].store_failed(self.now, up_to, true, &mut self.effects);
+            if let Some(taken) = self.brokers[shard].take_records(&mut self.effects) {
+                self.brokers[shard].store_failed(self.now, taken.up_to, true, &mut self.effects);
             }
             self.absorb(shard);
         }
