@@ -7,6 +7,7 @@ mod compare;
 mod diffusion;
 mod large;
 mod queue;
+mod queues;
 mod rsocket;
 mod socketio;
 mod store;
@@ -21,6 +22,7 @@ pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
 pub use large::LargeArgs;
 pub use queue::QueueArgs;
+pub use queues::QueuesArgs;
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
 pub use socketio::SocketioArgs;
 pub use store::StoreArgs;
@@ -55,6 +57,8 @@ pub enum BenchCommand {
     Store(StoreArgs),
     /// Persistent queues of any STOMP server, beside what the disk does without one.
     Queue(QueueArgs),
+    /// Very many persistent queues with a few messages each: their memory, and a restart after a kill.
+    Queues(QueuesArgs),
     /// Messages that are larger than memory should hold, beside copying such a file.
     Large(LargeArgs),
     /// Very many durable subscriptions to one topic: what a message costs on the disk and in memory.

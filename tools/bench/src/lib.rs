@@ -25,6 +25,7 @@ pub mod machine;
 pub mod matrix;
 mod published;
 pub mod queue;
+pub mod queues;
 mod random;
 pub mod report;
 pub mod rsocket;
@@ -56,6 +57,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Store(store) => store::run(store),
         BenchCommand::Queue(queue) => queue::run(queue),
+        BenchCommand::Queues(queues) => queues::run(queues),
         BenchCommand::Large(large) => large::run(large),
         BenchCommand::Subscriptions(args) => subscriptions::run(args),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),

@@ -40,6 +40,9 @@ pub fn run(args: &QueueArgs) -> anyhow::Result<()> {
     let targets = targets(args)?;
     machine::ensure_open_files(load::PRODUCERS + 2)?;
     let directory = Folder::new(args.directory.as_deref(), "queue")?;
+    // A file that is no longer than a disk's own cache would say little of a queue that is.
+    let longest = cells.iter().map(|(_, cell)| cell.bytes(args)).max().unwrap_or(0);
+    let sequential_bytes = longest.clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES_MAX);
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
     let (mut random, bar) = (Random(seed), matrix::progress_bar());
     let mut report = Report::new(args);
@@ -48,7 +51,7 @@ pub fn run(args: &QueueArgs) -> anyhow::Result<()> {
         let mut around = Surroundings { args, disk: None, sequential: None };
         if !args.no_disk {
             bar.set_message("the bare disk");
-            let sequential = disk::sequential(&directory.path, SEQUENTIAL_BYTES)?;
+            let sequential = disk::sequential(&directory.path, sequential_bytes)?;
             let commit = disk::group_commit(&directory.path, args.size, 1, SYNC_SPAN)?;
             report.disk.push((sequential, commit));
             (around.disk, around.sequential) = (Some(directory.path.as_path()), Some(sequential));
@@ -143,7 +146,8 @@ fn order(random: &mut Random, cells: usize, targets: usize) -> Vec<(usize, usize
     all
 }
 
-const SEQUENTIAL_BYTES: u64 = 128 << 20;
+const SEQUENTIAL_BYTES_MIN: u64 = 128 << 20;
+const SEQUENTIAL_BYTES_MAX: u64 = 16 << 30;
 /// How long single records are synced for the figure of one `fdatasync`.
 const SYNC_SPAN: std::time::Duration = std::time::Duration::from_millis(300);
 

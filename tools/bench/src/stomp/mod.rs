@@ -3,6 +3,7 @@
 //! Invariant: nothing here formats, allocates or reads the clock once per message.
 
 pub mod cell;
+pub(crate) mod client;
 pub mod connect;
 pub mod consumer;
 pub mod counters;

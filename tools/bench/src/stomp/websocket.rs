@@ -174,7 +174,7 @@ pub(crate) fn server_header(rest: &[u8]) -> io::Result<Option<(u8, usize, usize)
     let payload_bytes = usize::try_from(payload_bytes)
         .ok()
         .filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX)
-        .ok_or_else(|| invalid("a frame of more than 1 GiB"))?;
+        .ok_or_else(|| invalid("a frame of more than 16 GiB"))?;
     Ok(Some((first & 0x0F, payload_bytes, header_bytes)))
 }
 
@@ -205,7 +205,7 @@ const OPCODE_PING: u8 = 9;
 const OPCODE_PONG: u8 = 10;
 /// Payloads from this size on are handled as they arrive.
 const STREAM_BYTES_MIN: usize = 16 * 1024;
-const PAYLOAD_BYTES_MAX: usize = 1 << 30;
+const PAYLOAD_BYTES_MAX: usize = 1 << 34;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -5,11 +5,9 @@
 
 mod report;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use crate::args::SubscriptionsArgs;
 use crate::cpu::Usage;
@@ -17,6 +15,7 @@ use crate::folder::Folder;
 use crate::matrix;
 use crate::scrape;
 use crate::server::Server;
+use crate::stomp::client::Client;
 
 use report::Report;
 
@@ -29,7 +28,8 @@ pub fn run(args: &SubscriptionsArgs) -> anyhow::Result<()> {
         args.subscriptions > 0 && args.messages > 0,
         "--subscriptions and --messages must be above 0"
     );
-    let directory = Folder::new(args.directory.as_deref(), "subscriptions")?;
+    let parent = Folder::new(args.directory.as_deref(), "subscriptions")?;
+    let directory = parent.below("store")?;
     let sections = sections(args, &directory);
     let server = Server::start(args.server.as_ref(), &sections, &args.settings)?;
     let bar = matrix::progress_bar();
@@ -106,68 +106,5 @@ impl Stand {
     }
 }
 
-/// A client of STOMP that waits for what it has asked for.
-#[derive(Debug)]
-struct Client {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> anyhow::Result<Client> {
-        let stream = TcpStream::connect(address).context("cannot connect")?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        let mut client = Client { stream, received: Vec::new() };
-        client.say("CONNECT\naccept-version:1.2\nhost:localhost\n\n\0")?;
-        client.hear("CONNECTED\n", 1)?;
-        Ok(client)
-    }
-
-    fn say(&mut self, frames: &str) -> anyhow::Result<()> {
-        Ok(self.stream.write_all(frames.as_bytes())?)
-    }
-
-    /// Waits for so many frames of a kind, and forgets them.
-    fn hear(&mut self, kind: &str, count: u64) -> anyhow::Result<()> {
-        for _ in 0..count {
-            let frame = self.frame()?;
-            ensure!(frame.starts_with(kind), "the server said {}", frame.trim());
-        }
-        Ok(())
-    }
-
-    /// Waits for so many messages; what acknowledges them all.
-    fn messages(&mut self, count: u64) -> anyhow::Result<String> {
-        let mut ack = None;
-        for _ in 0..count {
-            let frame = self.frame()?;
-            ensure!(frame.starts_with("MESSAGE\n"), "the server said {}", frame.trim());
-            ack = frame.lines().find_map(|line| line.strip_prefix("ack:").map(str::to_owned));
-        }
-        ack.context("a message cannot be acknowledged")
-    }
-
-    /// The next frame; bodies have no NUL here.
-    fn frame(&mut self) -> anyhow::Result<String> {
-        let mut buffer = [0; 64 * 1024];
-        loop {
-            let start = self.received.iter().position(|byte| *byte != b'\n').unwrap_or(0);
-            if let Some(end) = memchr::memchr(0, &self.received) {
-                let frame = self.received.get(start..end).unwrap_or_default();
-                let frame = String::from_utf8_lossy(frame).into_owned();
-                self.received.drain(..=end);
-                return Ok(frame);
-            }
-            match self.stream.read(&mut buffer)? {
-                0 => bail!("the server closed the connection"),
-                read => self.received.extend_from_slice(buffer.get(..read).unwrap_or_default()),
-            }
-        }
-    }
-}
-
 /// Subscriptions that are asked for before their answers are waited for.
 const AT_ONCE: usize = 256;
-/// A message to very many takes long.
-const TIMEOUT: Duration = Duration::from_secs(120);
