@@ -141,6 +141,6 @@ pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use requester::{Operated, Requester};
 pub use tiderace_journal::{
-    DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
+    DamagedRecord, LoadedRecord, RecordBody, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
 };
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

@@ -251,7 +251,7 @@ impl HomeSide<'_> {
         if from == self.here() {
             // In one batch: both are stored, or neither is.
             let version = (source.version, source.version);
-            record = self.journal.settle_together(source.stream, [version]);
+            record = self.journal.settle_moved(put.record, source.stream, [version]);
         }
         let source = Some((from, source));
         let what = Queued { publisher: None, put: Some(put), consumed: Vec::new(), source };

@@ -22,13 +22,13 @@ impl HomeSide<'_> {
     pub(crate) fn confirm_stored(
         &mut self,
         now: Now,
-        record: u64,
+        (record, kind): (u64, AnswerKind),
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
+        if let Some(answer) = self.journal.hold(record, kind, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }

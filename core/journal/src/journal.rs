@@ -6,7 +6,8 @@ use tiderace_base::Time;
 
 use crate::outage::Attempts;
 use crate::refused::Refused;
-use crate::{RecordSubject, StoreOutage, StoreRecord};
+use crate::refused_bodies::RefusedBodies;
+use crate::{NotStored, RecordSubject, StoreOutage, StoreRecord};
 
 /// Bytes of records that may wait here before publishers wait for the store.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +37,10 @@ pub struct Journal<A> {
     refused: Refused,
     /// The last record by which an end of a stream was appended again.
     ends_appended_again: u64,
+    /// The last of `records` whose message has its body in a file: its number, and its place among them.
+    with_body: Option<(u64, usize)>,
+    /// What the store does not have because it could not keep the files of bodies.
+    refused_bodies: RefusedBodies,
 }
 
 /// An answer that waits.
@@ -51,6 +56,8 @@ struct Held<A> {
 pub enum AnswerKind {
     /// Something was written.
     Write,
+    /// The same, by earlier records alone: nothing was left to be written.
+    WrittenBefore,
     /// Something was removed.
     Removal,
     /// Messages of queues were put or consumed: what the answer says stands in its own records alone, so it is sure
@@ -63,7 +70,7 @@ pub enum AnswerKind {
 pub struct Settled<A> {
     /// The answers that wait no more, in the order of their records: what they say is committed, or
     /// why it is not.
-    pub answers: Vec<(A, Result<(), StoreOutage>)>,
+    pub answers: Vec<(A, Result<(), NotStored>)>,
     /// The store works again: what it had refused, to be appended again.
     pub append_again: Vec<RecordSubject>,
 }
@@ -81,6 +88,8 @@ impl<A> Default for Journal<A> {
             outage: None,
             refused: Refused::default(),
             ends_appended_again: 0,
+            with_body: None,
+            refused_bodies: RefusedBodies::default(),
         }
     }
 }
@@ -94,15 +103,33 @@ impl<A> Journal<A> {
     }
 
     /// The same of a record that nothing but answers is about: if it is refused, it is not appended again.
-    pub fn append_answered(&mut self, record: StoreRecord) -> u64 {
+    pub fn append_answered(&mut self, mut record: StoreRecord) -> u64 {
         if matches!(record, StoreRecord::Declare { .. }) {
             // A stream may have messages only behind what it is.
             self.declared = self.records.len() + 1;
         }
         self.appended += 1;
+        if let StoreRecord::Put { body: Some(body), .. } = &mut record {
+            body.record = self.appended;
+            self.with_body = Some((self.appended, self.records.len()));
+        }
         self.bytes += record.bytes();
         self.records.push(record);
         self.appended
+    }
+
+    /// Appends that messages of a stream are not needed any more as soon as a message is there that was appended with the
+    /// number `put`. If that has its body in a file it becomes part of its record, for both are left out if the file cannot
+    /// be kept. The number of the record that says it.
+    pub fn append_settled_with(&mut self, put: u64, stream: u64, ranges: Vec<(u64, u64)>) -> u64 {
+        if let Some((_, place)) = self.with_body.filter(|(number, _)| *number == put)
+            && let Some(StoreRecord::Put { body: Some(body), .. }) = self.records.get_mut(place)
+        {
+            self.bytes += size_of_val(&*ranges);
+            body.settles.push((stream, ranges));
+            return put;
+        }
+        self.append_answered(StoreRecord::Settle { stream, ranges })
     }
 
     /// Appends messages that other streams may have as well, by [`Journal::join_shared`]. Nothing but answers is about
@@ -203,34 +230,49 @@ impl<A> Journal<A> {
         }
         self.bytes = 0;
         self.declared = 0;
+        self.with_body = None;
         Some((self.appended, std::mem::take(&mut self.records)))
     }
 
     /// The store has committed all records up to a number that it has not refused before.
     pub fn committed(&mut self, up_to: u64) -> Settled<A> {
-        self.answer_subjects(up_to).for_each(drop);
+        let left_out = self.refused_bodies.take(up_to);
+        let subjects: Vec<_> = self
+            .answer_subjects(up_to)
+            .filter(|(number, _)| !left_out.is_empty() && left_out.contains(number))
+            .collect();
+        subjects.into_iter().for_each(|(_, subject)| self.refused_bodies.note(subject));
         let works = self.outage.as_ref().is_some_and(|attempts| attempts.have_succeeded(up_to));
         // What was to be gone might come back, whatever has been appended since.
         let is_doubtful = self.ends_appended_again > up_to || self.refused.has_ends();
         let outage = self.outage.as_ref().map(|attempts| attempts.outage);
         let mut answers = Vec::new();
-        for Held { kind, answer, .. } in self.set_free(up_to) {
+        for Held { until, kind, answer } in self.set_free(up_to) {
             // During an outage only a removal is sure: another answer may be about what was refused
             // before.
             let is_sure = match kind {
                 AnswerKind::Messages => true,
                 AnswerKind::Removal => !is_doubtful,
-                AnswerKind::Write => !is_doubtful && (outage.is_none() || works),
+                AnswerKind::Write | AnswerKind::WrittenBefore => {
+                    !is_doubtful && (outage.is_none() || works)
+                }
             };
-            answers.push((answer, if is_sure { Ok(()) } else { Err(StoreOutage::Full) }));
+            let lacks_body = kind != AnswerKind::WrittenBefore && left_out.contains(&until);
+            let result = match (lacks_body, is_sure) {
+                (true, _) => Err(NotStored::Body),
+                (false, true) => Ok(()),
+                (false, false) => Err(NotStored::Outage(StoreOutage::Full)),
+            };
+            answers.push((answer, result));
         }
-        let append_again = match works {
+        let mut append_again = match works {
             true => {
                 self.outage = None;
                 self.refused.take()
             }
             false => Vec::new(),
         };
+        append_again.extend(self.refused_bodies.answered(up_to, true));
         Settled { answers, append_again }
     }
 
@@ -239,13 +281,36 @@ impl<A> Journal<A> {
     pub fn failed(&mut self, now: Time, up_to: u64, outage: StoreOutage) -> Settled<A> {
         let known = self.outage.as_ref().map(|attempts| attempts.outage);
         let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
-        let refused: Vec<RecordSubject> = self.answer_subjects(up_to).collect();
-        for subject in refused {
+        let refused: Vec<(u64, RecordSubject)> = self.answer_subjects(up_to).collect();
+        for (_, subject) in refused {
             self.note_refused(subject, outage);
         }
+        // All of these were refused, whatever became of their bodies.
+        self.refused_bodies.take(up_to);
+        self.refused_bodies.answered(up_to, false);
         self.outage = Some(Attempts::new(now, outage));
-        let answers = self.set_free(up_to).map(|held| (held.answer, Err(outage))).collect();
+        let refusal = NotStored::Outage(outage);
+        let answers = self.set_free(up_to).map(|held| (held.answer, Err(refusal))).collect();
         Settled { answers, append_again: Vec::new() }
+    }
+
+    /// The store has left a record out, for it could not keep the file of its body. To be said before the answer to that
+    /// record, which is about the others.
+    pub fn body_refused(&mut self, record: u64) {
+        if self.is_open(record) {
+            self.refused_bodies.insert(record);
+        }
+    }
+
+    /// The next subject whose records were left out that is to be appended again; it is noted no more. If something is
+    /// appended that is to be said by [`Journal::end_body_retry`]; if not, it has ended meanwhile.
+    pub fn next_refused_body(&mut self, now: Time) -> Option<RecordSubject> {
+        if self.outage.is_some() { None } else { self.refused_bodies.next(now) }
+    }
+
+    /// A subject was appended again: whether the others will be is decided by what becomes of that.
+    pub fn end_body_retry(&mut self, now: Time, subject: RecordSubject) {
+        self.refused_bodies.appended(now, subject, self.appended);
     }
 
     /// Notes what is to be appended again. A store that has failed will take nothing: of that only what decides over
@@ -317,10 +382,10 @@ impl<A> Journal<A> {
     }
 
     /// What the records concern that are answered by an answer up to a number.
-    fn answer_subjects(&mut self, up_to: u64) -> impl Iterator<Item = RecordSubject> {
+    fn answer_subjects(&mut self, up_to: u64) -> impl Iterator<Item = (u64, RecordSubject)> {
         self.answered = self.answered.max(up_to);
         let answered = self.subjects.partition_point(|(number, _)| *number <= up_to);
-        self.subjects.drain(..answered).map(|(_, subject)| subject)
+        self.subjects.drain(..answered)
     }
 
     fn set_free(&mut self, up_to: u64) -> impl Iterator<Item = Held<A>> {

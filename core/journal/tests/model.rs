@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::prelude::*;
 use tiderace_base::{Span, Time};
 use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, StoredKind, Streams,
+    AnswerKind, Journal, NotStored, RecordBody, RecordSubject, Settled, StoreOutage, StoreRecord,
+    StoredKind, Streams,
 };
 use tiderace_topics::Path;
 
@@ -317,7 +318,8 @@ fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
     journal.hold(second, AnswerKind::Messages, "second").unwrap();
     journal.take();
     let settled = journal.failed(Time::ZERO, first, StoreOutage::Full);
-    assert_eq!(settled.answers, [("first", Err(StoreOutage::Full))]);
+    let outage = NotStored::Outage(StoreOutage::Full);
+    assert_eq!(settled.answers, [("first", Err(outage))]);
     let settled = journal.committed(second);
     assert_eq!(settled.answers, [("second", Ok(()))], "although there is an outage");
     assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
@@ -366,4 +368,99 @@ fn messages_that_many_streams_have_are_one_record_with_a_number_for_each() {
     let joined = joined.count();
     assert_eq!(joined, 1023);
     assert!(!journal.is_behind(), "a body counts once");
+}
+
+/// A message with its body in a file.
+fn large() -> StoreRecord {
+    let (bytes, body) = (Vec::new(), RecordBody::from(bytes::Bytes::from_static(b"large")));
+    StoreRecord::Put { stream: 1, first: 7, count: 1, keep_from: 0, bytes, body: Some(body) }
+}
+
+#[test]
+fn a_record_that_is_left_out_is_refused_alone_and_said_again_later() {
+    let mut journal = Journal::default();
+    let subject = |stream| RecordSubject::Topic(Default::default(), stream);
+    let mut records = Vec::new();
+    for stream in 1..=3 {
+        records.push(journal.append(large(), subject(stream)));
+    }
+    let small = journal.append(StoreRecord::Drop { stream: 9 }, RecordSubject::View(1));
+    for (record, answer) in [(1, "one"), (2, "two"), (3, "three"), (small, "small")] {
+        journal.hold(record, AnswerKind::Write, answer).unwrap();
+    }
+    journal.hold(3, AnswerKind::WrittenBefore, "nothing to write").unwrap();
+    journal.take();
+    for record in [1, 3] {
+        journal.body_refused(record);
+    }
+    let settled = journal.committed(small);
+    let expected = [
+        ("one", Err(NotStored::Body)),
+        ("two", Ok(())),
+        ("three", Err(NotStored::Body)),
+        ("nothing to write", Ok(())),
+        ("small", Ok(())),
+    ];
+    assert_eq!(settled.answers, expected);
+    assert!(settled.append_again.is_empty() && journal.outage().is_none());
+    let mut now = Time::ZERO;
+    let mut next = |journal: &mut Journal<&str>| {
+        assert_eq!(journal.next_refused_body(now), None, "not at once");
+        now = now + Span::from_secs(11);
+        let subject = journal.next_refused_body(now).unwrap();
+        journal.append(large(), subject);
+        journal.end_body_retry(now, subject);
+        assert_eq!(journal.next_refused_body(now + Span::from_secs(60)), None, "it is under way");
+        (journal.take().unwrap().0, subject)
+    };
+    let (record, tried) = next(&mut journal);
+    journal.body_refused(record);
+    assert!(journal.committed(record).append_again.is_empty());
+    let (record, again) = next(&mut journal);
+    assert_eq!((tried, again), (subject(1), subject(1)));
+    // What a store refuses that is full is said again as all else is.
+    journal.body_refused(record);
+    journal.failed(Time::ZERO, record, StoreOutage::Full);
+    assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
+    let first = journal.next_refused().unwrap();
+    assert_eq!(first, subject(1));
+    journal.append(large(), first);
+    journal.end_retry(record);
+    let record = journal.take().unwrap().0;
+    journal.committed(record);
+    let (record, last) = next(&mut journal);
+    assert_eq!(last, subject(3));
+    assert!(journal.committed(record).append_again.is_empty());
+    assert_eq!(journal.next_refused_body(Time::ZERO + Span::from_secs(600)), None);
+}
+
+#[test]
+fn what_moves_with_a_body_is_settled_with_it_alone() {
+    let mut journal = Journal::<()>::default();
+    let small = StoreRecord::Put {
+        stream: 1,
+        first: 1,
+        count: 1,
+        keep_from: 0,
+        bytes: Vec::new(),
+        body: None,
+    };
+    let settle = || StoreRecord::Settle { stream: 2, ranges: vec![(4, 5)] };
+    let first = journal.append_answered(small.clone());
+    assert_eq!(journal.append_settled_with(first, 2, vec![(4, 5)]), first + 1);
+    let second = journal.append_answered(large());
+    journal.append_settled(9, 1, 1);
+    assert_eq!(journal.append_settled_with(second, 2, vec![(4, 5)]), second);
+    assert_eq!(journal.append_settled_with(first, 2, vec![(4, 5)]), second + 2, "not of that");
+    let (_, records) = journal.take().unwrap();
+    let body = RecordBody {
+        record: second,
+        settles: vec![(2, vec![(4, 5)])],
+        ..bytes::Bytes::from_static(b"large").into()
+    };
+    let (bytes, body) = (Vec::new(), Some(body));
+    let moved = StoreRecord::Put { stream: 1, first: 7, count: 1, keep_from: 0, bytes, body };
+    let other = StoreRecord::Settle { stream: 9, ranges: vec![(1, 1)] };
+    assert_eq!(records, [small, settle(), moved, other, settle()]);
+    assert_eq!(journal.append_settled_with(second, 2, vec![(4, 5)]), second + 3, "it is gone");
 }

@@ -120,7 +120,7 @@ enum Message {
 }
 
 impl Committer {
-    /// Starts the threads. `report` is called on them, never on both at once: it should only put what it hears
+    /// Starts the threads. `report` is called on them, never on two at once: it should only put what it hears
     /// into the mailboxes of shards and into the log.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl Submitter {
         let (queue, here) = (self.queue.clone(), Arc::clone(&self.keeping));
         // Nobody hears of one that comes while everything ends.
         let forward = Box::new(move |batch| drop(queue.send(message(batch))));
-        let _ = self.keeper.send(Work::Batch { batch, forward, here });
+        let _ = self.keeper.send(Work::Batch { shard: self.shard, batch, forward, here });
     }
 
     /// Asks for messages of a stream; never blocks. The answer is a [`Notice::Loaded`], also if there is no such

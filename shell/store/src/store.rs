@@ -403,10 +403,9 @@ impl<D: Disk> Store<D> {
         let mut places = Vec::with_capacity(batches.len());
         let mut allowed = Vec::with_capacity(batches.len());
         for (place, (batch, outcome)) in batches.into_iter().zip(outcomes).enumerate() {
-            if batch.is_incomplete() {
+            // Bodies are kept before a batch comes here.
+            if batch.is_incomplete() || batch.has_bodies() {
                 *outcome = Outcome::TooLarge;
-            } else if batch.lacks_body() {
-                *outcome = Outcome::Full;
             } else if declared.allows(&batch) {
                 places.push(place);
                 allowed.push(batch);
