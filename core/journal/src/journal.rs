@@ -39,6 +39,10 @@ pub struct Journal<A> {
     ends_appended_again: u64,
     /// The last of `records` whose message has its body in a file: its number, and its place among them.
     with_body: Option<(u64, usize)>,
+    /// The last record by which anything was appended again that takes away.
+    taken_away_again: u64,
+    /// Answers about what was removed while the store has refused to say so.
+    removals: Vec<A>,
     /// What the store does not have because it could not keep the files of bodies.
     refused_bodies: RefusedBodies,
 }
@@ -58,7 +62,8 @@ pub enum AnswerKind {
     Write,
     /// The same, by earlier records alone: nothing was left to be written.
     WrittenBefore,
-    /// Something was removed.
+    /// Something was removed: it is gone, so this waits until the store has said so, however long that takes, and is refused only by a
+    /// store that has failed.
     Removal,
     /// Messages of queues were put or consumed: what the answer says stands in its own records alone, so it is sure
     /// as soon as these are committed.
@@ -89,6 +94,8 @@ impl<A> Default for Journal<A> {
             refused: Refused::default(),
             ends_appended_again: 0,
             with_body: None,
+            taken_away_again: 0,
+            removals: Vec::new(),
             refused_bodies: RefusedBodies::default(),
         }
     }
@@ -210,7 +217,7 @@ impl<A> Journal<A> {
 
     /// How many answers wait.
     pub fn held(&self) -> usize {
-        self.held.len()
+        self.held.len() + self.removals.len()
     }
 
     /// Whether so much waits to be taken that publishers are to wait as well.
@@ -245,14 +252,22 @@ impl<A> Journal<A> {
         let works = self.outage.as_ref().is_some_and(|attempts| attempts.have_succeeded(up_to));
         // What was to be gone might come back, whatever has been appended since.
         let is_doubtful = self.ends_appended_again > up_to || self.refused.has_ends();
+        let are_under_way = self.taken_away_again > up_to;
+        let is_removal_doubtful = are_under_way || self.refused.takes_away();
         let outage = self.outage.as_ref().map(|attempts| attempts.outage);
-        let mut answers = Vec::new();
+        let (mut answers, mut removals) = (Vec::new(), Vec::new());
         for Held { until, kind, answer } in self.set_free(up_to) {
             // During an outage only a removal is sure: another answer may be about what was refused
             // before.
             let is_sure = match kind {
                 AnswerKind::Messages => true,
-                AnswerKind::Removal => !is_doubtful,
+                AnswerKind::Removal
+                    if is_removal_doubtful && outage != Some(StoreOutage::Failed) =>
+                {
+                    removals.push(answer);
+                    continue;
+                }
+                AnswerKind::Removal => !is_removal_doubtful,
                 AnswerKind::Write | AnswerKind::WrittenBefore => {
                     !is_doubtful && (outage.is_none() || works)
                 }
@@ -261,7 +276,7 @@ impl<A> Journal<A> {
             let result = match (lacks_body, is_sure) {
                 (true, _) => Err(NotStored::Body),
                 (false, true) => Ok(()),
-                (false, false) => Err(NotStored::Outage(StoreOutage::Full)),
+                (false, false) => Err(NotStored::Outage(outage.unwrap_or(StoreOutage::Full))),
             };
             answers.push((answer, result));
         }
@@ -273,6 +288,10 @@ impl<A> Journal<A> {
             false => Vec::new(),
         };
         append_again.extend(self.refused_bodies.answered(up_to, true));
+        self.removals.append(&mut removals);
+        if !works && are_under_way {
+            self.hold_removals(self.taken_away_again);
+        }
         Settled { answers, append_again }
     }
 
@@ -290,7 +309,23 @@ impl<A> Journal<A> {
         self.refused_bodies.answered(up_to, false);
         self.outage = Some(Attempts::new(now, outage));
         let refusal = NotStored::Outage(outage);
-        let answers = self.set_free(up_to).map(|held| (held.answer, Err(refusal))).collect();
+        // What is noted is said again as soon as it can be.
+        let waits = outage == StoreOutage::Full && self.refused.takes_away();
+        let mut removals: Vec<A> = match waits {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.removals),
+        };
+        let mut answers = Vec::new();
+        for Held { kind, answer, .. } in self.set_free(up_to) {
+            match kind {
+                AnswerKind::Removal => removals.push(answer),
+                _ => answers.push((answer, Err(refusal))),
+            }
+        }
+        match waits {
+            true => self.removals.append(&mut removals),
+            false => answers.extend(removals.into_iter().map(|answer| (answer, Err(refusal)))),
+        }
         Settled { answers, append_again: Vec::new() }
     }
 
@@ -360,10 +395,32 @@ impl<A> Journal<A> {
         if ends {
             self.ends_appended_again = self.appended;
         }
+        self.taken_away_again = self.appended;
+        self.hold_removals(self.appended);
         if let Some(attempts) = &mut self.outage {
             attempts.wait_again(now);
         }
         false
+    }
+
+    /// Everything was appended that [`Settled::append_again`] has given.
+    pub fn end_append_again(&mut self) {
+        if !self.removals.is_empty() && self.is_open(self.appended) {
+            self.taken_away_again = self.appended;
+            self.hold_removals(self.appended);
+        }
+    }
+
+    /// All that takes away is appended again, up to a record: who waits for that waits for the store alone.
+    fn hold_removals(&mut self, until: u64) {
+        if self.removals.is_empty() || self.refused.takes_away() {
+            return;
+        }
+        let at = self.held.partition_point(|held| held.until <= until);
+        let later = self.held.split_off(at);
+        let removals = std::mem::take(&mut self.removals).into_iter();
+        self.held.extend(removals.map(|answer| Held { until, kind: AnswerKind::Removal, answer }));
+        self.held.extend(later);
     }
 
     /// The next subject that the store has refused; it is noted no more.

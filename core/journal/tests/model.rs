@@ -1,7 +1,7 @@
 //! The journal beside a store that commits and refuses as it likes.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tiderace_base::{Span, Time};
@@ -60,8 +60,8 @@ struct Model {
     committed: BTreeSet<u64>,
     /// What was refused and is not committed since, with whether it was appended again.
     refused: BTreeMap<RecordSubject, bool>,
-    /// The answers that wait, with the record for which each waits.
-    held: VecDeque<(u64, u64)>,
+    /// The answers that wait, with the record for which each waits, and whether something was removed.
+    held: Vec<(u64, u64, bool)>,
     next_answer: u64,
     /// How many streams have ended.
     ended: u64,
@@ -87,8 +87,8 @@ impl Model {
         match self.journal.hold(until, kind, answer) {
             Ok(()) => {
                 assert!(is_open);
-                let at = self.held.iter().filter(|(_, other)| *other <= until).count();
-                self.held.insert(at, (answer, until));
+                let at = self.held.iter().filter(|(_, other, _)| *other <= until).count();
+                self.held.insert(at, (answer, until, kind == AnswerKind::Removal));
             }
             Err(given_back) => assert!(!is_open && given_back == answer),
         }
@@ -99,20 +99,26 @@ impl Model {
             |(subject, _): (&RecordSubject, &bool)| matches!(subject, RecordSubject::Gone(_));
         let is_doubtful = self.refused.iter().any(gone_again);
         for (answer, result) in settled.answers {
-            let (expected, until) = self.held.pop_front().unwrap();
-            assert_eq!(answer, expected, "answers are set free in their order");
+            let at = self.held.iter().position(|(other, ..)| *other == answer).unwrap();
+            let before = &self.held[..at];
+            // What was removed may have to wait longer.
+            assert!(before.iter().all(|(.., is_removal)| *is_removal), "they keep their order");
+            let (_, until, is_removal) = self.held.remove(at);
             assert!(until <= up_to);
+            assert!(!is_removal || result.is_ok(), "it is gone");
             if result.is_ok() {
-                assert!(self.committed.contains(&until), "answered before it was committed");
+                let is_there = is_removal || self.committed.contains(&until);
+                assert!(is_there, "answered before it was committed");
                 assert!(!is_doubtful, "an end of a stream is not stored");
             }
         }
-        let waits = self.held.iter().all(|(_, until)| *until > up_to);
-        assert!(waits, "an answer waits for what is answered");
+        let waits = |(_, until, is_removal): &(u64, u64, bool)| *until > up_to || *is_removal;
+        assert!(self.held.iter().all(waits), "an answer waits for what is answered");
         assert_eq!(self.journal.held(), self.held.len());
         for subject in settled.append_again {
             self.append(subject);
         }
+        self.journal.end_append_again();
         if self.journal.outage().is_none() {
             assert!(self.refused.values().all(|again| *again), "{:?} is forgotten", self.refused);
         }
@@ -193,6 +199,16 @@ proptest! {
                 Step::Answer { commits, count } => model.answer(commits, count),
                 Step::Retry => model.retry(),
             }
+        }
+        while !model.held.is_empty() {
+            let (before, held) = (model.answered, model.held.len());
+            model.retry();
+            if let Some((up_to, _)) = model.journal.take() {
+                model.taken = up_to;
+            }
+            model.answer(true, u64::MAX / 2);
+            let goes_on = model.answered > before || model.held.len() < held;
+            prop_assert!(goes_on, "nobody answers {:?}", model.held);
         }
     }
 }
@@ -463,4 +479,42 @@ fn what_moves_with_a_body_is_settled_with_it_alone() {
     let other = StoreRecord::Settle { stream: 9, ranges: vec![(1, 1)] };
     assert_eq!(records, [small, settle(), moved, other, settle()]);
     assert_eq!(journal.append_settled_with(second, 2, vec![(4, 5)]), second + 3, "it is gone");
+}
+
+#[test]
+fn who_removes_something_waits_until_the_store_has_said_so() {
+    let mut journal = Journal::default();
+    let end = |journal: &mut Journal<&'static str>, stream, answer| {
+        let record = journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
+        journal.hold(record, AnswerKind::Removal, answer).unwrap();
+    };
+    end(&mut journal, 1, "first");
+    let first = journal.take().unwrap().0;
+    end(&mut journal, 2, "second");
+    let second = journal.take().unwrap().0;
+    assert!(journal.failed(Time::ZERO, first, StoreOutage::Full).answers.is_empty());
+    // Not before the first is gone in the store as well: it might be the same that was made again.
+    assert!(journal.committed(second).answers.is_empty());
+    assert_eq!(journal.held(), 2);
+    let later = Time::ZERO + Span::from_secs(2);
+    assert!(!journal.begin_retry(later));
+    let again = journal.take().unwrap().0;
+    assert!(journal.failed(later, again, StoreOutage::Full).answers.is_empty());
+    assert!(!journal.begin_retry(later + Span::from_secs(2)));
+    journal.append_settled(5, 1, 1);
+    let again = journal.take().unwrap().0;
+    let settled = journal.committed(again);
+    assert_eq!(settled.answers, [("first", Ok(())), ("second", Ok(()))]);
+    assert!(journal.outage().is_some(), "what adds is not taken yet");
+    // A store that has failed never will.
+    end(&mut journal, 3, "third");
+    let third = journal.take().unwrap().0;
+    assert!(journal.failed(later, third, StoreOutage::Full).answers.is_empty());
+    end(&mut journal, 4, "fourth");
+    let fourth = journal.take().unwrap().0;
+    let failed = Err(NotStored::Outage(StoreOutage::Failed));
+    let mut answers = journal.failed(later, fourth, StoreOutage::Failed).answers;
+    answers.sort_by_key(|(answer, _)| *answer);
+    assert_eq!(answers, [("fourth", failed), ("third", failed)]);
+    assert_eq!(journal.held(), 0);
 }

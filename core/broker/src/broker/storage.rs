@@ -72,6 +72,7 @@ impl Broker {
         for subject in settled.append_again {
             self.append_again(now, subject);
         }
+        self.journal.end_append_again();
     }
 
     /// Tries a store that was full again, now and then, with the first of what it has refused.

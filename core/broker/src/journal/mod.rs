@@ -162,6 +162,13 @@ impl HomeJournal {
         Some(settled)
     }
 
+    /// Everything was appended again that the store's last answer has given back.
+    pub(crate) fn end_append_again(&mut self) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.end_append_again();
+        }
+    }
+
     /// The store has left a record out, for it could not keep the file of its body.
     pub(crate) fn body_refused(&mut self, record: u64) {
         if let Some(open) = self.open.as_deref_mut() {
