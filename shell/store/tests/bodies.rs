@@ -6,13 +6,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use tiderace_base::SampleValue;
 use tiderace_bodies::{BodyFile, BodyPart, Maps};
 use tiderace_store::{
     Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark, Notice, OpenError,
     Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId, StreamKind, Submitter,
-    TransferError, export, import, inspect,
+    Sync, TransferError, export, import, inspect,
 };
 
 /// A folder of a test, which is removed.
@@ -98,7 +100,12 @@ struct Life {
 
 impl Life {
     fn begin(folder: &Folder) -> Life {
-        let (store, recovered) = Store::open(&folder.store(), Options::default()).unwrap();
+        Life::begin_with(folder, Sync::Always)
+    }
+
+    fn begin_with(folder: &Folder, sync: Sync) -> Life {
+        let options = Options { sync, ..Options::default() };
+        let (store, recovered) = Store::open(&folder.store(), options).unwrap();
         let ((tell_done, done), (tell_loaded, loaded)) = (channel(), channel());
         let (tell_refused, refused) = channel();
         let committer = Committer::start(store, move |notice| match notice {
@@ -213,6 +220,34 @@ fn a_file_is_there_as_long_as_a_record_names_it() {
     let life = Life::begin(&folder);
     assert_eq!(life.load(2).messages.len(), 1);
     life.end();
+}
+
+#[test]
+fn a_file_is_removed_without_a_commit_that_waits_for_the_disk() {
+    for sync in [Sync::Never, Sync::Interval(Duration::from_secs(3600))] {
+        let (folder, maps) = (Folder::new("lazy"), Maps::open().unwrap());
+        let life = Life::begin_with(&folder, sync);
+        let mut batch = Batch::new();
+        declare(&mut batch, 1, StreamKind::Queue);
+        for sequence in 1..=3 {
+            let part = body(&folder, &maps, &content(sequence as u8, 300_000));
+            batch.put_with_body(sequence, &put(1, sequence), part).unwrap();
+        }
+        life.commit(1, batch);
+        for sequence in 1..=3 {
+            life.commit(1 + sequence, settle(1, sequence));
+        }
+        if sync == Sync::Never {
+            left(&folder, 0);
+        }
+        let metrics = life.committer.as_ref().unwrap().metrics();
+        let waited = |name| metrics.samples().find(|it| it.row.name == name).unwrap().value;
+        let none = SampleValue::Decimal(0.0);
+        assert_eq!(waited("tiderace_store_sync_seconds_total"), none, "{sync:?}");
+        life.end();
+        left(&folder, 0);
+        assert!(Life::begin(&folder).recovered.streams[0].stored.is_empty());
+    }
 }
 
 #[test]
