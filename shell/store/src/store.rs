@@ -540,7 +540,8 @@ impl<D: Disk> Store<D> {
 
     fn update_gauges(&mut self) {
         let body_bytes = self.log.index.bodies().bytes();
-        let bytes = self.log.index.queue_bytes().saturating_add(body_bytes);
+        let queue_bodies = self.log.index.bodies().queue_bytes();
+        let bytes = self.log.index.queue_bytes().saturating_add(queue_bodies);
         let bytes_max = self.options.queue_bytes_max;
         let limit = if self.are_queues_full { bytes_max - bytes_max / 10 } else { bytes_max };
         self.are_queues_full = bytes_max > 0 && bytes > limit;
