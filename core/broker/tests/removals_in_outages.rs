@@ -8,7 +8,10 @@ use crate::support::{Outgoing, Wish, World};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Pattern;
-use tiderace_wire::{DurableSubscription, Flags, Operation, OperationResult, durable_queue};
+use tiderace_wire::{
+    Command, DurableSubscription, Flags, Operation, OperationResult, Outcome, Settle,
+    SubscriptionKey, Token, durable_queue,
+};
 
 fn begin(keeping: &mut Keeping) -> (World, usize) {
     let mut world = World::new(1, BrokerOptions { epoch: 1, ..BrokerOptions::default() });
@@ -111,4 +114,45 @@ fn a_store_that_has_failed_says_so() {
     world.quiesce();
     let answer = answer(&world, client, token).unwrap();
     assert_eq!(answer.err(), Some(CloseCode::StoreUnavailable));
+}
+
+/// Settles nothing at a home, and waits for that.
+fn settle_nothing(world: &mut World, client: usize) -> Token {
+    let (token, home) = (world.token(client), world.clients[client].received[0].home);
+    let (key, ranges) = (SubscriptionKey(9), Vec::new());
+    let (outcome, confirm) = (Outcome::Accept, Some(token));
+    world.command(client, Command::Settle(Settle { key, home, ranges, outcome, confirm }));
+    token
+}
+
+#[test]
+fn to_settle_nothing_is_confirmed_when_all_that_was_settled_before_is_stored() {
+    for (is_full, adds) in [(false, false), (true, false), (true, true)] {
+        let mut keeping = Keeping::default();
+        let (mut world, client) = filled(&mut keeping);
+        world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs") });
+        keeping.settle_down(&mut world);
+        let message = world.clients[client].received[0].clone();
+        keeping.full = is_full;
+        world.settle(client, &message, Outcome::Accept);
+        if adds {
+            send(&mut world, client);
+            keeping.settle_down(&mut world);
+            assert_eq!(keeping.refused, 1);
+        }
+        let token = settle_nothing(&mut world, client);
+        world.quiesce();
+        assert!(!world.is_confirmed(client, token));
+        keeping.settle_down(&mut world);
+        assert_eq!(world.is_confirmed(client, token), !adds);
+        for _ in 0..3 {
+            world.advance(Span::from_secs(1));
+            keeping.settle_down(&mut world);
+        }
+        assert!(world.is_confirmed(client, token));
+        let token = settle_nothing(&mut world, client);
+        world.quiesce();
+        assert!(world.is_confirmed(client, token), "there is nothing to wait for");
+        assert_eq!(after_a_crash(world, &mut keeping), (true, false));
+    }
 }

@@ -215,6 +215,22 @@ impl<A> Journal<A> {
         Ok(())
     }
 
+    /// Holds an answer until all is stored that was appended, and all that was said before to be gone.
+    ///
+    /// # Errors
+    /// Gives the answer back when there is nothing to wait for, or no hope.
+    pub fn hold_removal(&mut self, answer: A) -> Result<(), (A, Result<(), NotStored>)> {
+        if self.outage() == Some(StoreOutage::Failed) {
+            return Err((answer, Err(NotStored::Outage(StoreOutage::Failed))));
+        }
+        if self.refused.takes_away() {
+            self.removals.push(answer);
+            return Ok(());
+        }
+        let held = self.hold(self.appended, AnswerKind::Removal, answer);
+        held.map_err(|answer| (answer, Ok(())))
+    }
+
     /// How many answers wait.
     pub fn held(&self) -> usize {
         self.held.len() + self.removals.len()

@@ -517,4 +517,27 @@ fn who_removes_something_waits_until_the_store_has_said_so() {
     answers.sort_by_key(|(answer, _)| *answer);
     assert_eq!(answers, [("fourth", failed), ("third", failed)]);
     assert_eq!(journal.held(), 0);
+    assert_eq!(journal.hold_removal("fifth"), Err(("fifth", failed)));
+}
+
+#[test]
+fn that_all_is_gone_is_said_when_all_of_it_is_stored() {
+    let mut journal = Journal::default();
+    assert_eq!(journal.hold_removal("nothing"), Err(("nothing", Ok(()))));
+    let first = journal.append_settled(1, 1, 1);
+    journal.take();
+    journal.hold_removal("first").unwrap();
+    assert_eq!(journal.committed(first).answers, [("first", Ok(()))]);
+    let second = journal.append_settled(1, 2, 2);
+    journal.take();
+    journal.failed(Time::ZERO, second, StoreOutage::Full);
+    journal.hold_removal("refused before").unwrap();
+    let third = journal.append_settled(1, 3, 3);
+    journal.take();
+    assert!(journal.committed(third).answers.is_empty());
+    assert!(!journal.begin_retry(Time::ZERO + Span::from_secs(2)));
+    journal.hold_removal("under way").unwrap();
+    let again = journal.take().unwrap().0;
+    let expected = [("refused before", Ok(())), ("under way", Ok(()))];
+    assert_eq!(journal.committed(again).answers, expected);
 }

@@ -197,6 +197,18 @@ impl HomeJournal {
         }
     }
 
+    /// Holds an answer until everything is stored that was said to be gone. Given back if there is nothing to wait for, or
+    /// nothing will be stored.
+    pub(crate) fn hold_all(&mut self, answer: Answer) -> Option<Released<Answer>> {
+        match self.open.as_deref_mut() {
+            Some(open) => {
+                let held = open.journal.hold_removal(answer);
+                held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+            }
+            None => Some((answer, Ok(()))),
+        }
+    }
+
     /// Whether the store has not answered a record yet.
     pub(crate) fn waits_for(&self, record: u64) -> bool {
         self.open.as_ref().is_some_and(|open| open.journal.is_open(record))
