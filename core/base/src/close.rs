@@ -363,7 +363,7 @@ close_codes! {
         "The queue has as many messages or bytes as it may hold."
         "Try again when its consumers have taken some, or raise `queues.messages_max`, `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
     620 LargeMessagesFull "large-messages-full" Operation Rejected 1013 503 true
-        "The disk space for large messages is used up, or too many of them arrive at once."
+        "The disk space for large messages is used up, the disk does not take one, or too many of them arrive at once."
         "Try again when others have been delivered, or raise `large_messages.disk_bytes_max` or `large_messages.uploads_max`.";
     700 NoResponder "no-responder" Operation Rejected 1013 503 true
         "Nobody serves what was called."

@@ -180,6 +180,7 @@ impl Broker {
             self.view_side().end_tick(now, effects);
         }
         self.retry_store(now);
+        self.retry_bodies(now);
         self.work.unblock();
         self.delivery.tick();
         self.home.sweep_displaced(&self.memory);

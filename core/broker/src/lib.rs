@@ -141,6 +141,7 @@ pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use requester::{Operated, Requester};
 pub use tiderace_journal::{
-    DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded, StoreRecord, StoredKind, TakenRecords,
+    DamagedRecord, LoadedRecord, RecordBody, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
+    TakenRecords,
 };
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

@@ -61,7 +61,7 @@ broker_metrics! {
     topics Gauge "tiderace_topics" [] "Topics known, counted on each shard that uses them.";
     topics_retired Counter "tiderace_topics_removed_total" [("reason", "policy")] "Topics removed by themselves.";
     topics_restored Counter "tiderace_topics_restored_total" [] "Persistent topics taken back from the store when the server was started.";
-    store_refusals Counter "tiderace_persistent_refused_total" [] "Batches of persistent changes that the store has refused.";
+    store_refusals Counter "tiderace_persistent_refused_total" [] "Batches of persistent changes that the store has refused, and large messages whose files it could not keep.";
     store_waiting Gauge "tiderace_persistent_waiting" [] "Answers to publishers of persistent topics and messages, and to consumers, that wait for the store.";
     retained Gauge "tiderace_topics_retained" [] "Topics that hold a retained value.";
     retained_bytes Gauge "tiderace_topics_retained_bytes" [] "Bytes of retained values, and of what topics keep besides.";

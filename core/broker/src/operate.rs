@@ -6,6 +6,7 @@
 //! answered once, or its session has ended.
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
+use tiderace_journal::AnswerKind;
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
@@ -258,6 +259,7 @@ impl HomeSide<'_> {
     ) {
         let before = self.journal.last_record();
         let compiled = compiled_bytes();
+        let removes = matches!(operation, Operation::DeleteSubscription { .. });
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &requester, &path, &spec, value, effects)
@@ -303,6 +305,10 @@ impl HomeSide<'_> {
             Ok(Done { result, record, fed: Some(fed) }) => {
                 let answer = Answer::Operated(Box::new(requester), Box::new(result));
                 self.answer_fed(now, *fed, (appended.max(record), answer), effects);
+            }
+            Ok(Done { result, .. }) if removes => {
+                let until = (appended, AnswerKind::Removal);
+                self.answer_stored_as(until, &requester, Ok(result), effects);
             }
             Ok(Done { result, record, fed: None }) => {
                 self.answer_stored(appended.max(record), &requester, Ok(result), effects);

@@ -163,11 +163,6 @@ impl BrokerOptions {
         self.views.iter().any(|(configured, _)| configured == name)
     }
 
-    /// Whether a durable subscription with that queue stands in the configuration.
-    pub(crate) fn configures_durable(&self, queue: &Path) -> bool {
-        self.durables.configured.iter().any(|about| about.queue == *queue)
-    }
-
     /// The home of a destination.
     #[inline]
     pub(crate) fn home_of(&self, path: &Path) -> Place {

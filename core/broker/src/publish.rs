@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
+use tiderace_journal::AnswerKind;
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
@@ -276,7 +277,13 @@ impl HomeSide<'_> {
         }
         let record = appended.max(record);
         match (fed, confirm) {
-            (None, Some(confirm)) => self.confirm_stored(now, record, session, confirm, effects),
+            (None, Some(confirm)) => {
+                let kind = match appended {
+                    0 => AnswerKind::WrittenBefore,
+                    _ => AnswerKind::Write,
+                };
+                self.confirm_stored(now, (record, kind), session, confirm, effects);
+            }
             (None, None) => {}
             (Some(fed), confirm) => {
                 let answer = match confirm {

@@ -264,9 +264,9 @@ impl HomeSide<'_> {
         }
         let put = self.enqueue(now, from, run, effects);
         let mut record = put.as_ref().map_or(0, |put| put.record);
-        if put.is_some() && from == self.here() {
+        if let Some(put) = put.as_ref().filter(|_| from == self.here()) {
             // In one batch: they are stored at one of both queues, whatever happens.
-            record = self.settle_transfer(transfer).max(record);
+            record = self.settle_transfer(transfer, put.record).max(record);
         }
         let answer = Answer::Transferred(from, transfer, put);
         if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
@@ -274,8 +274,8 @@ impl HomeSide<'_> {
         }
     }
 
-    /// Messages of a queue of this home are put into another one here: settles those that are stored.
-    fn settle_transfer(&mut self, transfer: TransferId) -> u64 {
+    /// Messages of a queue of this home are put into another one here, by the record `put`: settles those that are stored.
+    fn settle_transfer(&mut self, transfer: TransferId, put: u64) -> u64 {
         let Some((segments, queue)) = self.home.queue_jobs_mut().settle(transfer) else { return 0 };
         let (segments, mut by_stream) = (segments.to_vec(), BTreeMap::<u64, Vec<_>>::new());
         let mut outside = Vec::new();
@@ -287,7 +287,7 @@ impl HomeSide<'_> {
         }
         let mut record = 0;
         for (stream, versions) in by_stream {
-            record = self.journal.settle_together(stream, versions);
+            record = self.journal.settle_moved(put, stream, versions);
         }
         for segment in outside {
             self.hold_gone(&segment, record);

@@ -170,6 +170,21 @@ impl HomeSide<'_> {
         }
     }
 
+    /// Confirms that all is stored that was settled here until now.
+    #[cold]
+    pub(crate) fn hold_settled_before(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        let Some(confirm) = confirm else { return };
+        if let Some((answer, result)) = self.journal.hold_all(Answer::Confirm(session, confirm)) {
+            self.give_answer(now, answer, result, effects);
+        }
+    }
+
     fn hold_queued(&mut self, now: Now, record: u64, what: Queued, effects: &mut Effects) {
         let answer = Answer::Queued(Box::new(what));
         if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
@@ -251,7 +266,7 @@ impl HomeSide<'_> {
         if from == self.here() {
             // In one batch: both are stored, or neither is.
             let version = (source.version, source.version);
-            record = self.journal.settle_together(source.stream, [version]);
+            record = self.journal.settle_moved(put.record, source.stream, [version]);
         }
         let source = Some((from, source));
         let what = Queued { publisher: None, put: Some(put), consumed: Vec::new(), source };

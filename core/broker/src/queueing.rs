@@ -87,6 +87,9 @@ impl HomeSide<'_> {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
+        if ranges.is_empty() {
+            return self.hold_settled_before(now, session, confirm, effects);
+        }
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);

@@ -22,13 +22,13 @@ impl HomeSide<'_> {
     pub(crate) fn confirm_stored(
         &mut self,
         now: Now,
-        record: u64,
+        (record, kind): (u64, AnswerKind),
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
+        if let Some(answer) = self.journal.hold(record, kind, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }
@@ -41,6 +41,22 @@ impl HomeSide<'_> {
         result: Operated,
         effects: &mut Effects,
     ) {
+        use OperationResult::{Purged, Removed};
+        let kind = match result {
+            Ok(Removed { .. } | Purged { .. }) => AnswerKind::Removal,
+            _ => AnswerKind::Write,
+        };
+        self.answer_stored_as((record, kind), requester, result, effects);
+    }
+
+    /// The same of an operation that was done to that effect.
+    pub(crate) fn answer_stored_as(
+        &mut self,
+        (record, kind): (u64, AnswerKind),
+        requester: &Requester,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
         if !self.journal.waits_for(record) {
             return self.loopback.answer_operation(requester, result, effects);
         }
@@ -48,10 +64,6 @@ impl HomeSide<'_> {
         let result = match result {
             Ok(result) => result,
             Err(close) => return self.loopback.answer_operation(requester, Err(close), effects),
-        };
-        let kind = match result {
-            OperationResult::Removed { .. } => AnswerKind::Removal,
-            _ => AnswerKind::Write,
         };
         let answer = Answer::Operated(Box::new(requester.clone()), Box::new(result));
         if let Some(answer) = self.journal.hold(record, kind, answer) {

@@ -40,6 +40,7 @@ mod queues;
 mod races;
 mod recovery;
 mod removals;
+mod removals_in_outages;
 mod selecting;
 mod series;
 mod server_topics;

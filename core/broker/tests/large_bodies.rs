@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use crate::support::asking::ask;
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Received, Wish, World};
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::{BrokerOptions, TopicPolicy};
-use tiderace_topics::Pattern;
-use tiderace_wire::{Flags, Outcome, TopicSpec, ValueType};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{
+    DurableSubscription, Flags, MoveMessages, Operation, Outcome, TopicSpec, ValueType,
+    durable_queue,
+};
 
 fn begin(shards: usize, keeping: &mut Keeping) -> (World, usize) {
     let mut options = BrokerOptions { epoch: 7, shards, ..BrokerOptions::default() };
@@ -125,4 +129,130 @@ fn a_topic_that_looks_into_its_values_has_them_in_memory() {
     assert!(world.is_confirmed(client, sent));
     let found = received(&world, client);
     assert_eq!((&*found[0].body, found[0].is_in_file), ("[1]", false));
+}
+
+#[test]
+fn a_body_that_cannot_be_kept_costs_its_own_message_and_no_other() {
+    let mut keeping = Keeping::default();
+    let (mut world, client) = begin(1, &mut keeping);
+    keeping.keeps_no_bodies = true;
+    let mut taken = vec![world.publish_all(client, "queue:jobs/a", &[persistent("before")])];
+    let refused = world.publish_in_file(client, "queue:jobs/a", &persistent("refused"));
+    // It says nothing that would be stored.
+    let removal = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
+    taken.push(world.publish_all(client, "topic:kept/nothing", &[removal]));
+    taken.push(world.publish_all(client, "queue:jobs/a", &[persistent("behind")]));
+    taken.push(world.publish(client, "topic:kept/b", "small"));
+    keeping.settle_down(&mut world);
+    assert_eq!(world.clients[client].refused, [(Some(refused), CloseCode::LargeMessagesFull)]);
+    assert!(taken.iter().all(|token| world.is_confirmed(client, *token)));
+    // There is no outage.
+    let next = world.publish_all(client, "queue:jobs/a", &[persistent("next")]);
+    keeping.settle_down(&mut world);
+    assert!(world.is_confirmed(client, next));
+    assert_eq!((keeping.refused, keeping.bodies_refused), (0, 1));
+    world.subscribe(client, 1, Wish::to("queue:jobs/a"));
+    keeping.settle_down(&mut world);
+    let found = received(&world, client);
+    assert_eq!(found.iter().map(|it| &*it.body).collect::<Vec<_>>(), ["before", "behind", "next"]);
+}
+
+#[test]
+fn a_value_whose_body_cannot_be_kept_is_tried_again_and_holds_nobody_up() {
+    let mut keeping = Keeping::default();
+    let (mut world, client) = begin(1, &mut keeping);
+    let reader = world.connect(0, "reader");
+    world.subscribe(reader, 1, Wish::to("topic:kept/*"));
+    for topic in ["topic:kept/a", "topic:kept/b"] {
+        world.publish_in_file(client, topic, &Outgoing::new("old"));
+    }
+    keeping.settle_down(&mut world);
+    keeping.keeps_no_bodies = true;
+    let refused: Vec<_> = ["topic:kept/a", "topic:kept/b", "topic:kept/c"]
+        .map(|topic| world.publish_in_file(client, topic, &Outgoing::new("new")))
+        .map(|token| (Some(token), CloseCode::LargeMessagesFull))
+        .into();
+    keeping.settle_down(&mut world);
+    assert_eq!(world.clients[client].refused, refused);
+    assert_eq!(received(&world, reader).len(), 5, "it is shown all the same");
+    // The value that follows it needs no file.
+    let smaller = world.publish(client, "topic:kept/b", "newest");
+    keeping.settle_down(&mut world);
+    assert!(world.is_confirmed(client, smaller));
+    let attempts = |world: &mut World, keeping: &mut Keeping, seconds| {
+        let before = keeping.bodies_refused;
+        for _ in 0..seconds {
+            world.advance(Span::from_secs(1));
+            keeping.settle_down(world);
+        }
+        keeping.bodies_refused - before
+    };
+    let many = attempts(&mut world, &mut keeping, 60);
+    assert!((2..10).contains(&many), "now and then: {many}");
+    keeping.keeps_no_bodies = false;
+    attempts(&mut world, &mut keeping, 25);
+    keeping.crash(&mut world);
+    let (mut world, client) = begin(1, &mut keeping);
+    world.subscribe(client, 1, Wish::to("topic:kept/*"));
+    keeping.settle_down(&mut world);
+    let mut found: Vec<_> =
+        received(&world, client).into_iter().map(|it| (it.path, it.body)).collect();
+    found.sort();
+    let expected = [("kept/a", "new"), ("kept/b", "newest"), ("kept/c", "new")];
+    assert_eq!(found, expected.map(|(path, body)| (path.to_owned(), body.to_owned())));
+}
+
+#[test]
+fn what_cannot_be_kept_where_it_goes_stays_where_it_lay() {
+    for redrives in [false, true] {
+        let mut keeping = Keeping::default();
+        let (mut world, client) = begin(1, &mut keeping);
+        world.publish_in_file(client, "queue:jobs/a", &persistent("moved"));
+        keeping.settle_down(&mut world);
+        keeping.keeps_no_bodies = true;
+        if redrives {
+            let [from, to] = ["jobs/a", "jobs/b"].map(|it| Path::parse(it).unwrap());
+            let (to, selector, limit, up_to) = (Some(to), None, None, None);
+            let asked = MoveMessages { from, to, redrive: false, selector, limit, up_to };
+            ask(&mut world, client, Operation::Move(Box::new(asked)));
+            keeping.settle_down(&mut world);
+        } else {
+            world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
+            for _ in 0..2 {
+                keeping.settle_down(&mut world);
+                let dead = received(&world, client).pop().unwrap();
+                world.settle(client, &dead, Outcome::Reject);
+            }
+            keeping.settle_down(&mut world);
+        }
+        assert_eq!((keeping.bodies_refused, keeping.refused, keeping.queued()), (1, 0, 1));
+        keeping.crash(&mut world);
+        let (mut world, client) = begin(1, &mut keeping);
+        world.subscribe(client, 1, Wish::to("queue:jobs/a"));
+        keeping.settle_down(&mut world);
+        let found = received(&world, client);
+        assert_eq!((found.len(), &*found[0].body), (1, "moved"));
+    }
+}
+
+#[test]
+fn a_publisher_hears_that_no_subscription_could_keep_a_body() {
+    for shards in [1, 3] {
+        let mut keeping = Keeping::default();
+        let (mut world, client) = begin(shards, &mut keeping);
+        for name in ["a", "b", "c"] {
+            let topics = vec![Pattern::parse("fed/*").unwrap()];
+            let queue = durable_queue(name).unwrap();
+            let about = DurableSubscription { queue, topics, selector: None };
+            ask(&mut world, client, Operation::CreateSubscription(Box::new(about)));
+        }
+        keeping.settle_down(&mut world);
+        keeping.keeps_no_bodies = true;
+        let refused = world.publish_in_file(client, "topic:fed/a", &persistent("large"));
+        let small = world.publish_all(client, "topic:fed/a", &[persistent("small")]);
+        keeping.settle_down(&mut world);
+        assert_eq!(world.clients[client].refused, [(Some(refused), CloseCode::LargeMessagesFull)]);
+        assert!(world.is_confirmed(client, small));
+        assert_eq!((keeping.bodies_refused, keeping.refused, keeping.queued()), (3, 0, 3));
+    }
 }

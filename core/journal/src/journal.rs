@@ -6,7 +6,8 @@ use tiderace_base::Time;
 
 use crate::outage::Attempts;
 use crate::refused::Refused;
-use crate::{RecordSubject, StoreOutage, StoreRecord};
+use crate::refused_bodies::RefusedBodies;
+use crate::{NotStored, RecordSubject, StoreOutage, StoreRecord};
 
 /// Bytes of records that may wait here before publishers wait for the store.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
@@ -38,6 +39,14 @@ pub struct Journal<A> {
     refused: Refused,
     /// The last record by which an end of a stream was appended again.
     ends_appended_again: u64,
+    /// The last of `records` whose message has its body in a file: its number, and its place among them.
+    with_body: Option<(u64, usize)>,
+    /// The last record by which anything was appended again that takes away.
+    taken_away_again: u64,
+    /// Answers about what was removed while the store has refused to say so.
+    removals: Vec<A>,
+    /// What the store does not have because it could not keep the files of bodies.
+    refused_bodies: RefusedBodies,
 }
 
 /// An answer that waits.
@@ -65,7 +74,10 @@ pub struct TakenRecords {
 pub enum AnswerKind {
     /// Something was written.
     Write,
-    /// Something was removed.
+    /// The same, by earlier records alone: nothing was left to be written.
+    WrittenBefore,
+    /// Something was removed: it is gone, so this waits until the store has said so, however long that takes, and is refused only by a
+    /// store that has failed.
     Removal,
     /// Messages of queues were put or consumed: what the answer says stands in its own records alone, so it is sure
     /// as soon as these are committed.
@@ -77,7 +89,7 @@ pub enum AnswerKind {
 pub struct Settled<A> {
     /// The answers that wait no more, in the order of their records: what they say is committed, or
     /// why it is not.
-    pub answers: Vec<(A, Result<(), StoreOutage>)>,
+    pub answers: Vec<(A, Result<(), NotStored>)>,
     /// The store works again: what it had refused, to be appended again.
     pub append_again: Vec<RecordSubject>,
 }
@@ -96,6 +108,10 @@ impl<A> Default for Journal<A> {
             outage: None,
             refused: Refused::default(),
             ends_appended_again: 0,
+            with_body: None,
+            taken_away_again: 0,
+            removals: Vec::new(),
+            refused_bodies: RefusedBodies::default(),
         }
     }
 }
@@ -109,15 +125,33 @@ impl<A> Journal<A> {
     }
 
     /// The same of a record that nothing but answers is about: if it is refused, it is not appended again.
-    pub fn append_answered(&mut self, record: StoreRecord) -> u64 {
+    pub fn append_answered(&mut self, mut record: StoreRecord) -> u64 {
         if matches!(record, StoreRecord::Declare { .. }) {
             // A stream may have messages only behind what it is.
             self.declared = self.records.len() + 1;
         }
         self.appended += 1;
+        if let StoreRecord::Put { body: Some(body), .. } = &mut record {
+            body.record = self.appended;
+            self.with_body = Some((self.appended, self.records.len()));
+        }
         self.bytes += record.bytes();
         self.records.push(record);
         self.appended
+    }
+
+    /// Appends that messages of a stream are not needed any more as soon as a message is there that was appended with the
+    /// number `put`. If that has its body in a file it becomes part of its record, for both are left out if the file cannot
+    /// be kept. The number of the record that says it.
+    pub fn append_settled_with(&mut self, put: u64, stream: u64, ranges: Vec<(u64, u64)>) -> u64 {
+        if let Some((_, place)) = self.with_body.filter(|(number, _)| *number == put)
+            && let Some(StoreRecord::Put { body: Some(body), .. }) = self.records.get_mut(place)
+        {
+            self.bytes += size_of_val(&*ranges);
+            body.settles.push((stream, ranges));
+            return put;
+        }
+        self.append_answered(StoreRecord::Settle { stream, ranges })
     }
 
     /// Appends messages that other streams may have as well, by [`Journal::join_shared`]. Nothing but answers is about
@@ -196,9 +230,25 @@ impl<A> Journal<A> {
         Ok(())
     }
 
+    /// Holds an answer until all is stored that was appended, and all that was said before to be gone.
+    ///
+    /// # Errors
+    /// Gives the answer back when there is nothing to wait for, or no hope.
+    pub fn hold_removal(&mut self, answer: A) -> Result<(), (A, Result<(), NotStored>)> {
+        if self.outage() == Some(StoreOutage::Failed) {
+            return Err((answer, Err(NotStored::Outage(StoreOutage::Failed))));
+        }
+        if self.refused.takes_away() {
+            self.removals.push(answer);
+            return Ok(());
+        }
+        let held = self.hold(self.appended, AnswerKind::Removal, answer);
+        held.map_err(|answer| (answer, Ok(())))
+    }
+
     /// How many answers wait.
     pub fn held(&self) -> usize {
-        self.held.len()
+        self.held.len() + self.removals.len()
     }
 
     /// Whether so much waits to be taken that publishers are to wait as well.
@@ -218,6 +268,7 @@ impl<A> Journal<A> {
         }
         self.bytes = 0;
         self.declared = 0;
+        self.with_body = None;
         let before = std::mem::replace(&mut self.taken, self.appended);
         let is_held = self.held.back().is_some_and(|held| held.until > before);
         let records = std::mem::take(&mut self.records);
@@ -227,29 +278,55 @@ impl<A> Journal<A> {
 
     /// The store has committed all records up to a number that it has not refused before.
     pub fn committed(&mut self, up_to: u64) -> Settled<A> {
-        self.answer_subjects(up_to).for_each(drop);
+        let left_out = self.refused_bodies.take(up_to);
+        let subjects: Vec<_> = self
+            .answer_subjects(up_to)
+            .filter(|(number, _)| !left_out.is_empty() && left_out.contains(number))
+            .collect();
+        subjects.into_iter().for_each(|(_, subject)| self.refused_bodies.note(subject));
         let works = self.outage.as_ref().is_some_and(|attempts| attempts.have_succeeded(up_to));
         // What was to be gone might come back, whatever has been appended since.
         let is_doubtful = self.ends_appended_again > up_to || self.refused.has_ends();
+        let are_under_way = self.taken_away_again > up_to;
+        let is_removal_doubtful = are_under_way || self.refused.takes_away();
         let outage = self.outage.as_ref().map(|attempts| attempts.outage);
-        let mut answers = Vec::new();
-        for Held { kind, answer, .. } in self.set_free(up_to) {
+        let (mut answers, mut removals) = (Vec::new(), Vec::new());
+        for Held { until, kind, answer } in self.set_free(up_to) {
             // During an outage only a removal is sure: another answer may be about what was refused
             // before.
             let is_sure = match kind {
                 AnswerKind::Messages => true,
-                AnswerKind::Removal => !is_doubtful,
-                AnswerKind::Write => !is_doubtful && (outage.is_none() || works),
+                AnswerKind::Removal
+                    if is_removal_doubtful && outage != Some(StoreOutage::Failed) =>
+                {
+                    removals.push(answer);
+                    continue;
+                }
+                AnswerKind::Removal => !is_removal_doubtful,
+                AnswerKind::Write | AnswerKind::WrittenBefore => {
+                    !is_doubtful && (outage.is_none() || works)
+                }
             };
-            answers.push((answer, if is_sure { Ok(()) } else { Err(StoreOutage::Full) }));
+            let lacks_body = kind != AnswerKind::WrittenBefore && left_out.contains(&until);
+            let result = match (lacks_body, is_sure) {
+                (true, _) => Err(NotStored::Body),
+                (false, true) => Ok(()),
+                (false, false) => Err(NotStored::Outage(outage.unwrap_or(StoreOutage::Full))),
+            };
+            answers.push((answer, result));
         }
-        let append_again = match works {
+        let mut append_again = match works {
             true => {
                 self.outage = None;
                 self.refused.take()
             }
             false => Vec::new(),
         };
+        append_again.extend(self.refused_bodies.answered(up_to, true));
+        self.removals.append(&mut removals);
+        if !works && are_under_way {
+            self.hold_removals(self.taken_away_again);
+        }
         Settled { answers, append_again }
     }
 
@@ -258,13 +335,52 @@ impl<A> Journal<A> {
     pub fn failed(&mut self, now: Time, up_to: u64, outage: StoreOutage) -> Settled<A> {
         let known = self.outage.as_ref().map(|attempts| attempts.outage);
         let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
-        let refused: Vec<RecordSubject> = self.answer_subjects(up_to).collect();
-        for subject in refused {
+        let refused: Vec<(u64, RecordSubject)> = self.answer_subjects(up_to).collect();
+        for (_, subject) in refused {
             self.note_refused(subject, outage);
         }
+        // All of these were refused, whatever became of their bodies.
+        self.refused_bodies.take(up_to);
+        self.refused_bodies.answered(up_to, false);
         self.outage = Some(Attempts::new(now, outage));
-        let answers = self.set_free(up_to).map(|held| (held.answer, Err(outage))).collect();
+        let refusal = NotStored::Outage(outage);
+        // What is noted is said again as soon as it can be.
+        let waits = outage == StoreOutage::Full && self.refused.takes_away();
+        let mut removals: Vec<A> = match waits {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.removals),
+        };
+        let mut answers = Vec::new();
+        for Held { kind, answer, .. } in self.set_free(up_to) {
+            match kind {
+                AnswerKind::Removal => removals.push(answer),
+                _ => answers.push((answer, Err(refusal))),
+            }
+        }
+        match waits {
+            true => self.removals.append(&mut removals),
+            false => answers.extend(removals.into_iter().map(|answer| (answer, Err(refusal)))),
+        }
         Settled { answers, append_again: Vec::new() }
+    }
+
+    /// The store has left a record out, for it could not keep the file of its body. To be said before the answer to that
+    /// record, which is about the others.
+    pub fn body_refused(&mut self, record: u64) {
+        if self.is_open(record) {
+            self.refused_bodies.insert(record);
+        }
+    }
+
+    /// The next subject whose records were left out that is to be appended again; it is noted no more. If something is
+    /// appended that is to be said by [`Journal::end_body_retry`]; if not, it has ended meanwhile.
+    pub fn next_refused_body(&mut self, now: Time) -> Option<RecordSubject> {
+        if self.outage.is_some() { None } else { self.refused_bodies.next(now) }
+    }
+
+    /// A subject was appended again: whether the others will be is decided by what becomes of that.
+    pub fn end_body_retry(&mut self, now: Time, subject: RecordSubject) {
+        self.refused_bodies.appended(now, subject, self.appended);
     }
 
     /// Notes what is to be appended again. A store that has failed will take nothing: of that only what decides over
@@ -314,10 +430,32 @@ impl<A> Journal<A> {
         if ends {
             self.ends_appended_again = self.appended;
         }
+        self.taken_away_again = self.appended;
+        self.hold_removals(self.appended);
         if let Some(attempts) = &mut self.outage {
             attempts.wait_again(now);
         }
         false
+    }
+
+    /// Everything was appended that [`Settled::append_again`] has given.
+    pub fn end_append_again(&mut self) {
+        if !self.removals.is_empty() && self.is_open(self.appended) {
+            self.taken_away_again = self.appended;
+            self.hold_removals(self.appended);
+        }
+    }
+
+    /// All that takes away is appended again, up to a record: who waits for that waits for the store alone.
+    fn hold_removals(&mut self, until: u64) {
+        if self.removals.is_empty() || self.refused.takes_away() {
+            return;
+        }
+        let at = self.held.partition_point(|held| held.until <= until);
+        let later = self.held.split_off(at);
+        let removals = std::mem::take(&mut self.removals).into_iter();
+        self.held.extend(removals.map(|answer| Held { until, kind: AnswerKind::Removal, answer }));
+        self.held.extend(later);
     }
 
     /// The next subject that the store has refused; it is noted no more.
@@ -336,10 +474,10 @@ impl<A> Journal<A> {
     }
 
     /// What the records concern that are answered by an answer up to a number.
-    fn answer_subjects(&mut self, up_to: u64) -> impl Iterator<Item = RecordSubject> {
+    fn answer_subjects(&mut self, up_to: u64) -> impl Iterator<Item = (u64, RecordSubject)> {
         self.answered = self.answered.max(up_to);
         let answered = self.subjects.partition_point(|(number, _)| *number <= up_to);
-        self.subjects.drain(..answered).map(|(_, subject)| subject)
+        self.subjects.drain(..answered)
     }
 
     fn set_free(&mut self, up_to: u64) -> impl Iterator<Item = Held<A>> {

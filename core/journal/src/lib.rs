@@ -11,6 +11,8 @@
 //! again as soon as the store works. What only an answer is about (messages for a queue, which are
 //! refused to their publisher) has no subject and is not appended again.
 //!
+//! A record whose message has its body in a file may be refused alone, with [`Journal::body_refused`]: that is no outage.
+//!
 //! The journal is pure: it knows neither topics nor sessions, and what an answer is its user
 //! decides. Invariants: no answer is set free as committed before all records that it waits for are
 //! committed; answers are set free in the order of their records; a subject that the store has
@@ -23,8 +25,9 @@ mod load;
 mod outage;
 mod record;
 mod refused;
+mod refused_bodies;
 
 pub use journal::{AnswerKind, Journal, Settled, TakenRecords};
 pub use load::{DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded};
-pub use outage::StoreOutage;
-pub use record::{RecordSubject, StoreRecord, StoredKind, Streams};
+pub use outage::{NotStored, StoreOutage};
+pub use record::{RecordBody, RecordSubject, StoreRecord, StoredKind, Streams};

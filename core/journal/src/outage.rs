@@ -30,6 +30,28 @@ impl From<StoreOutage> for Close {
     }
 }
 
+/// Why what an answer says is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// Nothing can be committed.
+    Outage(StoreOutage),
+    /// The file of its body could not be kept; all else goes on.
+    Body,
+}
+
+impl From<NotStored> for Close {
+    fn from(reason: NotStored) -> Close {
+        match reason {
+            NotStored::Outage(outage) => outage.into(),
+            NotStored::Body => {
+                let reason = "the store could not keep the file of this large message, so it may not survive a \
+                              restart; the server's log says why. Send it again when there is room";
+                Close::new(CloseCode::LargeMessagesFull, reason)
+            }
+        }
+    }
+}
+
 /// An outage, and how far the attempts to end it are.
 #[derive(Debug)]
 pub(crate) struct Attempts {

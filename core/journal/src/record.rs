@@ -42,7 +42,7 @@ pub enum StoreRecord {
         /// The messages, in the form of the room that restores them.
         bytes: Vec<u8>,
         /// Of a single message, its body, if that lies in a file, which the store is to keep as one.
-        body: Option<Bytes>,
+        body: Option<RecordBody>,
     },
     /// Consecutive messages that several streams have.
     PutShared {
@@ -84,6 +84,25 @@ pub enum StoreRecord {
         /// Its name.
         name: String,
     },
+}
+
+/// The body of a message that lies in a file. If the store cannot keep the file, it leaves the record out, and takes the others
+/// that it was given together with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordBody {
+    /// The body.
+    pub bytes: Bytes,
+    /// The number of the record, by which the store says that it has left it out; given when it is appended.
+    pub record: u64,
+    /// What is not needed any more as soon as the message is there, by stream: first and last version of each stretch,
+    /// rising and apart. Left out together with the message.
+    pub settles: Vec<(u64, Vec<(u64, u64)>)>,
+}
+
+impl From<Bytes> for RecordBody {
+    fn from(bytes: Bytes) -> RecordBody {
+        RecordBody { bytes, record: 0, settles: Vec::new() }
+    }
 }
 
 impl StoreRecord {

@@ -68,6 +68,16 @@ impl Refused {
         self.subjects.range(ends).next().is_some()
     }
 
+    /// Whether a settlement is noted.
+    pub(crate) fn has_settled(&self) -> bool {
+        !self.settled.is_empty()
+    }
+
+    /// Whether something is noted that makes room and takes none.
+    pub(crate) fn takes_away(&self) -> bool {
+        self.has_ends() || self.has_settled()
+    }
+
     /// Takes out what makes room and takes none, at most so many: ends of streams, then settlements.
     pub(crate) fn take_ends(&mut self, most: usize) -> Vec<RecordSubject> {
         let ends = RecordSubject::Gone(0)..=RecordSubject::Gone(u64::MAX);

@@ -1,13 +1,13 @@
 //! The journal beside a store that commits and refuses as it likes.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tiderace_base::{Span, Time};
 use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, StoredKind, Streams,
-    TakenRecords,
+    AnswerKind, Journal, NotStored, RecordBody, RecordSubject, Settled, StoreOutage, StoreRecord,
+    StoredKind, Streams, TakenRecords,
 };
 use tiderace_topics::Path;
 
@@ -60,8 +60,8 @@ struct Model {
     committed: BTreeSet<u64>,
     /// What was refused and is not committed since, with whether it was appended again.
     refused: BTreeMap<RecordSubject, bool>,
-    /// The answers that wait, with the record for which each waits.
-    held: VecDeque<(u64, u64)>,
+    /// The answers that wait, with the record for which each waits, and whether something was removed.
+    held: Vec<(u64, u64, bool)>,
     next_answer: u64,
     /// How many streams have ended.
     ended: u64,
@@ -87,8 +87,8 @@ impl Model {
         match self.journal.hold(until, kind, answer) {
             Ok(()) => {
                 assert!(is_open);
-                let at = self.held.iter().filter(|(_, other)| *other <= until).count();
-                self.held.insert(at, (answer, until));
+                let at = self.held.iter().filter(|(_, other, _)| *other <= until).count();
+                self.held.insert(at, (answer, until, kind == AnswerKind::Removal));
             }
             Err(given_back) => assert!(!is_open && given_back == answer),
         }
@@ -99,20 +99,26 @@ impl Model {
             |(subject, _): (&RecordSubject, &bool)| matches!(subject, RecordSubject::Gone(_));
         let is_doubtful = self.refused.iter().any(gone_again);
         for (answer, result) in settled.answers {
-            let (expected, until) = self.held.pop_front().unwrap();
-            assert_eq!(answer, expected, "answers are set free in their order");
+            let at = self.held.iter().position(|(other, ..)| *other == answer).unwrap();
+            let before = &self.held[..at];
+            // What was removed may have to wait longer.
+            assert!(before.iter().all(|(.., is_removal)| *is_removal), "they keep their order");
+            let (_, until, is_removal) = self.held.remove(at);
             assert!(until <= up_to);
+            assert!(!is_removal || result.is_ok(), "it is gone");
             if result.is_ok() {
-                assert!(self.committed.contains(&until), "answered before it was committed");
+                let is_there = is_removal || self.committed.contains(&until);
+                assert!(is_there, "answered before it was committed");
                 assert!(!is_doubtful, "an end of a stream is not stored");
             }
         }
-        let waits = self.held.iter().all(|(_, until)| *until > up_to);
-        assert!(waits, "an answer waits for what is answered");
+        let waits = |(_, until, is_removal): &(u64, u64, bool)| *until > up_to || *is_removal;
+        assert!(self.held.iter().all(waits), "an answer waits for what is answered");
         assert_eq!(self.journal.held(), self.held.len());
         for subject in settled.append_again {
             self.append(subject);
         }
+        self.journal.end_append_again();
         if self.journal.outage().is_none() {
             assert!(self.refused.values().all(|again| *again), "{:?} is forgotten", self.refused);
         }
@@ -193,6 +199,16 @@ proptest! {
                 Step::Answer { commits, count } => model.answer(commits, count),
                 Step::Retry => model.retry(),
             }
+        }
+        while !model.held.is_empty() {
+            let (before, held) = (model.answered, model.held.len());
+            model.retry();
+            if let Some(TakenRecords { up_to, .. }) = model.journal.take() {
+                model.taken = up_to;
+            }
+            model.answer(true, u64::MAX / 2);
+            let goes_on = model.answered > before || model.held.len() < held;
+            prop_assert!(goes_on, "nobody answers {:?}", model.held);
         }
     }
 }
@@ -335,7 +351,8 @@ fn what_only_an_answer_is_about_is_sure_by_itself_and_is_not_said_again() {
     journal.hold(second, AnswerKind::Messages, "second").unwrap();
     journal.take();
     let settled = journal.failed(Time::ZERO, first, StoreOutage::Full);
-    assert_eq!(settled.answers, [("first", Err(StoreOutage::Full))]);
+    let outage = NotStored::Outage(StoreOutage::Full);
+    assert_eq!(settled.answers, [("first", Err(outage))]);
     let settled = journal.committed(second);
     assert_eq!(settled.answers, [("second", Ok(()))], "although there is an outage");
     assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
@@ -384,4 +401,160 @@ fn messages_that_many_streams_have_are_one_record_with_a_number_for_each() {
     let joined = joined.count();
     assert_eq!(joined, 1023);
     assert!(!journal.is_behind(), "a body counts once");
+}
+
+/// A message with its body in a file.
+fn large() -> StoreRecord {
+    let (bytes, body) = (Vec::new(), RecordBody::from(bytes::Bytes::from_static(b"large")));
+    StoreRecord::Put { stream: 1, first: 7, count: 1, keep_from: 0, bytes, body: Some(body) }
+}
+
+#[test]
+fn a_record_that_is_left_out_is_refused_alone_and_said_again_later() {
+    let mut journal = Journal::default();
+    let subject = |stream| RecordSubject::Topic(Default::default(), stream);
+    let mut records = Vec::new();
+    for stream in 1..=3 {
+        records.push(journal.append(large(), subject(stream)));
+    }
+    let small = journal.append(StoreRecord::Drop { stream: 9 }, RecordSubject::View(1));
+    for (record, answer) in [(1, "one"), (2, "two"), (3, "three"), (small, "small")] {
+        journal.hold(record, AnswerKind::Write, answer).unwrap();
+    }
+    journal.hold(3, AnswerKind::WrittenBefore, "nothing to write").unwrap();
+    journal.take();
+    for record in [1, 3] {
+        journal.body_refused(record);
+    }
+    let settled = journal.committed(small);
+    let expected = [
+        ("one", Err(NotStored::Body)),
+        ("two", Ok(())),
+        ("three", Err(NotStored::Body)),
+        ("nothing to write", Ok(())),
+        ("small", Ok(())),
+    ];
+    assert_eq!(settled.answers, expected);
+    assert!(settled.append_again.is_empty() && journal.outage().is_none());
+    let mut now = Time::ZERO;
+    let mut next = |journal: &mut Journal<&str>| {
+        assert_eq!(journal.next_refused_body(now), None, "not at once");
+        now = now + Span::from_secs(11);
+        let subject = journal.next_refused_body(now).unwrap();
+        journal.append(large(), subject);
+        journal.end_body_retry(now, subject);
+        assert_eq!(journal.next_refused_body(now + Span::from_secs(60)), None, "it is under way");
+        (journal.take().unwrap().up_to, subject)
+    };
+    let (record, tried) = next(&mut journal);
+    journal.body_refused(record);
+    assert!(journal.committed(record).append_again.is_empty());
+    let (record, again) = next(&mut journal);
+    assert_eq!((tried, again), (subject(1), subject(1)));
+    // What a store refuses that is full is said again as all else is.
+    journal.body_refused(record);
+    journal.failed(Time::ZERO, record, StoreOutage::Full);
+    assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
+    let first = journal.next_refused().unwrap();
+    assert_eq!(first, subject(1));
+    journal.append(large(), first);
+    journal.end_retry(record);
+    let record = journal.take().unwrap().up_to;
+    journal.committed(record);
+    let (record, last) = next(&mut journal);
+    assert_eq!(last, subject(3));
+    assert!(journal.committed(record).append_again.is_empty());
+    assert_eq!(journal.next_refused_body(Time::ZERO + Span::from_secs(600)), None);
+}
+
+#[test]
+fn what_moves_with_a_body_is_settled_with_it_alone() {
+    let mut journal = Journal::<()>::default();
+    let small = StoreRecord::Put {
+        stream: 1,
+        first: 1,
+        count: 1,
+        keep_from: 0,
+        bytes: Vec::new(),
+        body: None,
+    };
+    let settle = || StoreRecord::Settle { stream: 2, ranges: vec![(4, 5)] };
+    let first = journal.append_answered(small.clone());
+    assert_eq!(journal.append_settled_with(first, 2, vec![(4, 5)]), first + 1);
+    let second = journal.append_answered(large());
+    journal.append_settled(9, 1, 1);
+    assert_eq!(journal.append_settled_with(second, 2, vec![(4, 5)]), second);
+    assert_eq!(journal.append_settled_with(first, 2, vec![(4, 5)]), second + 2, "not of that");
+    let TakenRecords { records, .. } = journal.take().unwrap();
+    let body = RecordBody {
+        record: second,
+        settles: vec![(2, vec![(4, 5)])],
+        ..bytes::Bytes::from_static(b"large").into()
+    };
+    let (bytes, body) = (Vec::new(), Some(body));
+    let moved = StoreRecord::Put { stream: 1, first: 7, count: 1, keep_from: 0, bytes, body };
+    let other = StoreRecord::Settle { stream: 9, ranges: vec![(1, 1)] };
+    assert_eq!(records, [small, settle(), moved, other, settle()]);
+    assert_eq!(journal.append_settled_with(second, 2, vec![(4, 5)]), second + 3, "it is gone");
+}
+
+#[test]
+fn who_removes_something_waits_until_the_store_has_said_so() {
+    let mut journal = Journal::default();
+    let end = |journal: &mut Journal<&'static str>, stream, answer| {
+        let record = journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
+        journal.hold(record, AnswerKind::Removal, answer).unwrap();
+    };
+    end(&mut journal, 1, "first");
+    let first = journal.take().unwrap().up_to;
+    end(&mut journal, 2, "second");
+    let second = journal.take().unwrap().up_to;
+    assert!(journal.failed(Time::ZERO, first, StoreOutage::Full).answers.is_empty());
+    // Not before the first is gone in the store as well: it might be the same that was made again.
+    assert!(journal.committed(second).answers.is_empty());
+    assert_eq!(journal.held(), 2);
+    let later = Time::ZERO + Span::from_secs(2);
+    assert!(!journal.begin_retry(later));
+    let again = journal.take().unwrap().up_to;
+    assert!(journal.failed(later, again, StoreOutage::Full).answers.is_empty());
+    assert!(!journal.begin_retry(later + Span::from_secs(2)));
+    journal.append_settled(5, 1, 1);
+    let again = journal.take().unwrap().up_to;
+    let settled = journal.committed(again);
+    assert_eq!(settled.answers, [("first", Ok(())), ("second", Ok(()))]);
+    assert!(journal.outage().is_some(), "what adds is not taken yet");
+    // A store that has failed never will.
+    end(&mut journal, 3, "third");
+    let third = journal.take().unwrap().up_to;
+    assert!(journal.failed(later, third, StoreOutage::Full).answers.is_empty());
+    end(&mut journal, 4, "fourth");
+    let fourth = journal.take().unwrap().up_to;
+    let failed = Err(NotStored::Outage(StoreOutage::Failed));
+    let mut answers = journal.failed(later, fourth, StoreOutage::Failed).answers;
+    answers.sort_by_key(|(answer, _)| *answer);
+    assert_eq!(answers, [("fourth", failed), ("third", failed)]);
+    assert_eq!(journal.held(), 0);
+    assert_eq!(journal.hold_removal("fifth"), Err(("fifth", failed)));
+}
+
+#[test]
+fn that_all_is_gone_is_said_when_all_of_it_is_stored() {
+    let mut journal = Journal::default();
+    assert_eq!(journal.hold_removal("nothing"), Err(("nothing", Ok(()))));
+    let first = journal.append_settled(1, 1, 1);
+    journal.take();
+    journal.hold_removal("first").unwrap();
+    assert_eq!(journal.committed(first).answers, [("first", Ok(()))]);
+    let second = journal.append_settled(1, 2, 2);
+    journal.take();
+    journal.failed(Time::ZERO, second, StoreOutage::Full);
+    journal.hold_removal("refused before").unwrap();
+    let third = journal.append_settled(1, 3, 3);
+    journal.take();
+    assert!(journal.committed(third).answers.is_empty());
+    assert!(!journal.begin_retry(Time::ZERO + Span::from_secs(2)));
+    journal.hold_removal("under way").unwrap();
+    let again = journal.take().unwrap().up_to;
+    let expected = [("refused before", Ok(())), ("under way", Ok(()))];
+    assert_eq!(journal.committed(again).answers, expected);
 }

@@ -199,7 +199,8 @@ pub struct Settle {
     pub key: SubscriptionKey,
     /// The shard that numbered them ([`Run::home`]).
     pub home: ShardId,
-    /// Stretches of their numbers, both ends included.
+    /// Stretches of their numbers, both ends included. With none nothing is settled, and the answer says that the store
+    /// has all that this session has settled before at that home, if there is one.
     pub ranges: Vec<(u64, u64)>,
     /// What becomes of them.
     pub outcome: Outcome,

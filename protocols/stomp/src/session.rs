@@ -35,7 +35,10 @@ mod transactions;
 mod unacked;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
-use tiderace_wire::{Context, Delivery, Intake, Output, Progress, Reply, Session};
+use tiderace_wire::{
+    Command, Context, Delivery, Intake, Outcome, Output, Progress, Reply, Session, Settle,
+    SubscriptionKey,
+};
 
 use crate::error::{bad_header, fault, shown};
 use crate::frame::{self, Pending};
@@ -191,8 +194,19 @@ impl StompSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.state = State::Leaving;
+        self.flush(context.commands);
+        let homes = self.cold.as_mut().map_or(Vec::new(), |cold| cold.settling.take_unconfirmed());
+        if let Some(first) = self.owe(request.command, request.headers, homes.len() as u32)? {
+            for (home, index) in homes.into_iter().zip(0..) {
+                // Nothing, behind all that was settled there: confirmed when that is stored.
+                let (key, ranges) = (SubscriptionKey(0), Vec::new());
+                let (outcome, confirm) = (Outcome::Accept, Some(first.wrapping_add(index)));
+                let settle = Settle { key, home, ranges, outcome, confirm };
+                context.commands.push(Command::Settle(settle));
+            }
+        }
         context.commands.take_leave();
-        self.done(request.command, request.headers, context)?;
+        self.write_receipts(context);
         let waits = request.headers.find_raw("receipt").is_some()
             && self.cold.as_ref().is_some_and(|cold| !cold.receipts.is_empty());
         if !waits {

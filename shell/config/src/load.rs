@@ -31,9 +31,7 @@ pub struct Loaded {
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let mut problems = Problems::default();
     let content = match &sources.file {
-        Some(source) => {
-            file::read(&FileText { name: &source.name, text: &source.text }, &mut problems)
-        }
+        Some(source) => file::read(&FileText::new(&source.name, &source.text), &mut problems),
         None => FileContent::default(),
     };
     let overlay = overlay(sources, &mut problems);

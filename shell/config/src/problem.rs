@@ -88,18 +88,25 @@ impl fmt::Display for Problems {
 
 /// The file as text, for turning byte offsets into lines and columns.
 pub(crate) struct FileText<'a> {
-    pub(crate) name: &'a str,
+    name: &'a str,
     pub(crate) text: &'a str,
+    /// Where each line begins: every key asks for its own, and there may be very many.
+    lines: Vec<usize>,
 }
 
-impl FileText<'_> {
+impl<'a> FileText<'a> {
+    /// A file of that name.
+    pub(crate) fn new(name: &'a str, text: &'a str) -> FileText<'a> {
+        let behind = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        FileText { name, text, lines: std::iter::once(0).chain(behind).collect() }
+    }
+
     /// The place where `span` begins.
     pub(crate) fn origin(&self, span: Option<Range<usize>>) -> Origin {
         let offset = span.map_or(0, |span| span.start).min(self.text.len());
-        let before = self.text.get(..offset).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = line.checked_sub(1).and_then(|at| self.lines.get(at)).copied().unwrap_or(0);
+        let column = self.text.get(start..offset).unwrap_or_default().chars().count() + 1;
         Origin::File { name: self.name.to_owned(), line, column }
     }
 }
@@ -110,12 +117,13 @@ mod tests {
 
     #[test]
     fn offsets_become_lines_and_columns() {
-        let file = FileText { name: "a.toml", text: "ä = 1\nbé = 2\n" };
+        let file = FileText::new("a.toml", "ä = 1\nbé = 2\n");
         let at = |offset: usize| file.origin(Some(offset..offset)).to_string();
         assert_eq!(at(0), "a.toml:1:1");
         assert_eq!(at(3), "a.toml:1:3");
         assert_eq!(at(7), "a.toml:2:1");
         assert_eq!(at(10), "a.toml:2:3");
         assert_eq!(at(999), "a.toml:3:1");
+        assert_eq!(FileText::new("a.toml", "").origin(None).to_string(), "a.toml:1:1");
     }
 }

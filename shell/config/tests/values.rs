@@ -203,3 +203,17 @@ fn the_json_form_names_key_value_and_origin() {
     assert_eq!(second["table"], 1);
     assert_eq!(second["origin"], "t.toml:4:1");
 }
+
+#[test]
+fn a_file_may_have_very_many_sections() {
+    let count = 20_000;
+    let mut text = String::new();
+    for number in 0..count {
+        text += &format!("[[subscription]]\nname = \"s{number}\"\ntopics = [\"prices/*\"]\n\n");
+    }
+    let loaded = file(&text).load().unwrap();
+    assert_eq!(loaded.config.durables.len(), count);
+    let last = loaded.tables.iter().rfind(|table| table.section.name == "subscription").unwrap();
+    let line = 4 * (count - 1) + 1;
+    assert_eq!(last.origin, Origin::File { name: "t.toml".to_owned(), line, column: 1 });
+}

@@ -64,6 +64,7 @@ impl<D: Driver> Shard<D> {
             CommitResult::Refused { up_to, is_fatal } => {
                 self.broker.store_failed(self.now, up_to, is_fatal, &mut self.effects);
             }
+            CommitResult::BodyRefused(record) => self.broker.body_refused(record),
             CommitResult::QueuesFull(are_full) => self.broker.store_queues_full(are_full),
         }
         self.drain_effects();

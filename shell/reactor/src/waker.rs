@@ -128,6 +128,9 @@ pub enum CommitResult {
         /// Nothing will be kept in this life of the server.
         is_fatal: bool,
     },
+    /// The record with this number is not kept, for the file of its body could not be. Said before the answer to it, which
+    /// is about those around it.
+    BodyRefused(u64),
     /// Messages of queues have filled their share of the store, or there is room for some again.
     QueuesFull(bool),
 }

@@ -293,8 +293,13 @@ fn add(
             };
             match body {
                 None => batch.put(&put),
-                Some(body) => match maps.find(body) {
-                    Some(part) => batch.put_with_body(&put, part),
+                Some(body) => match maps.find(&body.bytes) {
+                    Some(part) => {
+                        batch.put_with_body(body.record, &put, part)?;
+                        body.settles.iter().try_for_each(|(stream, ranges)| {
+                            batch.settle_with_body(StreamId(*stream), ranges)
+                        })
+                    }
                     // Whatever it is, the store cannot keep it.
                     None => {
                         batch.give_up();
@@ -426,6 +431,12 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, maps: &Maps, notice: Notic
                 if let Some(Some(way)) = ways_back.get(usize::from(answer.shard)) {
                     way.tell(news(answer));
                 }
+            }
+        }
+        Notice::BodiesRefused { shard, records } => {
+            let ways_back = lock(ways_back);
+            if let Some(Some(way)) = ways_back.get(usize::from(shard)) {
+                records.iter().for_each(|record| way.tell(CommitResult::BodyRefused(*record)));
             }
         }
         Notice::Loaded(loaded) => {

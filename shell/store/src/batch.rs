@@ -3,9 +3,12 @@
 //! Relies on `record` and `frame`. Records are encoded when they are added, on the shard's thread; the
 //! committer only adds checksums. Where bodies that lie in files will lie is filled in when the store has the files.
 //! Invariants: the bytes are whole records, all but the last one joined with
-//! the next; a batch that lacks a record that was to be in it, or a body, is refused as a whole.
+//! the next; a batch that lacks a record that was to be in it is refused as a whole, but for one whose body could not be
+//! kept, which its submitter is told.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use tiderace_bodies::BodyPart;
 
@@ -51,11 +54,27 @@ pub struct Batch {
     /// Some record was too large to be added.
     is_incomplete: bool,
     /// Bodies of records that the store is to keep in files.
-    bodies: Vec<(usize, BodyPart)>,
+    bodies: Vec<WantedBody>,
     /// Files that records name, which are not removed while the batch is under way.
     pins: Vec<Pin>,
-    /// There was no room for the file of a body.
-    lacks_body: bool,
+}
+
+/// A record whose body is to be kept in a file.
+struct WantedBody {
+    /// By this number the submitter knows the record.
+    number: u64,
+    /// Where the record begins, and where the last one ends that is left out with it.
+    frames: Range<usize>,
+    part: BodyPart,
+}
+
+/// Records that were left out, for the files of their bodies could not be kept.
+#[derive(Debug)]
+pub(crate) struct LeftOut {
+    /// Their numbers, as the submitter has given them.
+    pub(crate) records: Vec<u64>,
+    /// Why the first was.
+    pub(crate) error: std::io::Error,
 }
 
 impl fmt::Debug for Batch {
@@ -93,13 +112,38 @@ impl Batch {
     }
 
     /// The same of one message whose body lies in a file, which the store is to keep: the batch is in the log when that
-    /// is on the disk.
+    /// is on the disk. If it cannot be kept the batch goes on without the message, which is told by its number.
     ///
     /// # Errors
     /// When its other bytes are too large.
-    pub fn put_with_body(&mut self, put: &Put<'_>, body: BodyPart) -> Result<(), TooLarge> {
+    pub fn put_with_body(
+        &mut self,
+        number: u64,
+        put: &Put<'_>,
+        part: BodyPart,
+    ) -> Result<(), TooLarge> {
         self.put(&Put { body: Some(Body::default()), ..*put })?;
-        self.bodies.push((self.newest, body));
+        let frames = self.newest..self.frames.len();
+        self.bodies.push(WantedBody { number, frames, part });
+        Ok(())
+    }
+
+    /// As [`Batch::settle`], behind [`Batch::put_with_body`]: left out with that message if it is.
+    ///
+    /// # Errors
+    /// When there are too many ranges.
+    pub fn settle_with_body(
+        &mut self,
+        stream: StreamId,
+        ranges: &[(u64, u64)],
+    ) -> Result<(), TooLarge> {
+        // What the message settles is a record of its own.
+        self.settling = None;
+        self.settle(stream, ranges)?;
+        self.settling = None;
+        if let Some(wanted) = self.bodies.last_mut() {
+            wanted.frames.end = self.frames.len();
+        }
         Ok(())
     }
 
@@ -254,28 +298,56 @@ impl Batch {
         !self.bodies.is_empty()
     }
 
-    /// Keeps the bodies of records: `keep` says where each lies from now on. If one cannot be kept the batch is refused.
-    ///
-    /// # Errors
-    /// Why one was not kept.
+    /// Keeps the bodies of records: `keep` says where each lies from now on. Those of which that fails are left out. What
+    /// several records have in common is tried once.
     pub(crate) fn keep_bodies(
         &mut self,
         mut keep: impl FnMut(&BodyPart) -> std::io::Result<(Body, Pin)>,
-    ) -> std::io::Result<()> {
-        for (start, part) in std::mem::take(&mut self.bodies) {
-            let kept = keep(&part).inspect_err(|_| self.lacks_body = true);
-            let (body, pin) = kept?;
-            self.pins.push(pin);
-            if let Some(payload) = self.frames.get_mut(start + FRAME_HEADER_BYTES..) {
-                patch_body(payload, &body);
+    ) -> Option<LeftOut> {
+        let mut left_out: Option<LeftOut> = None;
+        let (mut cut, mut failed) = (Vec::new(), Vec::<BodyPart>::new());
+        for WantedBody { number, frames, part } in std::mem::take(&mut self.bodies) {
+            let is_same = |other: &BodyPart| {
+                Arc::ptr_eq(&other.file, &part.file)
+                    && (other.offset, other.body.len()) == (part.offset, part.body.len())
+            };
+            let kept = if failed.iter().any(is_same) { None } else { Some(keep(&part)) };
+            match kept {
+                Some(Ok((body, pin))) => {
+                    self.pins.push(pin);
+                    let payload = self.frames.get_mut(frames.start + FRAME_HEADER_BYTES..);
+                    patch_body(payload.unwrap_or_default(), &body);
+                    continue;
+                }
+                Some(Err(error)) => {
+                    failed.push(part);
+                    left_out.get_or_insert(LeftOut { records: Vec::new(), error });
+                }
+                None => {}
             }
+            cut.push(frames);
+            left_out.iter_mut().for_each(|it| it.records.push(number));
         }
-        Ok(())
+        if !cut.is_empty() {
+            self.cut(&cut);
+        }
+        left_out
     }
 
-    /// Whether there was no room for the file of a body.
-    pub(crate) fn lacks_body(&self) -> bool {
-        self.lacks_body || !self.bodies.is_empty()
+    /// Leaves records out that lie there, in order.
+    fn cut(&mut self, places: &[Range<usize>]) {
+        let frames = std::mem::take(&mut self.frames);
+        (self.records, self.newest, self.settling, self.grows) = (0, 0, None, false);
+        let (mut rest, mut at, mut places) = (&frames[..], 0, places.iter().peekable());
+        while let Some((frame, behind)) = frame::split(rest) {
+            places.next_if(|place| place.end <= at);
+            if places.peek().is_none_or(|place| at < place.start) {
+                let payload = frame.get(FRAME_HEADER_BYTES..).unwrap_or_default();
+                self.grows |= Record::decode(payload).is_some_and(|record| record.grows());
+                self.append(|to| to.extend_from_slice(payload));
+            }
+            (rest, at) = (behind, at + frame.len());
+        }
     }
 
     /// The records, their checksums still to come.

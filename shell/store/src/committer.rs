@@ -24,7 +24,7 @@ use crate::load::LoadRequest;
 use crate::metrics::StoreMetrics;
 use crate::notice::{Done, Notice, Report};
 use crate::options::Sync;
-use crate::reader::{Loading, Reader};
+use crate::reader::{Loading, Reader, ReaderDone};
 use crate::record::StreamId;
 use crate::store::{Outcome, Store, StreamIds};
 
@@ -119,13 +119,13 @@ enum Message {
         waiting: Arc<AtomicUsize>,
     },
     Load(Load),
-    /// The reader has read what was handed over first.
-    Read,
+    /// The reader has done what was handed over first.
+    Reader(ReaderDone),
     Stop,
 }
 
 impl Committer {
-    /// Starts the threads. `report` is called on them, never on both at once: it should only put what it hears
+    /// Starts the threads. `report` is called on them, never on two at once: it should only put what it hears
     /// into the mailboxes of shards and into the log.
     ///
     /// # Errors
@@ -139,9 +139,9 @@ impl Committer {
         let waiting_bytes_max = store.options().waiting_bytes_max;
         let report = Report::new(report);
         let back = queue.clone();
-        let reader = Reader::start(report.clone(), store.metrics(), move || {
+        let reader = Reader::start(report.clone(), store.metrics(), move |done| {
             // If the committer has ended, nothing waits for its turn any more.
-            let _ = back.send(Message::Read);
+            let _ = back.send(Message::Reader(done));
         })?;
         let directory = store.directory();
         let keeper = Keeper::start(directory, store.bodies(), report.clone())?;
@@ -243,7 +243,7 @@ impl Submitter {
         let (queue, here) = (self.queue.clone(), Arc::clone(&self.keeping));
         // Nobody hears of one that comes while everything ends.
         let forward = Box::new(move |batch| drop(queue.send(message(batch))));
-        let _ = self.keeper.send(Work::Batch { batch, forward, here });
+        let _ = self.keeper.send(Work::Batch { shard: self.shard, batch, forward, here });
     }
 
     /// Asks for messages of a stream; never blocks. The answer is a [`Notice::Loaded`], also if there is no such
@@ -349,6 +349,8 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             self.remove_bodies();
             self.clean(written);
         }
+        // Whether that succeeds is said when the log is closed.
+        let _ = self.store.sync();
         self.remove_bodies();
         self.reader.finish();
         if let Err(error) = self.store.close() {
@@ -367,7 +369,11 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                     group.add(shard, ticket, batch, waiting);
                 }
                 Message::Load(load) => self.loads.push_back(load),
-                Message::Read => self.loads_begun -= 1,
+                Message::Reader(ReaderDone::Read) => self.loads_begun -= 1,
+                Message::Reader(ReaderDone::Synced(to, result)) => {
+                    let removed = self.store.end_sync(to, result);
+                    self.close_removed(removed);
+                }
                 Message::Stop => self.is_stopping = true,
             }
             // Before the commit, which may take long.
@@ -462,7 +468,15 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
 
     /// Removes files of bodies that nobody needs. Their space is freed by the reader, for that may take long.
     fn remove_bodies(&mut self) {
-        match self.store.remove_bodies() {
+        let removed = self.store.remove_bodies();
+        self.close_removed(removed);
+        if let Some((file, to)) = self.store.begin_sync() {
+            self.reader.sync(file, to);
+        }
+    }
+
+    fn close_removed(&mut self, removed: Result<Vec<D::File>, CommitError>) {
+        match removed {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => self.reader.close(removed),
             Err(error) => self.tell(&error),

@@ -181,6 +181,8 @@ impl Index {
             stream.kind = declaration.kind;
             if before != stream.is_queue() {
                 self.shared.set_queue(places, stream.is_queue());
+                let numbers = stream.messages.iter().map(|it| it.sequence);
+                self.bodies.set_queue(declaration.stream, numbers, stream.is_queue());
             }
         }
         if !old.is_none() {
@@ -195,11 +197,12 @@ impl Index {
         }
         let stream = self.streams.get_or_insert(put.stream);
         let message = Message { sequence: put.sequence, count: put.count, place };
-        if stream.is_queue() {
+        let is_queue = stream.is_queue();
+        if is_queue {
             self.shared.note_own(place);
         }
         self.insert(put.stream, message, put.version, dead);
-        self.bodies.put(put.stream, put.sequence, put.body);
+        self.bodies.put((put.stream, is_queue), put.sequence, put.body);
     }
 
     fn put_shared(&mut self, put: &PutShared<'_>, place: Place, dead: &mut impl FnMut(Place)) {
@@ -208,7 +211,7 @@ impl Index {
         for (stream, sequence) in put.owners.iter() {
             let message = Message { sequence, count: put.count, place };
             self.insert(stream, message, message.last(), dead);
-            self.bodies.put(stream, sequence, None);
+            self.bodies.put((stream, false), sequence, None);
         }
     }
 
@@ -249,7 +252,7 @@ impl Index {
             }
             stream.messages.remove(message.sequence);
             self.partly.remove(&(id, message.sequence));
-            self.bodies.put(id, message.sequence, None);
+            self.bodies.put((id, false), message.sequence, None);
             dead(self.shared.release(message.place, stream.is_queue()));
         }
     }
@@ -261,7 +264,7 @@ impl Index {
         }
         for message in stream.messages.iter() {
             self.partly.remove(&(id, message.sequence));
-            self.bodies.put(id, message.sequence, None);
+            self.bodies.put((id, false), message.sequence, None);
             dead(self.shared.release(message.place, stream.is_queue()));
         }
     }
@@ -427,6 +430,29 @@ mod tests {
         apply(&mut index, put(3, 1, 0), 9);
         assert_eq!(index.bodies_mut().take_unneeded(), [9]);
         assert_eq!(index.bodies().bytes(), 0);
+        // Those of queues count as such once, also if the declaration comes later.
+        let declare = |stream, kind| {
+            let (stream, mark) = (StreamId(stream), Mark::default());
+            Record::Declare(Declaration { stream, kind, mark, path: "a", spec: b"" })
+        };
+        for (stream, sequence, file) in [(1, 4, 10), (2, 1, 10), (2, 2, 10), (3, 2, 11)] {
+            apply(&mut index, body(stream, sequence, 0, file), 10);
+        }
+        assert_eq!((index.bodies().bytes(), index.bodies().queue_bytes()), (210, 0));
+        apply(&mut index, declare(2, StreamKind::Queue), 20);
+        assert_eq!(index.bodies().queue_bytes(), 105);
+        apply(&mut index, body(4, 1, 0, 12), 21);
+        apply(&mut index, declare(4, StreamKind::Queue), 22);
+        apply(&mut index, body(4, 2, 0, 13), 23);
+        // Copied forward.
+        apply(&mut index, body(4, 1, 0, 12), 24);
+        assert_eq!((index.bodies().bytes(), index.bodies().queue_bytes()), (420, 315));
+        apply(&mut index, declare(4, StreamKind::Topic), 25);
+        assert_eq!(index.bodies().queue_bytes(), 105);
+        apply(&mut index, Record::Trim { stream: StreamId(2), up_to: 1 }, 26);
+        assert_eq!(index.bodies().queue_bytes(), 105);
+        apply(&mut index, Record::Drop { stream: StreamId(2) }, 27);
+        assert_eq!((index.bodies().bytes(), index.bodies().queue_bytes()), (420, 0));
     }
 
     #[test]

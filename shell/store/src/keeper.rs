@@ -6,7 +6,8 @@
 //! ```
 //! Relies on `bodies` for numbers and on the operating system. A file that has no name yet is given one if it lies on the
 //! same file system; otherwise it is copied. Invariants: a body and its name are on the disk before the batch that names it is handed
-//! to the committer, whatever acknowledgements wait for otherwise; batches of one submitter stay in their order.
+//! to the committer, whatever acknowledgements wait for otherwise; a record whose body cannot be kept is left out of its batch,
+//! which is told before the batch is answered; batches of one submitter stay in their order.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,15 +22,20 @@ use std::thread::{self, JoinHandle};
 use rustix::fs::{AtFlags, CWD, linkat, statvfs};
 use tiderace_bodies::{BodyFile, BodyPart, Kept, checksum};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, LeftOut};
 use crate::bodies::{Bodies, Pin, body_name};
 use crate::notice::{Notice, Report};
 use crate::record::Body;
 
 /// Something to hand on, behind what was handed over before it.
 pub(crate) enum Work {
-    /// A batch, what hands it on, and how many of its submitter are here.
-    Batch { batch: Batch, forward: Box<dyn FnOnce(Batch) + Send>, here: Arc<AtomicUsize> },
+    /// A batch, whose it is, what hands it on, and how many of its submitter are here.
+    Batch {
+        shard: u16,
+        batch: Batch,
+        forward: Box<dyn FnOnce(Batch) + Send>,
+        here: Arc<AtomicUsize>,
+    },
     /// There is no more.
     Stop,
 }
@@ -79,19 +85,23 @@ fn keep_all(
     report: &Report<impl FnMut(Notice<'_>)>,
 ) {
     let mut fails = false;
-    while let Ok(Work::Batch { mut batch, forward, here }) = waiting.recv() {
-        if batch.has_bodies()
-            && let Some(directory) = directory
-        {
-            let kept = batch.keep_bodies(|part| directory.keep(part));
-            let failed = kept.as_ref().err().filter(|_| !fails);
-            if let Some(error) = failed {
+    while let Ok(Work::Batch { shard, mut batch, forward, here }) = waiting.recv() {
+        if batch.has_bodies() {
+            let left_out = batch.keep_bodies(|part| match directory {
+                Some(directory) => directory.keep(part),
+                None => Err(io::ErrorKind::Unsupported.into()),
+            });
+            if let Some(LeftOut { error, .. }) = left_out.as_ref().filter(|_| !fails) {
                 let what = format!(
                     "the file of a large message cannot be kept: {error}; its sender is refused"
                 );
                 report.tell(Notice::Trouble { what: &what, is_fatal: false });
             }
-            fails = kept.is_err();
+            fails = left_out.is_some();
+            // Before the answer to the batch, which is about its other records.
+            if let Some(LeftOut { records, .. }) = &left_out {
+                report.tell(Notice::BodiesRefused { shard, records });
+            }
         }
         forward(batch);
         // Behind that: who finds none here hands the next one to the committer itself.

@@ -31,6 +31,13 @@ pub(crate) struct Segment {
     pub(crate) live: u64,
 }
 
+/// How far the log is synced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SyncedTo {
+    segment: u32,
+    bytes: u32,
+}
+
 /// The segment that is written to.
 #[derive(Debug)]
 pub(crate) struct Head<F> {
@@ -140,6 +147,34 @@ impl<D: Disk> Log<D> {
             }
             Err(error) => Err(self.fail("sync the log", error)),
         }
+    }
+
+    /// What has yet to be synced, for who does that elsewhere: the head, opened once more. None if it cannot be opened now.
+    pub(crate) fn begin_sync(&mut self) -> Option<(D::File, SyncedTo)> {
+        let (segment, bytes) = (self.head_number(), self.head.bytes);
+        let file = self.disk.open(&segment_name(segment)).ok()?;
+        Some((file, SyncedTo { segment, bytes }))
+    }
+
+    /// What was given by [`Log::begin_sync`] was synced, or not.
+    ///
+    /// # Errors
+    /// When it was not; then nothing ever is again.
+    pub(crate) fn end_sync(
+        &mut self,
+        to: SyncedTo,
+        result: io::Result<()>,
+    ) -> Result<(), CommitError> {
+        if let Err(error) = result {
+            return Err(self.fail("sync the log", error));
+        }
+        // A segment that has ended was synced by that.
+        if to.segment == self.head_number() && to.bytes > self.head.synced {
+            self.head.synced = to.bytes;
+            self.needs_sync &= self.head.synced != self.head.bytes;
+            self.high_water.rise(to.segment, to.bytes);
+        }
+        Ok(())
     }
 
     /// Makes sure that what is written can be found again: the directory and all its files are where they were.

@@ -46,7 +46,7 @@ store_metrics! {
     total_bytes Gauge "tiderace_store_bytes" "Bytes of all segments of the log.";
     segments Gauge "tiderace_store_segments" "Segments of the log.";
     streams Gauge "tiderace_store_streams" "Streams in the log: persistent topics and queues.";
-    queue_bytes Gauge "tiderace_store_queue_bytes" "Bytes of records of messages of queues that are needed, and of files with bodies.";
+    queue_bytes Gauge "tiderace_store_queue_bytes" "Bytes of records of messages of queues that are needed, and of files with their bodies.";
     body_files Gauge "tiderace_store_body_files" "Files beside the log with bodies of large messages.";
     body_bytes Gauge "tiderace_store_body_bytes" "Bytes of these files.";
     is_full Gauge "tiderace_store_full" "1 while the disk is full and persistent messages are refused.";

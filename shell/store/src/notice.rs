@@ -24,6 +24,14 @@ pub struct Done {
 pub enum Notice<'a> {
     /// What became of batches, in the order in which each shard submitted them.
     Done(&'a [Done]),
+    /// The files of bodies could not be kept, so the records with these numbers are left out of a batch of a shard. Said
+    /// before that is [`Notice::Done`], which is about its other records.
+    BodiesRefused {
+        /// Whose batch.
+        shard: u16,
+        /// The numbers that [`crate::Batch::put_with_body`] was given.
+        records: &'a [u64],
+    },
     /// Messages that were read back, in the order in which each shard asked. Said by the thread that reads them.
     Loaded(Loaded),
     /// Something for the operator's log.

@@ -1,4 +1,4 @@
-//! The thread that reads messages back, so that no commit waits for a read.
+//! The thread that reads messages back, so that no commit waits for a read; nor for a sync that no acknowledgement waits for.
 //!
 //! Relies on `load` and `notice`. The committer's thread finds the places and hands them over, some loads ahead: each that
 //! waits here may hold files open. Invariant: requests are answered once each and in their order.
@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::disk::DiskFile;
 use crate::load::PendingLoad;
+use crate::log::SyncedTo;
 use crate::metrics::{StoreMetrics, add, add_time};
 use crate::notice::{Notice, Report};
 
@@ -49,6 +50,17 @@ enum Request<F> {
     Load(PendingLoad<F>, Loading),
     /// These files were removed.
     Close(Vec<F>),
+    /// The log is to be synced up to there, by this file.
+    Sync(F, SyncedTo),
+}
+
+/// What the thread has done.
+#[derive(Debug)]
+pub(crate) enum ReaderDone {
+    /// It has read a load.
+    Read,
+    /// It has synced the log, or not.
+    Synced(SyncedTo, io::Result<()>),
 }
 
 /// The thread, as the committer sees it.
@@ -59,14 +71,14 @@ pub(crate) struct Reader<F> {
 }
 
 impl<F: DiskFile> Reader<F> {
-    /// Starts the thread; `done` is called when a load has been read.
+    /// Starts the thread; `done` is called when something was done.
     ///
     /// # Errors
     /// When the operating system grants none.
     pub(crate) fn start(
         report: Report<impl FnMut(Notice<'_>) + Send + 'static>,
         metrics: Arc<StoreMetrics>,
-        done: impl Fn() + Send + 'static,
+        done: impl Fn(ReaderDone) + Send + 'static,
     ) -> io::Result<Reader<F>> {
         let (requests, waiting) = channel();
         let thread = thread::Builder::new().name("store-reader".to_owned());
@@ -91,6 +103,13 @@ impl<F: DiskFile> Reader<F> {
 }
 
 impl<F> Reader<F> {
+    /// Syncs the log up to there by this file, which no commit waits for.
+    pub(crate) fn sync(&self, file: F, to: SyncedTo) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(Request::Sync(file, to));
+        }
+    }
+
     /// Waits until everything that was handed over is answered.
     pub(crate) fn finish(&mut self) {
         self.requests = None;
@@ -111,7 +130,7 @@ fn read_all<F: DiskFile>(
     waiting: &Receiver<Request<F>>,
     report: &Report<impl FnMut(Notice<'_>)>,
     metrics: &StoreMetrics,
-    done: impl Fn(),
+    done: impl Fn(ReaderDone),
 ) {
     while let Ok(request) = waiting.recv() {
         let (load, loading) = match request {
@@ -120,10 +139,14 @@ fn read_all<F: DiskFile>(
                 drop(files);
                 continue;
             }
+            Request::Sync(mut file, to) => {
+                done(ReaderDone::Synced(to, file.sync()));
+                continue;
+            }
         };
         let begun = Instant::now();
         let loaded = load.read();
-        done();
+        done(ReaderDone::Read);
         let bytes: usize = loaded.messages.iter().map(|messages| messages.bytes.len()).sum();
         add(&metrics.loads, 1);
         add(&metrics.loaded_bytes, bytes as u64);

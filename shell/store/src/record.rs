@@ -193,6 +193,18 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it adds data; the others only take away.
+    pub(crate) fn grows(&self) -> bool {
+        !matches!(
+            self,
+            Record::Trim { .. }
+                | Record::Settle { .. }
+                | Record::SettleMany { .. }
+                | Record::Drop { .. }
+                | Record::Unset { .. }
+        )
+    }
+
     /// The stream with the highest number of which it says something.
     pub(crate) fn highest_stream(&self) -> Option<StreamId> {
         match self {

@@ -18,7 +18,7 @@ use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
-use crate::log::{Log, SegmentBytes};
+use crate::log::{Log, SegmentBytes, SyncedTo};
 use crate::metrics::{StoreMetrics, add, add_time, set};
 use crate::opened::{Opened, Opening};
 use crate::opening::open;
@@ -60,6 +60,8 @@ pub struct Store<D: Disk = Directory> {
     bodies: Arc<Bodies>,
     /// Files that no record names, and that are not removed yet.
     unneeded: Vec<u64>,
+    /// Those that can be removed as soon as the sync elsewhere is over.
+    unneeded_then: Option<Vec<u64>>,
 }
 
 /// Bytes that compacting goes through at once.
@@ -148,6 +150,7 @@ impl<D: Disk> Store<D> {
             are_queues_full: false,
             bodies,
             unneeded: Vec::new(),
+            unneeded_then: None,
         };
         (store, recovered)
     }
@@ -322,7 +325,7 @@ impl<D: Disk> Store<D> {
     }
 
     /// Removes files with bodies that no record names any more, once it is on disk that none does. Gives them open:
-    /// their space is free when they are closed, which may take long.
+    /// their space is free when they are closed, which may take long. Waits for the disk only if acknowledgements do.
     ///
     /// # Errors
     /// When it is not certain what is on disk.
@@ -330,12 +333,52 @@ impl<D: Disk> Store<D> {
         self.log.account();
         self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
         self.unneeded.append(&mut self.bodies.take_unpinned());
-        let waits = matches!(self.options.sync, Sync::Interval(_)) && self.log.is_dirty();
+        let waits = self.options.sync != Sync::Always && self.log.is_dirty();
         if self.unneeded.is_empty() || self.log.is_broken || waits {
             return Ok(Vec::new());
         }
         // Or a crash might bring back a record that names it.
         self.sync()?;
+        Ok(self.remove_files())
+    }
+
+    /// Without acknowledgements that wait for the disk nobody syncs the log for long: what is to be synced elsewhere, so that
+    /// files can be removed. None if there is nothing, or that goes on already.
+    pub(crate) fn begin_sync(&mut self) -> Option<(D::File, SyncedTo)> {
+        let is_due = self.options.sync == Sync::Never
+            && self.unneeded_then.is_none()
+            && !(self.unneeded.is_empty() || self.log.is_broken);
+        let begun = if is_due { self.log.begin_sync() } else { None }?;
+        self.unneeded_then = Some(std::mem::take(&mut self.unneeded));
+        Some(begun)
+    }
+
+    /// What was to be synced elsewhere was, or not. Gives the files that were removed by that, as
+    /// [`Store::remove_bodies`] does.
+    ///
+    /// # Errors
+    /// When it was not.
+    pub(crate) fn end_sync(
+        &mut self,
+        to: SyncedTo,
+        result: std::io::Result<()>,
+    ) -> Result<Vec<D::File>, CommitError> {
+        let then = self.unneeded_then.take().unwrap_or_default();
+        add(&self.metrics.syncs, 1);
+        let ended = self.log.end_sync(to, result);
+        set(&self.metrics.is_broken, u64::from(self.log.is_broken));
+        ended?;
+        if self.log.is_broken {
+            return Ok(Vec::new());
+        }
+        let later = std::mem::replace(&mut self.unneeded, then);
+        let removed = self.remove_files();
+        self.unneeded = later;
+        Ok(removed)
+    }
+
+    /// Removes the files that no record on the disk names.
+    fn remove_files(&mut self) -> Vec<D::File> {
         let mut removed = Vec::new();
         for number in std::mem::take(&mut self.unneeded) {
             // One that is pinned comes again when it is not.
@@ -350,7 +393,7 @@ impl<D: Disk> Store<D> {
             }
         }
         self.update_gauges();
-        Ok(removed)
+        removed
     }
 
     /// Writes what is needed of all that is older into new segments and removes the old ones: the log is then
@@ -403,10 +446,9 @@ impl<D: Disk> Store<D> {
         let mut places = Vec::with_capacity(batches.len());
         let mut allowed = Vec::with_capacity(batches.len());
         for (place, (batch, outcome)) in batches.into_iter().zip(outcomes).enumerate() {
-            if batch.is_incomplete() {
+            // Bodies are kept before a batch comes here.
+            if batch.is_incomplete() || batch.has_bodies() {
                 *outcome = Outcome::TooLarge;
-            } else if batch.lacks_body() {
-                *outcome = Outcome::Full;
             } else if declared.allows(&batch) {
                 places.push(place);
                 allowed.push(batch);
@@ -498,7 +540,8 @@ impl<D: Disk> Store<D> {
 
     fn update_gauges(&mut self) {
         let body_bytes = self.log.index.bodies().bytes();
-        let bytes = self.log.index.queue_bytes().saturating_add(body_bytes);
+        let queue_bodies = self.log.index.bodies().queue_bytes();
+        let bytes = self.log.index.queue_bytes().saturating_add(queue_bodies);
         let bytes_max = self.options.queue_bytes_max;
         let limit = if self.are_queues_full { bytes_max - bytes_max / 10 } else { bytes_max };
         self.are_queues_full = bytes_max > 0 && bytes > limit;

@@ -6,13 +6,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use tiderace_base::SampleValue;
 use tiderace_bodies::{BodyFile, BodyPart, Maps};
 use tiderace_store::{
     Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark, Notice, OpenError,
-    Options, Outcome, Put, Recovered, Store, StreamId, StreamKind, Submitter, TransferError,
-    export, import, inspect,
+    Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId, StreamKind, Submitter,
+    Sync, TransferError, export, import, inspect,
 };
 
 /// A folder of a test, which is removed.
@@ -91,23 +93,34 @@ struct Life {
     submitter: Submitter,
     done: Receiver<(u64, Outcome)>,
     loaded: Receiver<Loaded>,
+    /// The numbers of records that were left out.
+    refused: Receiver<u64>,
     recovered: Recovered,
 }
 
 impl Life {
     fn begin(folder: &Folder) -> Life {
-        let (store, recovered) = Store::open(&folder.store(), Options::default()).unwrap();
+        Life::begin_with(folder, Sync::Always)
+    }
+
+    fn begin_with(folder: &Folder, sync: Sync) -> Life {
+        let options = Options { sync, ..Options::default() };
+        let (store, recovered) = Store::open(&folder.store(), options).unwrap();
         let ((tell_done, done), (tell_loaded, loaded)) = (channel(), channel());
+        let (tell_refused, refused) = channel();
         let committer = Committer::start(store, move |notice| match notice {
             Notice::Done(all) => {
                 all.iter().for_each(|it| tell_done.send((it.ticket, it.outcome)).unwrap_or(()));
             }
             Notice::Loaded(loaded) => tell_loaded.send(loaded).unwrap_or(()),
+            Notice::BodiesRefused { records, .. } => {
+                records.iter().for_each(|it| tell_refused.send(*it).unwrap_or(()));
+            }
             _ => {}
         });
         let committer = committer.unwrap();
         let submitter = committer.submitter(0);
-        Life { committer: Some(committer), submitter, done, loaded, recovered }
+        Life { committer: Some(committer), submitter, done, loaded, refused, recovered }
     }
 
     fn commit(&self, ticket: u64, batch: Batch) {
@@ -121,6 +134,22 @@ impl Life {
         let request = LoadRequest { ticket, stream, beside: None, first, last, bytes_max };
         self.submitter.load(request).unwrap();
         self.loaded.recv().unwrap()
+    }
+
+    /// All messages of a stream, one load after the other: a large body comes alone.
+    fn load_all(&self, stream: u64) -> Vec<RecoveredMessages> {
+        let (mut found, mut next) = (Vec::new(), Some(1));
+        while let Some(first) = next {
+            let (ticket, last, bytes_max) = (7, u64::MAX, 1 << 20);
+            let stream = StreamId(stream);
+            let request = LoadRequest { ticket, stream, beside: None, first, last, bytes_max };
+            self.submitter.load(request).unwrap();
+            let loaded = self.loaded.recv().unwrap();
+            assert!(loaded.damaged.is_empty());
+            found.extend(loaded.messages);
+            next = loaded.next;
+        }
+        found
     }
 
     /// Ends it; all that waits is done.
@@ -151,14 +180,14 @@ fn a_file_is_there_as_long_as_a_record_names_it() {
     let mut batch = Batch::new();
     for stream in [1, 2] {
         declare(&mut batch, stream, StreamKind::Queue);
-        batch.put_with_body(&put(stream, 1), part.clone()).unwrap();
+        batch.put_with_body(0, &put(stream, 1), part.clone()).unwrap();
     }
     life.commit(1, batch);
     assert_eq!(folder.bodies().len(), 1);
     life.commit(2, settle(1, 1));
     // Somebody who has the bytes yet puts them again.
     let mut again = Batch::new();
-    again.put_with_body(&put(1, 2), part.clone()).unwrap();
+    again.put_with_body(0, &put(1, 2), part.clone()).unwrap();
     life.commit(3, again);
     life.commit(4, settle(2, 1));
     assert_eq!(folder.bodies().len(), 1);
@@ -172,7 +201,7 @@ fn a_file_is_there_as_long_as_a_record_names_it() {
     assert!(mapped == bytes);
     // It moves to another stream by its bytes, and keeps its file.
     let mut moved = Batch::new();
-    moved.put_with_body(&put(2, 2), maps.find(&mapped).unwrap()).unwrap();
+    moved.put_with_body(0, &put(2, 2), maps.find(&mapped).unwrap()).unwrap();
     moved.settle(StreamId(1), &[(2, 2)]).unwrap();
     let name = folder.bodies();
     life.commit(1, moved);
@@ -183,7 +212,7 @@ fn a_file_is_there_as_long_as_a_record_names_it() {
     left(&folder, 0);
     // Its bytes stay with who has them, who can have them kept anew.
     let mut last = Batch::new();
-    last.put_with_body(&put(2, 3), maps.find(&mapped).unwrap()).unwrap();
+    last.put_with_body(0, &put(2, 3), maps.find(&mapped).unwrap()).unwrap();
     life.commit(3, last);
     assert_eq!(folder.bodies().len(), 1);
     assert_ne!(folder.bodies(), name, "no number is given twice");
@@ -194,13 +223,41 @@ fn a_file_is_there_as_long_as_a_record_names_it() {
 }
 
 #[test]
+fn a_file_is_removed_without_a_commit_that_waits_for_the_disk() {
+    for sync in [Sync::Never, Sync::Interval(Duration::from_secs(3600))] {
+        let (folder, maps) = (Folder::new("lazy"), Maps::open().unwrap());
+        let life = Life::begin_with(&folder, sync);
+        let mut batch = Batch::new();
+        declare(&mut batch, 1, StreamKind::Queue);
+        for sequence in 1..=3 {
+            let part = body(&folder, &maps, &content(sequence as u8, 300_000));
+            batch.put_with_body(sequence, &put(1, sequence), part).unwrap();
+        }
+        life.commit(1, batch);
+        for sequence in 1..=3 {
+            life.commit(1 + sequence, settle(1, sequence));
+        }
+        if sync == Sync::Never {
+            left(&folder, 0);
+        }
+        let metrics = life.committer.as_ref().unwrap().metrics();
+        let waited = |name| metrics.samples().find(|it| it.row.name == name).unwrap().value;
+        let none = SampleValue::Decimal(0.0);
+        assert_eq!(waited("tiderace_store_sync_seconds_total"), none, "{sync:?}");
+        life.end();
+        left(&folder, 0);
+        assert!(Life::begin(&folder).recovered.streams[0].stored.is_empty());
+    }
+}
+
+#[test]
 fn batches_behind_one_with_a_body_stay_behind_it() {
     let (folder, maps) = (Folder::new("order"), Maps::open().unwrap());
     let life = Life::begin(&folder);
     let mut first = Batch::new();
     declare(&mut first, 1, StreamKind::Queue);
     let part = body_that_had_a_name(&folder, &maps, &content(2, 5_000_000));
-    first.put_with_body(&put(1, 1), part).unwrap();
+    first.put_with_body(0, &put(1, 1), part).unwrap();
     life.submitter.try_submit(1, first).unwrap();
     for ticket in 2..200 {
         let mut batch = settle(1, ticket - 1);
@@ -215,29 +272,64 @@ fn batches_behind_one_with_a_body_stay_behind_it() {
     assert_eq!(Life::begin(&folder).recovered.streams[0].stored[0].first, 199);
 }
 
+/// Something that stands where the next files of bodies would, so that none of these can be made.
+fn block(folder: &Folder, files: std::ops::Range<u64>) {
+    for file in files {
+        let name = folder.store().join(format!("{file:010}.body"));
+        fs::create_dir_all(name.join("in the way")).unwrap();
+    }
+}
+
 #[test]
-fn a_body_that_cannot_be_kept_is_refused_with_its_batch() {
+fn a_body_that_cannot_be_kept_is_left_out_and_all_else_is_there() {
     let (folder, maps) = (Folder::new("refused"), Maps::open().unwrap());
     let life = Life::begin(&folder);
+    block(&folder, 1..3);
+    let lost = body(&folder, &maps, &content(3, 100_000));
+    let copied = body_that_had_a_name(&folder, &maps, &content(4, 100_000));
+    let kept = body(&folder, &maps, &content(5, 100_000));
     let mut batch = Batch::new();
-    declare(&mut batch, 1, StreamKind::Queue);
-    life.commit(1, batch);
-    // Whatever has the next name is in the way of the file, also of a copy.
-    let name = folder.store().join("0000000001.body");
-    fs::create_dir_all(name.join("in the way")).unwrap();
-    let mut batch = Batch::new();
+    for stream in [1, 2] {
+        declare(&mut batch, stream, StreamKind::Queue);
+    }
     batch.put(&put(1, 1)).unwrap();
-    let part = body(&folder, &maps, &content(3, 100_000));
-    batch.put_with_body(&put(1, 2), part.clone()).unwrap();
-    life.submitter.try_submit(2, batch).unwrap();
-    assert_eq!(life.done.recv().unwrap(), (2, Outcome::Full));
+    batch.put(&put(2, 1)).unwrap();
+    batch.put_with_body(12, &put(1, 2), lost.clone()).unwrap();
+    // What moves by that stays where it is, and all else that is settled goes.
+    batch.settle_with_body(StreamId(2), &[(1, 1)]).unwrap();
+    batch.settle(StreamId(1), &[(1, 1)]).unwrap();
+    batch.put(&put(1, 3)).unwrap();
+    batch.put_with_body(15, &put(1, 4), copied).unwrap();
+    batch.put_with_body(16, &put(1, 5), kept).unwrap();
+    // What several have in common is tried once.
+    batch.put_with_body(17, &put(2, 2), lost.clone()).unwrap();
+    life.commit(1, batch);
+    assert_eq!(life.refused.try_iter().collect::<Vec<_>>(), [12, 15, 17]);
+    // Nothing but bodies that are left out: the submitter goes on.
+    block(&folder, 4..5);
     let mut batch = Batch::new();
-    batch.put_with_body(&put(1, 2), part).unwrap();
+    batch.put_with_body(18, &put(1, 6), lost.clone()).unwrap();
+    life.commit(2, batch);
+    assert_eq!(life.refused.recv().unwrap(), 18);
+    let mut batch = Batch::new();
+    batch.put_with_body(19, &put(1, 7), lost).unwrap();
+    batch.settle_with_body(StreamId(2), &[(1, 1)]).unwrap();
     life.commit(3, batch);
-    fs::remove_dir_all(&name).unwrap();
-    assert_eq!(life.load(1).messages.len(), 1);
+    assert!(life.refused.try_recv().is_err());
+    let found = |life: &Life, stream| {
+        let loaded = life.load_all(stream);
+        loaded.iter().map(|it| (it.sequence, it.body.is_some())).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&life, 1), [(3, false), (5, true), (7, true)]);
+    assert!(found(&life, 2).is_empty());
     life.end();
-    assert_eq!(Life::begin(&folder).recovered.streams[0].stored[0].count(), 1);
+    for file in [1, 2, 4] {
+        fs::remove_dir_all(folder.store().join(format!("{file:010}.body"))).unwrap();
+    }
+    let life = Life::begin(&folder);
+    assert_eq!(found(&life, 1), [(3, false), (5, true), (7, true)]);
+    assert!(found(&life, 2).is_empty());
+    life.end();
 }
 
 /// A store with two bodies of a queue and one of a topic.
@@ -249,7 +341,7 @@ fn filled(folder: &Folder) {
     declare(&mut batch, 2, StreamKind::Topic);
     for (stream, sequence, seed) in [(1, 1, 4), (1, 2, 5), (2, 1, 6)] {
         let part = body(folder, &maps, &content(seed, 2_500_000));
-        batch.put_with_body(&put(stream, sequence), part).unwrap();
+        batch.put_with_body(0, &put(stream, sequence), part).unwrap();
     }
     life.commit(1, batch);
     life.end();
@@ -327,7 +419,7 @@ fn what_no_record_names_is_removed_when_the_store_is_opened() {
     assert_eq!(folder.bodies(), [&files[..], &[folder.store().join("notes.body")]].concat());
     let maps = Maps::open().unwrap();
     let mut batch = Batch::new();
-    batch.put_with_body(&put(1, 3), body(&folder, &maps, &content(9, 1000))).unwrap();
+    batch.put_with_body(0, &put(1, 3), body(&folder, &maps, &content(9, 1000))).unwrap();
     life.commit(1, batch);
     assert!(folder.store().join("0000000010.body").exists());
     life.end();
@@ -360,7 +452,7 @@ fn bodies_go_out_and_come_in_as_they_are_and_shared_ones_once() {
     let open = life.load(1).messages[0].body.clone().unwrap();
     let mapped = maps.map(&open.file.unwrap(), open.place.offset, open.place.length).unwrap();
     let mut batch = Batch::new();
-    batch.put_with_body(&put(1, 3), maps.find(&mapped).unwrap()).unwrap();
+    batch.put_with_body(0, &put(1, 3), maps.find(&mapped).unwrap()).unwrap();
     life.commit(1, batch);
     life.end();
     let mut exported = Vec::new();

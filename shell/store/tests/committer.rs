@@ -89,7 +89,7 @@ fn start(store: Store<SimulatedDisk>, gate: Option<Gate>) -> (Committer, Receive
             heard.send(Heard::Trouble(what.to_owned(), is_fatal)).unwrap();
         }
         Notice::QueuesFull(are_full) => heard.send(Heard::QueuesFull(are_full)).unwrap(),
-        Notice::RoomAgain => {}
+        Notice::RoomAgain | Notice::BodiesRefused { .. } => {}
     });
     (committer.unwrap(), hearing)
 }

@@ -83,6 +83,51 @@ def test_the_receipt_of_disconnect_says_that_all_that_was_sent_is_stored():
         server.close(keep=False)
 
 
+def test_the_receipt_of_disconnect_says_that_all_that_was_acknowledged_is_stored():
+    server, lives, each = Server(BINARY, "always", 2), 8, 50
+    queues = ["a", "b", "c"]
+    try:
+        server.spawn()
+        server.wait()
+        sender = client(server)
+        frames = [
+            f"SEND\ndestination:/queue/{queue}\npersistent:true\n\n{number}.\0"
+            for number in range(lives * each)
+            for queue in queues
+        ]
+        sender.sendall("".join(frames).encode() + b"DISCONNECT\nreceipt:bye\n\n\0")
+        said_until(sender, rb"receipt-id:bye")
+        for life in range(lives):
+            consumer = client(server)
+            for queue in queues:
+                consumer.sendall(
+                    f"SUBSCRIBE\nid:{queue}\ndestination:/queue/{queue}\nack:client\n"
+                    f"credit:{each}\n\n\0".encode()
+                )
+            tags, text = {}, ""
+            while len(tags) < len(queues) * each:
+                data = consumer.recv(65_536).decode()
+                assert data, "the server closed the connection"
+                text += data
+                *whole, text = text.split("\0")
+                for frame in whole:
+                    head, _, body = frame.partition("\n\n")
+                    queue = re.search(r"subscription:(\w)", head)[1]
+                    tags[queue, int(body.rstrip("."))] = re.search(r"\nack:(\S+)", head)[1]
+            # Those of this life and no others: what was acknowledged before does not come again.
+            numbers = range(life * each, (life + 1) * each)
+            assert set(tags) == {(queue, number) for queue in queues for number in numbers}
+            acks = [f"ACK\nid:{tags[queue, numbers[-1]]}\n\n\0" for queue in queues]
+            consumer.sendall("".join(acks).encode() + b"DISCONNECT\nreceipt:bye\n\n\0")
+            said_until(consumer, rb"receipt-id:bye")
+            server.kill()
+            server.spawn()
+            server.wait()
+        server.end()
+    finally:
+        server.close(keep=False)
+
+
 # The checks themselves: what a lawful server does is none of their business, and everything else is.
 
 

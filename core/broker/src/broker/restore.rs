@@ -29,6 +29,9 @@ impl Broker {
     /// [`NumbersGiven::reserve`] says has been stored. Topics follow, by [`Broker::restore`],
     /// before anything else.
     pub fn begin_durability(&mut self, streams_from: u64, given: &NumbersGiven) {
+        for about in &self.options.durables.configured {
+            self.home.feeds_mut().configure(&about.queue);
+        }
         let (numbers, fences) = given.highest();
         self.home.begin_above(numbers, fences);
         self.sessions.set_earlier_epochs(given.epochs(self.options.shards));
@@ -38,6 +41,7 @@ impl Broker {
 
     /// All topics are back.
     pub fn end_restoring(&mut self) {
+        self.home.feeds_mut().end_restoring();
         self.journal.end_restoring(self.home.next_number());
     }
 

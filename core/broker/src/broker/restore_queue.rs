@@ -33,7 +33,7 @@ impl Broker {
         };
         let home = self.options.home_of(&path);
         let durable = read_durable(&path, restored.description);
-        let is_configured = self.options.configures_durable(&path);
+        let is_configured = self.home.feeds().is_configured(&path);
         let durable = durable.map(|(about, owner)| (Arc::new(about), owner));
         if let Some((about, _)) = durable.as_ref().filter(|_| !is_configured) {
             // Every home is told, as when it was made.

@@ -51,6 +51,13 @@ impl Broker {
         self.end_call(now, effects);
     }
 
+    /// The store has left a record out, for it could not keep the file of its body: who waits for that record is refused
+    /// when the records are answered among which it was, and nobody else. To be called before that.
+    pub fn body_refused(&mut self, record: u64) {
+        self.journal.body_refused(record);
+        self.metrics.store_refusals += 1;
+    }
+
     /// Messages of queues have filled their share of the store, or there is room for some again: as long as they have,
     /// persistent ones are refused, and all else goes on.
     pub fn store_queues_full(&mut self, are_full: bool) {
@@ -64,6 +71,7 @@ impl Broker {
         for subject in settled.append_again {
             self.append_again(now, subject);
         }
+        self.journal.end_append_again();
     }
 
     /// Tries a store that was full again, now and then, with the first of what it has refused.
@@ -79,6 +87,17 @@ impl Broker {
             }
         }
         self.journal.end_retry(before);
+    }
+
+    /// Tries now and then whether files of bodies can be kept that could not be before.
+    pub(super) fn retry_bodies(&mut self, now: Now) {
+        let before = self.journal.last_record();
+        while let Some(subject) = self.journal.next_refused_body(now) {
+            self.append_again(now, subject);
+            if self.journal.last_record() != before {
+                return self.journal.end_body_retry(now, subject);
+            }
+        }
     }
 
     /// Hands the journal what is kept of a subject that the store has refused.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::feed_backlog::FeedBacklog;
 use crate::DurableOptions;
 use crate::authorise::is_reserved;
-use crate::collections::Map;
+use crate::collections::{Map, Set};
 use crate::durables::{Durable, FeedSlice};
 use crate::places::{Place, PlaceSet};
 use crate::price::pattern_bytes;
@@ -28,6 +28,8 @@ pub(crate) struct Feeds {
     durables: Slab<Durable>,
     by_queue: Map<Path, Key>,
     by_topic: PatternIndex<(Pattern, Key)>,
+    /// Queues of those that stand in the configuration, of all homes, until everything is restored.
+    configured: Set<Path>,
     /// How many of them somebody has made.
     by_owner: Map<Arc<str>, usize>,
     /// How many of each place have each pattern.
@@ -81,6 +83,21 @@ impl Feeds {
     pub(crate) fn next_slice(&mut self, memory: &Rc<Memory>) -> Option<FeedSlice> {
         let Feeds { backlog, by_topic, selecting, .. } = self;
         backlog.next(*selecting > 0, |topic| fed_by(by_topic, topic), memory)
+    }
+
+    /// The queue of a subscription that stands in the configuration.
+    pub(crate) fn configure(&mut self, queue: &Path) {
+        self.configured.insert(queue.clone());
+    }
+
+    /// Whether a subscription with that queue stands in the configuration; asked until everything is restored.
+    pub(crate) fn is_configured(&self, queue: &Path) -> bool {
+        self.configured.contains(queue)
+    }
+
+    /// Everything is restored.
+    pub(crate) fn end_restoring(&mut self) {
+        self.configured = Set::default();
     }
 
     /// How many there are, and how many of them somebody has made.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
-use tiderace_journal::{RecordSubject, StoreRecord, StoredKind};
+use tiderace_journal::{RecordBody, RecordSubject, StoreRecord, StoredKind};
 use tiderace_topics::Path;
 use tiderace_views::View;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
@@ -243,7 +243,7 @@ fn circumstances(kept: &Kept) -> Circumstances {
 fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRecord {
     let (first, count) = (run.version(), run.len() as u32);
     let about = &Circumstances { follows: run.follows(), ..about.clone() };
-    let (bytes, body) = (encode(run, about), run.body_in_file().cloned());
+    let (bytes, body) = (encode(run, about), run.body_in_file().cloned().map(RecordBody::from));
     StoreRecord::Put { stream, first, count, keep_from, bytes, body }
 }
 

@@ -10,7 +10,8 @@
 //! Appending gives the number of the record that an answer waits for; zero for none. Relies on the store
 //! taking records in their order and answering every number. Invariants: nothing is confirmed before all
 //! its records are stored; a record that was refused is appended again, together with the rest of its
-//! topic, before anything else is appended of that topic.
+//! topic, before anything else is appended of that topic, unless it was left out for its body alone: then that is done
+//! later, and newer messages of the topic are stored meanwhile.
 
 mod append;
 mod codec;
@@ -160,12 +161,50 @@ impl HomeJournal {
         Some(settled)
     }
 
+    /// Everything was appended again that the store's last answer has given back.
+    pub(crate) fn end_append_again(&mut self) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.end_append_again();
+        }
+    }
+
+    /// The store has left a record out, for it could not keep the file of its body.
+    pub(crate) fn body_refused(&mut self, record: u64) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.body_refused(record);
+        }
+    }
+
+    /// The next subject whose records were left out that is to be appended again; it is noted no more.
+    pub(crate) fn next_refused_body(&mut self, now: Now) -> Option<RecordSubject> {
+        self.open.as_deref_mut()?.journal.next_refused_body(now.time)
+    }
+
+    /// Something was appended of such a subject.
+    pub(crate) fn end_body_retry(&mut self, now: Now, subject: RecordSubject) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.end_body_retry(now.time, subject);
+        }
+    }
+
     /// Holds an answer until a record and those before it are stored. Given back if there is nothing to wait
     /// for.
     pub(crate) fn hold(&mut self, record: u64, kind: AnswerKind, answer: Answer) -> Option<Answer> {
         match self.open.as_deref_mut() {
             Some(open) => open.journal.hold(record, kind, answer).err(),
             None => Some(answer),
+        }
+    }
+
+    /// Holds an answer until everything is stored that was said to be gone. Given back if there is nothing to wait for, or
+    /// nothing will be stored.
+    pub(crate) fn hold_all(&mut self, answer: Answer) -> Option<Released<Answer>> {
+        match self.open.as_deref_mut() {
+            Some(open) => {
+                let held = open.journal.hold_removal(answer);
+                held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+            }
+            None => Some((answer, Ok(()))),
         }
     }
 

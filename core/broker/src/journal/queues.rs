@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now};
-use tiderace_journal::{RecordSubject, StoreRecord, StoredKind};
+use tiderace_journal::{RecordBody, RecordSubject, StoreRecord, StoredKind};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SharedBytes};
@@ -115,7 +115,7 @@ impl HomeJournal {
         };
         let (first, count) = (run.queue_version(), run.len() as u32);
         // What lies in a file has a small record of its own.
-        let body = run.body_in_file().cloned();
+        let body = run.body_in_file().cloned().map(RecordBody::from);
         if let Some(shared) = run.shared().filter(|_| body.is_none()) {
             let (owner, encode) = ((stream, first), || encode(run, &about));
             return open.put_shared(shared, owner, count, encode);
@@ -139,22 +139,26 @@ impl HomeJournal {
         }
     }
 
-    /// The same of stretches that are in order, as part of what a batch does besides: of a transaction, or of messages
-    /// that are put into another queue. It is refused together with that, and not said again then.
+    /// The same of stretches that are in order, as part of a transaction. It is refused together with that, and not said
+    /// again then.
     pub(crate) fn settle_together(
         &mut self,
         stream: u64,
         stretches: impl IntoIterator<Item = (u64, u64)>,
     ) -> u64 {
         let Some(open) = self.open.as_deref_mut() else { return 0 };
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for (first, last) in stretches {
-            match ranges.last_mut() {
-                Some(before) if before.1 + 1 == first => before.1 = last,
-                _ => ranges.push((first, last)),
-            }
-        }
-        open.journal.append_answered(StoreRecord::Settle { stream, ranges })
+        open.journal.append_answered(StoreRecord::Settle { stream, ranges: joined(stretches) })
+    }
+
+    /// The same of messages that are put into another queue by the record `put`, and of no others.
+    pub(crate) fn settle_moved(
+        &mut self,
+        put: u64,
+        stream: u64,
+        stretches: impl IntoIterator<Item = (u64, u64)>,
+    ) -> u64 {
+        let Some(open) = self.open.as_deref_mut() else { return 0 };
+        open.journal.append_settled_with(put, stream, joined(stretches))
     }
 
     /// A queue has ended.
@@ -209,6 +213,18 @@ impl OpenJournal {
         };
         self.journal.append(record, RecordSubject::Queue(key, stream));
     }
+}
+
+/// Stretches that are in order, those next to each other as one.
+fn joined(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in stretches {
+        match ranges.last_mut() {
+            Some(before) if before.1 + 1 == first => before.1 = last,
+            _ => ranges.push((first, last)),
+        }
+    }
+    ranges
 }
 
 /// The versions of a segment's first and last message in its queue.

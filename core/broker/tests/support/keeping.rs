@@ -51,6 +51,10 @@ pub struct Keeping {
     /// Nothing that adds is taken.
     pub full: bool,
     pub refused: usize,
+    /// No file of a body can be kept.
+    pub keeps_no_bodies: bool,
+    /// Records that were left out for that.
+    pub bodies_refused: usize,
     /// Views that did not come back.
     pub not_restored: Vec<Unrestorable>,
 }
@@ -176,8 +180,16 @@ impl Keeping {
 
     /// Answers a shard's oldest batch; false if there is none.
     pub fn answer(&mut self, world: &mut World, shard: usize) -> bool {
-        let Some((up_to, batch)) = self.batches[shard].pop_front() else { return false };
+        let Some((up_to, mut batch)) = self.batches[shard].pop_front() else { return false };
         self.answered += 1;
+        batch.retain(|record| match record {
+            StoreRecord::Put { body: Some(body), .. } if self.keeps_no_bodies => {
+                self.bodies_refused += 1;
+                world.brokers[shard].body_refused(body.record);
+                false
+            }
+            _ => true,
+        });
         let adds = |record: &StoreRecord| {
             use StoreRecord::{Drop, Settle, Trim, Unset};
             !matches!(record, Trim { .. } | Settle { .. } | Drop { .. } | Unset { .. })
@@ -280,6 +292,16 @@ impl Keeping {
         })
     }
 
+    fn settle(&mut self, stream: u64, ranges: Vec<(u64, u64)>) {
+        assert!(ranges.iter().all(|(first, last)| first <= last));
+        assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "{ranges:?}");
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        for (first, last) in ranges {
+            known.settled.extend(first..=last);
+        }
+        known.forget_settled();
+    }
+
     fn apply(&mut self, batch: Vec<StoreRecord>) {
         for record in batch {
             match record {
@@ -301,8 +323,12 @@ impl Keeping {
                     known.trim(keep_from.saturating_sub(1));
                     known.messages.insert(first, (count, 0, bytes));
                     known.bodies.remove(&first);
-                    known.bodies.extend(body.map(|body| (first, body)));
+                    let settles = body.as_ref().map(|body| body.settles.clone());
+                    known.bodies.extend(body.map(|body| (first, body.bytes)));
                     known.version = known.version.max(first + u64::from(count) - 1);
+                    for (stream, ranges) in settles.unwrap_or_default() {
+                        self.settle(stream, ranges);
+                    }
                 }
                 StoreRecord::PutShared { owners, count, bytes } => {
                     self.puts += 1;
@@ -327,15 +353,7 @@ impl Keeping {
                         known.trim(up_to);
                     }
                 }
-                StoreRecord::Settle { stream, ranges } => {
-                    assert!(ranges.iter().all(|(first, last)| first <= last));
-                    assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "{ranges:?}");
-                    let Some(known) = self.streams.get_mut(&stream) else { continue };
-                    for (first, last) in ranges {
-                        known.settled.extend(first..=last);
-                    }
-                    known.forget_settled();
-                }
+                StoreRecord::Settle { stream, ranges } => self.settle(stream, ranges),
                 StoreRecord::Drop { stream } => {
                     self.streams.remove(&stream);
                 }

@@ -12,6 +12,8 @@ use super::unacked::join;
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     open: Option<Settle>,
+    /// Homes whose messages were settled without a confirmation.
+    unconfirmed: Vec<ShardId>,
 }
 
 impl Settling {
@@ -21,6 +23,11 @@ impl Settling {
         if let Some(settle) = self.open.take() {
             commands.push(Command::Settle(settle));
         }
+    }
+
+    /// The homes whose messages were settled without a confirmation since this was asked.
+    pub(super) fn take_unconfirmed(&mut self) -> Vec<ShardId> {
+        std::mem::take(&mut self.unconfirmed)
     }
 
     /// Settles messages of one home, with those before them where that is possible.
@@ -40,6 +47,9 @@ impl Settling {
         };
         if !self.open.as_ref().is_some_and(fits) {
             self.flush(commands);
+        }
+        if confirm.is_none() && !self.unconfirmed.contains(&home) {
+            self.unconfirmed.push(home);
         }
         let open = self.open.get_or_insert_with(|| Settle {
             key,

@@ -25,7 +25,7 @@ section! {
         "reserve_bytes" reserve_bytes: u32 = Is("32 MiB"), Kind::Bytes { min: MIB, max: GIB }, zero("no reserve");
         /// Bytes of each shard that may wait for the disk; publishers of persistent topics and messages wait beyond that.
         "waiting_bytes_max" waiting_bytes_max: usize = Is("8 MiB"), Kind::Bytes { min: 64 * KIB, max: GIB };
-        /// Bytes of messages of queues that the store holds, of all queues together, and of the files of large messages; beyond that persistent messages for queues are refused until some are consumed. Topics, views and acknowledgements go on, so queues do not fill the disk for them. The log is at most about three times as long as what it holds.
+        /// Bytes of messages of queues that the store holds, of all queues together, and of the files of their large messages; beyond that persistent messages for queues are refused until some are consumed. Topics, views and acknowledgements go on, so queues do not fill the disk for them. The log is at most about three times as long as what it holds.
         "queue_bytes_max" queue_bytes_max: u64 = Is("0"), Kind::Bytes { min: MIB, max: 1 << 50 }, zero("as many as the disk has");
         /// Start although the log is damaged: records that cannot be read are left out and said in the log, and their bytes are kept beside it. For one start, when no copy exists.
         "accept_damage" accept_damage: bool = Is("false"), Kind::Boolean;
