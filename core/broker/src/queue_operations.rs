@@ -59,6 +59,7 @@ impl HomeSide<'_> {
             settings: settings(&choices),
             next: (slot < slots).then_some(slot),
             consumers,
+            account: queues.account_of(key),
         };
         self.work.charge_at(now, LISTED * details.consumers.len() as u64);
         Ok(OperationResult::Queue(Box::new(details)))
@@ -237,6 +238,7 @@ impl HomeSide<'_> {
             },
             selector: durable.and_then(|durable| durable.about.selector_text()),
             oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
+            owner: state.owner.cloned(),
         }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod pattern_interest;
 pub(crate) mod queue_jobs;
 pub(crate) mod queue_loads;
 pub(crate) mod queues;
+pub(crate) mod quotas;
 pub(crate) mod removals;
 pub(crate) mod retirement;
 pub(crate) mod series;

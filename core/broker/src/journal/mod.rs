@@ -33,13 +33,14 @@ use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
-pub(crate) use durables::{describe_queue, read_durable};
+pub use durables::queue_owner;
+pub(crate) use durables::{describe_queue, read_durable, read_owner};
 pub(crate) use fed::Released;
 pub(crate) use queues::versions_of;
 pub use restore::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
 };
-pub(crate) use restore::{RestoredRun, is_queue, read_messages, read_queued};
+pub(crate) use restore::{RestoredRun, read_messages, read_queued};
 pub(crate) use views::{KeptView, read_views};
 
 use crate::messages::TransferId;
