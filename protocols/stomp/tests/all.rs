@@ -10,6 +10,7 @@ mod check;
 mod corpus;
 mod deltas;
 mod extensions;
+mod goodbyes;
 mod laws;
 mod memory;
 mod sequences;

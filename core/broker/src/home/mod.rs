@@ -22,6 +22,7 @@ pub(crate) mod owners;
 pub(crate) mod pattern_interest;
 pub(crate) mod queue_jobs;
 pub(crate) mod queue_loads;
+pub(crate) mod queue_pages;
 pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod removals;
