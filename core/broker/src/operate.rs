@@ -259,7 +259,7 @@ impl HomeSide<'_> {
     ) {
         let before = self.journal.last_record();
         let compiled = compiled_bytes();
-        let removes = matches!(operation, Operation::DeleteSubscription { .. });
+        let kind = kind_of(&operation);
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &requester, &path, &spec, value, effects)
@@ -306,14 +306,10 @@ impl HomeSide<'_> {
                 let answer = Answer::Operated(Box::new(requester), Box::new(result));
                 self.answer_fed(now, *fed, (appended.max(record), answer), effects);
             }
-            Ok(Done { result, .. }) if removes => {
-                let until = (appended, AnswerKind::Removal);
-                self.answer_stored_as(until, &requester, Ok(result), effects);
-            }
             Ok(Done { result, record, fed: None }) => {
-                self.answer_stored(appended.max(record), &requester, Ok(result), effects);
+                self.answer_stored((appended.max(record), kind), &requester, Ok(result), effects);
             }
-            Err(close) => self.answer_stored(appended, &requester, Err(close), effects),
+            Err(close) => self.answer_stored((appended, kind), &requester, Err(close), effects),
         }
     }
 
@@ -350,6 +346,14 @@ impl HomeSide<'_> {
             Operation::Will(will) => self.check_will(requester, will.as_deref()),
             _ => Err(CloseCode::BadRequest.into()),
         }
+    }
+}
+
+/// What an answer to an operation says that is done in one turn.
+fn kind_of(operation: &Operation) -> AnswerKind {
+    match operation {
+        Operation::DeleteSubscription { .. } => AnswerKind::Removal,
+        _ => AnswerKind::Write,
     }
 }
 

@@ -275,22 +275,16 @@ impl HomeSide<'_> {
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
-        let record = appended.max(record);
+        let until = (appended.max(record), AnswerKind::of_write(appended));
         match (fed, confirm) {
-            (None, Some(confirm)) => {
-                let kind = match appended {
-                    0 => AnswerKind::WrittenBefore,
-                    _ => AnswerKind::Write,
-                };
-                self.confirm_stored(now, (record, kind), session, confirm, effects);
-            }
+            (None, Some(confirm)) => self.confirm_stored(now, until, session, confirm, effects),
             (None, None) => {}
             (Some(fed), confirm) => {
                 let answer = match confirm {
                     Some(confirm) => Answer::Confirm(session, confirm),
                     None => Answer::Unasked(session),
                 };
-                self.answer_fed(now, *fed, (record, answer), effects);
+                self.answer_fed(now, *fed, (until.0, answer), effects);
             }
         }
         None

@@ -132,32 +132,17 @@ impl HomeSide<'_> {
         self.hold_queued(now, put.record, what, effects);
     }
 
-    /// Confirms that messages were consumed as soon as a record that says so is stored.
+    /// Confirms that messages were consumed as soon as a record that says so is stored; without one, all that is said here.
     pub(crate) fn hold_settled(
         &mut self,
         now: Now,
-        record: u64,
+        record: Option<u64>,
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
-            self.give_answer(now, answer, Ok(()), effects);
-        }
-    }
-
-    /// Confirms that all is stored that was settled here until now.
-    #[cold]
-    pub(crate) fn hold_settled_before(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        confirm: Option<Confirm>,
-        effects: &mut Effects,
-    ) {
-        let Some(confirm) = confirm else { return };
-        if let Some((answer, result)) = self.journal.hold_all(Answer::Confirm(session, confirm)) {
+        if let Some((answer, result)) = self.journal.hold_settled(record, answer) {
             self.give_answer(now, answer, result, effects);
         }
     }
@@ -340,7 +325,7 @@ impl HomeSide<'_> {
             self.hold_queued(now, record, what, effects);
         }
         for (session, confirm) in confirms {
-            self.hold_settled(now, record, session, confirm, effects);
+            self.hold_settled(now, Some(record), session, confirm, effects);
         }
     }
 

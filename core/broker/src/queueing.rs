@@ -90,14 +90,11 @@ impl HomeSide<'_> {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
-        if ranges.is_empty() {
-            return self.hold_settled_before(now, session, confirm, effects);
-        }
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
         if let Some(confirm) = confirm {
-            let record = self.journal.appended_since(before);
+            let record = (!ranges.is_empty()).then(|| self.journal.appended_since(before));
             self.hold_settled(now, record, session, confirm, effects);
         }
     }

@@ -5,7 +5,7 @@
 use tiderace_base::{Close, Now, SessionId};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::Path;
-use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
+use tiderace_wire::{Confirm, Destination, Kind};
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
@@ -35,22 +35,6 @@ impl HomeSide<'_> {
 
     /// Answers an operation; if it was done, as soon as a record and those before it are stored.
     pub(crate) fn answer_stored(
-        &mut self,
-        record: u64,
-        requester: &Requester,
-        result: Operated,
-        effects: &mut Effects,
-    ) {
-        use OperationResult::{Purged, Removed};
-        let kind = match result {
-            Ok(Removed { .. } | Purged { .. }) => AnswerKind::Removal,
-            _ => AnswerKind::Write,
-        };
-        self.answer_stored_as((record, kind), requester, result, effects);
-    }
-
-    /// The same of an operation that was done to that effect.
-    pub(crate) fn answer_stored_as(
         &mut self,
         (record, kind): (u64, AnswerKind),
         requester: &Requester,

@@ -84,6 +84,13 @@ pub enum AnswerKind {
     Messages,
 }
 
+impl AnswerKind {
+    /// Of what has written up to a record; zero for nothing.
+    pub fn of_write(appended: u64) -> AnswerKind {
+        if appended == 0 { AnswerKind::WrittenBefore } else { AnswerKind::Write }
+    }
+}
+
 /// What an answer of the store has settled.
 #[derive(Debug)]
 pub struct Settled<A> {

@@ -10,7 +10,6 @@ mod check;
 mod corpus;
 mod deltas;
 mod extensions;
-mod goodbyes;
 mod laws;
 mod memory;
 mod sequences;

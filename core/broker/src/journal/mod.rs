@@ -197,16 +197,22 @@ impl HomeJournal {
         }
     }
 
-    /// Holds an answer until everything is stored that was said to be gone. Given back if there is nothing to wait for, or
-    /// nothing will be stored.
-    pub(crate) fn hold_all(&mut self, answer: Answer) -> Option<Released<Answer>> {
-        match self.open.as_deref_mut() {
-            Some(open) => {
-                let held = open.journal.hold_removal(answer);
-                held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+    /// Holds an answer about what was consumed until a record is stored, or everything that was said to be gone. Given back
+    /// if there is nothing to wait for, or nothing will be stored.
+    pub(crate) fn hold_settled(
+        &mut self,
+        record: Option<u64>,
+        answer: Answer,
+    ) -> Option<Released<Answer>> {
+        let Some(open) = self.open.as_deref_mut() else { return Some((answer, Ok(()))) };
+        let held = match record {
+            Some(record) => {
+                let held = open.journal.hold(record, AnswerKind::Messages, answer);
+                held.map_err(|answer| (answer, Ok(())))
             }
-            None => Some((answer, Ok(()))),
-        }
+            None => open.journal.hold_removal(answer),
+        };
+        held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
     }
 
     /// Whether the store has not answered a record yet.
