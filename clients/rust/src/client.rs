@@ -66,6 +66,7 @@ impl Client {
             codecs: self.codecs.iter().map(|codec| codec.number.into()).collect(),
             client: &self.name,
             position: &position,
+            host: None,
         };
         ClientMessage::Hello(hello).write(out);
         let (next, unanswered) = (&mut self.next_request, &mut self.unanswered);

@@ -233,6 +233,9 @@ close_codes! {
     403 TooManyLogins "too-many-logins" Operation Failed 1008 429 true
         "Too many failed logins; wait before the next."
         "Wait, then log in with credentials that are right.";
+    404 WrongHost "wrong-host" Operation Failed 1008 403 false
+        "The client named no virtual host of the server, or another one than the one its user is bound to."
+        "Connect by the name of the virtual host that the user belongs to.";
     410 AliasTaken "alias-taken" Session Rejected 1008 400 false
         "A session that lives is known by this token already; come back to it, or choose another."
         "Come back to that session, or choose another token.";
@@ -406,8 +409,8 @@ impl CloseCode {
 
     /// Whether it refuses credentials, so that it answers a login.
     pub fn refuses_login(self) -> bool {
-        use CloseCode::{LoginFailed, LoginRequired, TooManyLogins};
-        matches!(self, LoginFailed | LoginRequired | TooManyLogins)
+        use CloseCode::{LoginFailed, LoginRequired, TooManyLogins, WrongHost};
+        matches!(self, LoginFailed | LoginRequired | TooManyLogins | WrongHost)
     }
 }
 

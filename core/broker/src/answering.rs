@@ -13,8 +13,11 @@ use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
     /// Answers a session of this shard.
-    pub(crate) fn reply(&self, session: SessionId, reply: Reply, effects: &mut Effects) {
+    pub(crate) fn reply(&self, session: SessionId, mut reply: Reply, effects: &mut Effects) {
         if let Some(record) = self.session(session) {
+            if let Some(root) = record.root() {
+                root.leave(&mut reply);
+            }
             effects.replies.push((record.link, session, reply));
         }
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::{Kind, is_temporary};
+use tiderace_wire::{Kind, is_temporary, within_host};
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,12 +106,15 @@ pub struct Principal {
     pub groups: Arc<[Arc<str>]>,
     /// Whether the name is not authenticated.
     pub anonymous: bool,
+    /// Before the login: the virtual host to which it is bound, or `*` for the whole tree whatever its client names.
+    /// From then on: the host that it is in.
+    pub host: Option<Arc<str>>,
 }
 
 impl Principal {
     /// A client that did not say who it is.
     pub fn anonymous() -> Principal {
-        Principal { name: "anonymous".into(), groups: [].into(), anonymous: true }
+        Principal { name: "anonymous".into(), groups: [].into(), anonymous: true, host: None }
     }
 
     /// Whether what begins with these levels is its own; `None` if it is nobody's.
@@ -131,7 +134,7 @@ impl Principal {
     }
 
     fn owns_path(&self, path: &Path) -> Option<bool> {
-        let mut levels = subject_of(path.as_str()).split('/');
+        let mut levels = within_host(subject_of(path.as_str())).split('/');
         self.owns(levels.next(), levels.next())
     }
 
@@ -147,13 +150,17 @@ impl Principal {
         {
             levels = about;
         }
+        let mut of_host = levels.clone();
+        if of_host.next().flatten().is_some_and(|level| level.starts_with('@')) {
+            levels = of_host;
+        }
         self.owns(levels.next().flatten(), levels.next().flatten())
     }
 
     /// The server itself, which no rule holds back. Nobody else can have the name: names hold no
     /// wildcards.
     pub fn server() -> Principal {
-        Principal { name: "*".into(), groups: [].into(), anonymous: false }
+        Principal { name: "*".into(), groups: [].into(), anonymous: false, host: None }
     }
 
     pub(crate) fn is_server(&self) -> bool {
@@ -390,8 +397,12 @@ mod tests {
             rule(false, &[Action::Publish], Who::All, "fx/secret/**"),
             rule(true, &[Action::Subscribe], Who::Anonymous, "public/*"),
         ]);
-        let trader =
-            Principal { name: "ann".into(), groups: ["traders".into()].into(), anonymous: false };
+        let trader = Principal {
+            name: "ann".into(),
+            groups: ["traders".into()].into(),
+            anonymous: false,
+            host: None,
+        };
         let rows = [
             (&trader, Action::Publish, "fx/EUR", true),
             (&trader, Action::Publish, "fx/secret/x", false),
@@ -414,7 +425,8 @@ mod tests {
     #[test]
     fn a_login_called_anonymous_is_not_anonymous() {
         let rules = Rules::new(vec![rule(true, &[Action::Publish], Who::Anonymous, "**")]);
-        let impostor = Principal { name: "anonymous".into(), groups: [].into(), anonymous: false };
+        let impostor =
+            Principal { name: "anonymous".into(), groups: [].into(), anonymous: false, host: None };
         assert!(!rules.authorise(
             &impostor,
             Action::Publish,
@@ -432,6 +444,7 @@ mod tests {
             name: name.into(),
             groups: groups.iter().map(|group| Arc::from(*group)).collect(),
             anonymous,
+            host: None,
         };
         let ann = principal("ann", &["ops"], false);
         let bob = principal("bob", &["sales"], false);

@@ -6,6 +6,7 @@
 //! other.
 
 mod closing;
+mod hosting;
 mod local;
 mod messages;
 mod peers;
@@ -264,6 +265,10 @@ impl Broker {
             let reply = Reply::Refused { token: None, close };
             return self.session_side().reply(session, reply, effects);
         }
+        let is_in_host = record.root().is_some();
+        let entered =
+            if is_in_host { self.enter_host(session, command, effects) } else { Some(command) };
+        let Some(command) = entered else { return };
         match command {
             Command::Login(credentials) => {
                 self.notice_side().login(now, session, credentials, effects);

@@ -9,7 +9,7 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{
     Destination, DurableSubscription, Flags, Kind, Message, Meta, QueueFields, Run, RunBuilder,
-    SOURCE_TOPIC, properties,
+    SOURCE_TOPIC, properties, root_of,
 };
 
 /// Selections of one run that are kept; who wants another one gets messages of its own.
@@ -28,6 +28,8 @@ pub(crate) struct FeedParts {
 /// The messages that some subscriptions want.
 #[derive(Debug)]
 struct Selection {
+    /// Whether they say their topic as its host does.
+    in_host: bool,
     /// A bit for each message of the run.
     wanted: Box<[u64]>,
     parts: Vec<Run>,
@@ -53,6 +55,7 @@ impl FeedParts {
         memory: &Memory,
     ) -> Vec<Run> {
         let (queue, selector) = (&about.queue, about.selector.as_ref());
+        let in_host = source_of(run, queue).is_some();
         if !self.are_shared {
             let mut price = 0;
             let wants = |_, message: &Message<'_>| is_wanted(message, selector, &mut price);
@@ -61,14 +64,15 @@ impl FeedParts {
             return parts;
         }
         let wanted = wanted_of(run, selector, &mut self.price);
-        let known = self.made.iter().position(|known| known.wanted == wanted);
+        let known =
+            self.made.iter().position(|known| known.wanted == wanted && known.in_host == in_host);
         if known.is_none() && self.made.len() >= SELECTIONS_MAX {
             return parts_of(run, queue, |at, _| has(&wanted, at), false);
         }
         let at = known.unwrap_or_else(|| {
             let mut parts = parts_of(run, queue, |at, _| has(&wanted, at), false);
             parts.iter_mut().for_each(|part| part.share(|bytes| memory.charge_body(bytes)));
-            self.made.push(Selection { wanted, parts });
+            self.made.push(Selection { in_host, wanted, parts });
             self.made.len() - 1
         });
         let parts = self.made.get(at).into_iter().flat_map(|selection| &selection.parts);
@@ -112,6 +116,8 @@ fn parts_of(
         true => Flags::RETAIN | Flags::DEAD_LETTER,
         false => Flags::RETAIN | Flags::DEAD_LETTER | Flags::DELAYED,
     };
+    let source = source_of(run, queue);
+    let source = source.as_ref().unwrap_or(&run.destination().path).as_str();
     let wanted = run.messages().enumerate().filter(|(at, message)| is_in(*at, message));
     for (_, message) in wanted {
         let flags = message.flags.without(topics_alone) | QueueFields::marks(message.properties);
@@ -126,7 +132,7 @@ fn parts_of(
             block.extend_from_slice(line);
         }
         if !mirrors {
-            properties::append(block, SOURCE_TOPIC, run.destination().path.as_str());
+            properties::append(block, SOURCE_TOPIC, source);
         }
         let own = block.get(start..).unwrap_or_default();
         let escaped = if own.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
@@ -138,6 +144,11 @@ fn parts_of(
         parts.push(builder.build());
     }
     parts
+}
+
+/// What the topic is called in the virtual host of a queue, if it is in that host.
+fn source_of(run: &Run, queue: &Path) -> Option<Path> {
+    root_of(queue)?.without(&run.destination().path)
 }
 
 /// Whether a message is one for a queue, and what it took to find out: that a value is gone is none.

@@ -36,18 +36,21 @@ impl SessionSide<'_> {
     /// Who shows such credentials, unless they are to be verified first.
     #[must_use = "who it is has yet to be told"]
     pub(crate) fn login(
-        &self,
+        &mut self,
         session: SessionId,
-        credentials: Credentials,
+        mut credentials: Credentials,
         effects: &mut Effects,
     ) -> Option<Principal> {
+        if let Some(host) = credentials.host.take() {
+            self.name_host(session, &host);
+        }
         if self.options.verify_logins {
             effects.verify.push((session, credentials));
             return None;
         }
         Some(match credentials.login {
             Some(login) if !login.is_empty() => {
-                Principal { name: login.into(), groups: [].into(), anonymous: false }
+                Principal { name: login.into(), groups: [].into(), anonymous: false, host: None }
             }
             _ => Principal::anonymous(),
         })
@@ -91,7 +94,11 @@ impl SessionSide<'_> {
                 self.show_again(now, session, &principal, effects);
             }
             self.sessions.forget_principal(Some(before));
-            if changed && let Err(close) = told.and_then(|()| self.review(session, &principal)) {
+            if changed && let Err(mut close) = told.and_then(|()| self.review(session, &principal))
+            {
+                if let Some(root) = self.session(session).and_then(|record| record.root()) {
+                    root.leave_close(&mut close);
+                }
                 self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
                 effects.close.push((link, session, close));
                 return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_queues::{FullPolicy, Policy, QueueOptions, Quotas};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{DurableSubscription, TopicSpec, is_durable, is_temporary};
+use tiderace_wire::{DurableSubscription, TopicSpec, VirtualHosts, is_durable, is_temporary};
 
 use crate::Rules;
 use crate::authorise::is_reserved;
@@ -97,6 +97,8 @@ impl Default for PageLimits {
 /// What can be chosen for a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
+    /// The virtual hosts.
+    pub virtual_hosts: VirtualHosts,
     /// How many shards the node has.
     pub shards: usize,
     /// Who may do what.
@@ -257,6 +259,7 @@ impl BrokerOptions {
 impl Default for BrokerOptions {
     fn default() -> Self {
         BrokerOptions {
+            virtual_hosts: VirtualHosts::default(),
             shards: 1,
             rules: Rules::allow_all(),
             verify_logins: false,

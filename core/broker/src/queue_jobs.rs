@@ -20,7 +20,7 @@ use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, is_temporary,
-    properties,
+    properties, root_of,
 };
 
 use crate::Action;
@@ -387,7 +387,12 @@ fn goal_of(segment: &Segment, index: u32, to: Option<&Path>) -> Option<Path> {
     }
     let message = segment.run.message(index as usize)?;
     let from = properties::find(message.properties, "dead-letter-queue")?;
-    Path::parse(&from).ok()
+    let from = Path::parse(&from).ok()?;
+    // It says so as its host does; so nothing that it says leads out of that.
+    match root_of(&segment.run.destination().path) {
+        Some(root) => root.path(&from).ok(),
+        None => Some(from),
+    }
 }
 
 /// Why a message stays that does not say where it came from.

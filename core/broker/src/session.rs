@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tiderace_base::{Key, SessionId, ShardId, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Token};
+use tiderace_wire::{Kind, Priority, Root, Run, SubscriptionKey, Token};
 
 use crate::Principal;
 use crate::delivery::backlog::{Backlog, Pending};
@@ -16,6 +16,7 @@ use crate::exchange::Open;
 use crate::holdings::Holdings;
 use crate::messages::SubscribeRequestId;
 use crate::places::{Place, PlaceSet};
+use crate::session_host::SessionHost;
 use crate::subscription::Subscription;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::waits::Waits;
@@ -48,6 +49,8 @@ pub(crate) struct Rare {
     pub(crate) may_publish: Option<(Kind, Path)>,
     /// Messages that wait for its selectors to be evaluated.
     pub(crate) unselected: Option<Box<Unselected>>,
+    /// The virtual host that it has named or is in, if there are any.
+    pub(crate) host: Option<Box<SessionHost>>,
     /// What is published when it ends.
     pub(crate) will: Option<Box<Run>>,
     pub(crate) asked_will: Option<Box<AskedWill>>,
@@ -85,6 +88,7 @@ impl Rare {
             && self.waits.as_ref().is_none_or(|waits| waits.is_empty())
             && self.may_publish.is_none()
             && self.exchanges.is_none()
+            && self.host.is_none()
             && self.will.is_none()
             && self.asked_will.is_none()
             && !self.leaving
@@ -177,6 +181,12 @@ impl Session {
             backlog: None,
             rare: None,
         }
+    }
+
+    /// Where its names lie, if it is in a virtual host.
+    #[inline]
+    pub(crate) fn root(&self) -> Option<&Root> {
+        self.rare.as_ref()?.host.as_ref()?.root.as_ref()
     }
 
     /// The subscription of that key, unless it is plain.

@@ -72,7 +72,8 @@ mod tests {
     }
 
     fn requester(slot: u32) -> Requester {
-        let principal = Principal { name: "ann".into(), groups: [].into(), anonymous: false };
+        let principal =
+            Principal { name: "ann".into(), groups: [].into(), anonymous: false, host: None };
         Requester { session: session(slot), token: 0, principal, fence: 0 }
     }
 

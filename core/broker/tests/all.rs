@@ -58,4 +58,5 @@ mod view_ends;
 mod view_histories;
 mod viewing;
 mod views;
+mod virtual_hosts;
 mod work;

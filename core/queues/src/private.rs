@@ -6,14 +6,14 @@
 //!   group/ops/…    only members of ops listen there
 //! ```
 //! A wildcard in place of one of the first two levels names nothing there, and below `temp` no wildcard
-//! does.
+//! does. In a virtual host these levels follow that of the host.
 
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::is_temporary;
+use tiderace_wire::{is_temporary, names_host, within_host};
 
 /// Whether the path is that of a private destination.
 pub fn is_private(path: &Path) -> bool {
-    let mut levels = path.levels();
+    let mut levels = within_host(path.as_str()).split('/');
     match levels.next() {
         Some("temp") => true,
         Some("user" | "group") => levels.next().is_some(),
@@ -26,9 +26,10 @@ pub fn reaches(pattern: &Pattern, path: &Path) -> bool {
     pattern.matches(path) && (!is_private(path) || spells_owner(pattern) && !is_temporary(path))
 }
 
-/// Whether the first two levels of a pattern are no wildcards.
+/// Whether the first two levels of a pattern, behind that of a host, are no wildcards.
 pub(crate) fn spells_owner(pattern: &Pattern) -> bool {
-    let owner = pattern.levels().get(..2).unwrap_or_default();
+    let levels = if names_host(pattern) { 3 } else { 2 };
+    let owner = pattern.levels().get(..levels).unwrap_or_default();
     !owner.is_empty() && owner.iter().all(|level| matches!(level, Level::Literal(_)))
 }
 
@@ -60,6 +61,13 @@ mod tests {
             ("group/*/chat", "group/ops/chat", false),
             ("group/ops/**", "group/ops/chat", true),
             ("users/**", "users/ann", true),
+            ("**", "@shop/user/ann/inbox", false),
+            ("@shop/**", "@shop/user/ann/inbox", false),
+            ("*/user/ann/*", "@shop/user/ann/inbox", false),
+            ("@shop/user/*/inbox", "@shop/user/ann/inbox", false),
+            ("@shop/user/ann/*", "@shop/user/ann/inbox", true),
+            ("@*/user/ann/*", "@shop/user/ann/inbox", false),
+            ("@shop/**", "@shop/orders", true),
         ] {
             let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::parse(path).unwrap());
             assert_eq!(reaches(&pattern, &path), expected, "{pattern:?} {path}");
@@ -74,6 +82,8 @@ mod tests {
             ("group/ops", false, true),
             ("user", false, false),
             ("fx/EUR", false, false),
+            ("@shop/user/ann", false, true),
+            ("@shop/user", false, false),
         ] {
             let path = Path::parse(path).unwrap();
             assert_eq!((is_temporary(&path), is_private(&path)), (temporary, private), "{path}");

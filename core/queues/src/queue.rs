@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Prefetch};
+use tiderace_wire::{Flags, Prefetch, own_name, root_of};
 
 use crate::accounts::Account;
 use crate::delayed::Delayed;
@@ -145,8 +145,8 @@ impl Queue {
         let dead_letter = dead_letter.filter(|dead_letter| *dead_letter != path);
         // What is dead already does not die again.
         let is_dead_letter = match options.dead_letter.split_once("{queue}") {
-            Some((prefix, _)) => !prefix.is_empty() && path.as_str().starts_with(prefix),
-            None => options.dead_letter == path.as_str(),
+            Some((prefix, _)) => !prefix.is_empty() && own_name(&path).starts_with(prefix),
+            None => options.dead_letter == own_name(&path),
         };
         let dead_letter_expired = options.policy.dead_letter_expired && !is_dead_letter;
         Queue {
@@ -403,11 +403,13 @@ impl Queue {
 /// What a dead letter costs beside a message that is looked at.
 const DEAD_LETTER_LOOKS: usize = 15;
 
-/// The path that `{queue}` gives in a template. A name that would be too long or too deep loses levels, and
-/// bytes, at its end: the messages say themselves where they come from.
+/// The path that `{queue}` gives in a template; dead letters of a virtual host stay there. A name that would be too long
+/// or too deep loses levels, and bytes, at its end: the messages say themselves where they come from.
 fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
-    let mut part = queue.as_str();
-    let around = template.len().saturating_sub(PLACEHOLDER.len());
+    let (root, own) = (root_of(queue), own_name(queue));
+    let mut part = &*own;
+    let of_host = root.as_ref().map_or(0, |root| root.level().len() + 1);
+    let around = of_host + template.len().saturating_sub(PLACEHOLDER.len());
     let mut most = PATH_BYTES_MAX.saturating_sub(around).min(part.len());
     while !part.is_char_boundary(most) {
         most -= 1;
@@ -415,7 +417,11 @@ fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
     part = part.get(..most)?.trim_end_matches('/');
     loop {
         if let Ok(path) = Path::parse(&template.replace(PLACEHOLDER, part)) {
-            return Some(path);
+            match root.as_ref().map(|root| root.path(&path)) {
+                None => return Some(path),
+                Some(Ok(path)) => return Some(path),
+                Some(Err(_)) => {}
+            }
         }
         part = part.rsplit_once('/')?.0;
     }
@@ -440,12 +446,21 @@ mod tests {
         assert_eq!(made("dlq/{queue}", "a/b").as_deref(), Some("dlq/a/b"));
         assert_eq!(made("dead", "a/b").as_deref(), Some("dead"));
         assert_eq!(made("", "a/b"), None, "dropped, as asked for");
+        assert_eq!(made("dlq/{queue}", "@shop/a/b").as_deref(), Some("@shop/dlq/a/b"));
+        assert_eq!(made("dlq/{queue}", "dsub/@shop/a").as_deref(), Some("@shop/dlq/dsub/a"));
+        assert_eq!(made("dead", "@shop/a/b").as_deref(), Some("@shop/dead"));
+        assert_eq!(made("@bank/{queue}", "@shop/a").as_deref(), Some("@shop/@bank/a"));
+        assert_eq!(made("", "@shop/a"), None);
         for depth in 1..=PATH_DEPTH_MAX {
             let queue = vec!["x"; depth].join("/");
             let kept = vec!["x"; depth.min(PATH_DEPTH_MAX - 1)].join("/");
             assert_eq!(made("dlq/{queue}", &queue), Some(format!("dlq/{kept}")), "{depth}");
             let kept = vec!["x"; depth.min(PATH_DEPTH_MAX - 2)].join("/");
             assert_eq!(made("a/{queue}/b", &queue), Some(format!("a/{kept}/b")), "{depth}");
+            if depth < PATH_DEPTH_MAX {
+                let dead = format!("@h/dlq/{kept}");
+                assert_eq!(made("dlq/{queue}", &format!("@h/{queue}")), Some(dead), "{depth}");
+            }
         }
         for bytes in PATH_BYTES_MAX - 10..=PATH_BYTES_MAX {
             let queue = "x".repeat(bytes);

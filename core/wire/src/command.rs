@@ -42,6 +42,9 @@ pub struct Credentials {
     pub passcode: Option<String>,
     /// A bearer token.
     pub token: Option<String>,
+    /// The name by which the client wants to reach the server, if its protocol has a place for that; it goes before the
+    /// one of the request that the session began with.
+    pub host: Option<String>,
 }
 
 impl std::fmt::Debug for Credentials {

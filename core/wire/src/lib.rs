@@ -37,6 +37,7 @@ mod shared;
 mod spec;
 mod temporary;
 mod ticket;
+mod virtual_host;
 
 pub use action::{SessionAction, SessionActions, Takeover};
 pub use command::{
@@ -77,3 +78,7 @@ pub use spec::{
 pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};
+pub use virtual_host::{
+    EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, host_name, is_host_name, names_host,
+    own_name, root_of, within_host,
+};

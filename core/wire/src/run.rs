@@ -16,6 +16,7 @@ use crate::run_origin::Origin;
 use crate::{Destination, Kind, properties};
 
 mod buffer;
+mod naming;
 
 use buffer::Buffer;
 pub use buffer::SharedBytes;

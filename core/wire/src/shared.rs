@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tiderace_base::limits::ENCODINGS_PER_RUN_MAX;
 use tiderace_base::{CountedBlock, Memory, MemoryUse, prefetch};
 
-use crate::{Message, OutQueue, Run};
+use crate::{Message, OutQueue, Root, Run};
 
 /// Names one wire form of a run: subscribers whose keys are equal get the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,8 @@ pub struct SharedRun {
 impl Drop for SharedRun {
     fn drop(&mut self) {
         let Some(memory) = &self.memory else { return };
-        let mut bytes = self.run.bytes();
+        let is_renamed = self.rare.get().is_some_and(|rare| rare.is_renamed);
+        let mut bytes = if is_renamed { self.run.bytes_beside() } else { self.run.bytes() };
         let mut next = self.encodings.get_mut().as_deref();
         while let Some(encoding) = next {
             bytes +=
@@ -89,6 +90,10 @@ struct Rare {
     merged_from: Option<u64>,
     /// What was merged into messages of it last.
     merge: RefCell<Option<Merge>>,
+    /// The same under the name by which sessions of a virtual host know its destination.
+    renamed: OnceCell<Option<Rc<SharedRun>>>,
+    /// Whether it is such a one, whose messages count elsewhere.
+    is_renamed: bool,
 }
 
 /// Messages that were merged, and what they gave.
@@ -183,6 +188,31 @@ impl SharedRun {
         let result = make().map(counted).map(Rc::new);
         *last = Some(Merge { older: weak, parts, result: result.clone() });
         result
+    }
+
+    /// The same under the name by which a session of a virtual host knows its destination, with encodings of its
+    /// own; absent if it has no other name. Made once: a destination belongs to one host.
+    pub fn renamed(&self, root: &Root) -> Option<Rc<SharedRun>> {
+        if !root.holds(&self.run.destination().path) {
+            return None;
+        }
+        let rare = self.rare.get_or_init(Box::default);
+        let made = rare.renamed.get_or_init(|| {
+            let path = root.without(&self.run.destination().path)?;
+            let run = Arc::new(self.run.renamed(path, Bytes::from_owner(Data(self.run.clone()))));
+            if let Some(memory) = &self.memory {
+                memory.charge(MemoryUse::Backlogs, run.bytes_beside());
+            }
+            let rare = Rare { merged_from: rare.merged_from, is_renamed: true, ..Rare::default() };
+            Some(Rc::new(SharedRun {
+                run,
+                previous: self.previous.clone(),
+                encodings: RefCell::new(None),
+                rare: OnceCell::from(Box::new(rare)),
+                memory: self.memory.clone(),
+            }))
+        });
+        made.clone()
     }
 
     /// The message of its topic just before the run's first, if it is known: what the first is a
@@ -362,6 +392,40 @@ mod tests {
             }
             assert_eq!(made, 1, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_run_of_a_host_has_a_name_and_encodings_of_its_own_there_and_counts_once() {
+        let memory = Rc::new(Memory::new(1 << 20));
+        let path = Path::parse("@shop/fx/a").unwrap();
+        let mut builder = RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::default());
+        builder.properties().extend_from_slice(b"k:v\n");
+        builder.finish(&[b'x'; 5000], Meta::default());
+        let mut run = builder.build();
+        run.number(tiderace_base::ShardId(3), 7);
+        run.set_version(5);
+        let shared = Rc::new(SharedRun::new(Arc::new(run)).counted(&memory));
+        let used = memory.used();
+        assert!(shared.renamed(&Root::of("bank")).is_none());
+        let renamed = shared.renamed(&Root::of("shop")).unwrap();
+        assert_eq!(renamed.run().destination().path.as_str(), "fx/a");
+        assert_eq!(shared.run().destination().path.as_str(), "@shop/fx/a");
+        let of = |shared: &SharedRun| {
+            let run = shared.run();
+            let message = run.message(0).unwrap();
+            let texts = (message.properties.to_vec(), message.body.to_vec());
+            (run.home(), run.first(), run.version(), run.bytes_of(0, 1), texts)
+        };
+        assert_eq!(of(&renamed), of(&shared));
+        assert!(Rc::ptr_eq(&renamed, &shared.renamed(&Root::of("shop")).unwrap()));
+        assert!(memory.used() - used < 1000, "its bytes are there once");
+        let name = |shared: &SharedRun| {
+            let text = shared.run().destination().path.as_str().to_owned();
+            shared.encoded(key(b""), |out| out.extend_from_slice(text.as_bytes())).unwrap()
+        };
+        assert_eq!((name(&shared), name(&renamed)), ("@shop/fx/a".into(), "fx/a".into()));
+        drop((shared, renamed));
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]

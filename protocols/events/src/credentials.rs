@@ -35,7 +35,7 @@ pub(crate) fn credentials(request: &Request<'_>) -> Result<Credentials, Fault> {
         return Ok(Credentials {
             login: Some(login.to_owned()),
             passcode: Some(passcode.to_owned()),
-            token: None,
+            ..Credentials::default()
         });
     }
     Err(unreadable())
@@ -64,7 +64,7 @@ mod tests {
         let basic = Credentials {
             login: Some("Aladdin".to_owned()),
             passcode: Some("open:sesame".to_owned()),
-            token: None,
+            ..Credentials::default()
         };
         assert_eq!(of(Some(b"Basic QWxhZGRpbjpvcGVuOnNlc2FtZQ=="), None), Some(basic));
     }

@@ -10,8 +10,8 @@ use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, parse_path, parse_selector,
-    properties,
+    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, host_name, parse_path,
+    parse_selector, properties,
 };
 
 use crate::accept::form;
@@ -446,7 +446,9 @@ fn key(options: &EventsOptions, request: &Request<'_>) -> Result<Option<(String,
     }
     let query = request.query.unwrap_or("").as_bytes();
     let parts = [request.method.as_bytes(), request.path.as_bytes(), query, request.body];
-    Ok(Some((key.to_owned(), fingerprint(&parts))))
+    // By another name of the server it may be another virtual host.
+    let host = request.text_field("host").and_then(host_name).unwrap_or_default();
+    Ok(Some((format!("{key}\n{host}"), fingerprint(&parts))))
 }
 
 /// FNV-1a: tells a client's own requests apart, which is no place for attacks.

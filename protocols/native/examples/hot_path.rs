@@ -89,8 +89,14 @@ fn session(flags: u64) -> Box<dyn Session> {
     let output = Output { framing: FRAMING, queue: &mut queue };
     let mut context = Context::new(&mut commands, output);
     let mut bytes = Vec::new();
-    let hello =
-        Hello { version: 1, auth: Auth::Anonymous, codecs: vec![], client: "", position: b"" };
+    let hello = Hello {
+        version: 1,
+        auth: Auth::Anonymous,
+        codecs: vec![],
+        client: "",
+        position: b"",
+        host: None,
+    };
     ClientMessage::Hello(hello).write(&mut bytes);
     for key in 0..SUBSCRIPTIONS {
         let message = SubscribeMessage {

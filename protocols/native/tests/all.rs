@@ -9,6 +9,7 @@ mod check;
 mod corpus;
 mod deltas;
 mod exchanges;
+mod hosts;
 mod intake;
 mod laws;
 mod memory;

@@ -62,6 +62,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             codecs: numbers.to_vec(),
             client: a,
             position: x,
+            host: bits[1].then_some(b.as_str()),
         }),
         ClientMessage::Login { request: one, auth },
         ClientMessage::Subscribe(SubscribeMessage {

@@ -38,8 +38,14 @@ fn idle_bytes(subscription: u32) -> isize {
     let name: Arc<str> = "anonymous".into();
     let before = own_bytes();
     let mut session = (native.open)(&opening);
-    let hello =
-        Hello { version: 1, auth: Auth::Anonymous, codecs: vec![1], client: "", position: b"" };
+    let hello = Hello {
+        version: 1,
+        auth: Auth::Anonymous,
+        codecs: vec![1],
+        client: "",
+        position: b"",
+        host: None,
+    };
     send(&mut *session, &ClientMessage::Hello(hello));
     turn(&mut *session, |session, context| {
         session

@@ -124,6 +124,27 @@ fn credentials_are_simple_or_bearer() {
     assert_eq!(login(b"", COMPOSITE), Some(Default::default()));
 }
 
+/// "the entry `message/x.tiderace.host` of its composite metadata"
+#[test]
+fn a_setup_may_name_a_host() {
+    for with_login in [false, true] {
+        let mut rig = Rig::fresh(RSocketOptions::default());
+        let mut metadata = Vec::new();
+        write_entry(Mime::Name("message/x.tiderace.host"), b"shop.example", &mut metadata);
+        if with_login {
+            let mut bytes = Vec::new();
+            Authentication::Bearer("t").write(&mut bytes);
+            write_entry(Mime::AUTHENTICATION, &bytes, &mut metadata);
+        }
+        let payload = Payload::new(&metadata, b"");
+        let metadata_mime = b"message/x.rsocket.composite-metadata.v0";
+        rig.send(&Frame::connection(Body::Setup(Setup { payload, metadata_mime, ..setup() })));
+        let Some(Command::Login(who)) = rig.asked().pop() else { panic!("no login") };
+        assert_eq!(who.host.as_deref(), Some("shop.example"));
+        assert_eq!(who.token.is_some(), with_login);
+    }
+}
+
 #[test]
 fn other_credentials_of_a_request_are_refused() {
     let mut rig = Rig::with(echoing());

@@ -45,7 +45,7 @@ fn credentials(
     }
     Some(match token {
         Some(token) => Credentials { token: Some(token), ..Credentials::default() },
-        None => Credentials { login, passcode, token: None },
+        None => Credentials { login, passcode, ..Credentials::default() },
     })
 }
 

@@ -9,18 +9,25 @@ use std::sync::Arc;
 pub struct Principal {
     name: Option<Arc<str>>,
     groups: Arc<[Arc<str>]>,
+    host: Option<Arc<str>>,
 }
 
 impl Principal {
     /// A client that did not log in.
     pub fn anonymous() -> Principal {
-        Principal { name: None, groups: Arc::from([]) }
+        Principal { name: None, groups: Arc::from([]), host: None }
     }
 
     /// Somebody who logged in.
     pub fn named(name: &str, groups: impl IntoIterator<Item = impl AsRef<str>>) -> Principal {
         let groups = groups.into_iter().map(|group| Arc::from(group.as_ref())).collect();
-        Principal { name: Some(Arc::from(name)), groups }
+        Principal { name: Some(Arc::from(name)), groups, host: None }
+    }
+
+    /// The same, bound to a virtual host, or to the whole tree as `*`, if that is something.
+    #[must_use]
+    pub fn bound(self, host: Option<&str>) -> Principal {
+        Principal { host: host.map(Arc::from), ..self }
     }
 
     /// The name; `None` for an anonymous client.
@@ -31,6 +38,11 @@ impl Principal {
     /// The groups, in the order of the configuration.
     pub fn groups(&self) -> &[Arc<str>] {
         &self.groups
+    }
+
+    /// The virtual host that it is bound to, or `*` for the whole tree.
+    pub fn host(&self) -> Option<&Arc<str>> {
+        self.host.as_ref()
     }
 
     /// Did not log in.

@@ -25,6 +25,8 @@ pub struct UserRecord {
     pub password: PasswordRecord,
     /// Groups, for rules.
     pub groups: Vec<String>,
+    /// The virtual host that the user is bound to, or `*` for the whole tree.
+    pub host: Option<String>,
 }
 
 /// How a password is known.
@@ -53,6 +55,8 @@ pub struct TokenRecord {
     pub principal: String,
     /// Groups of its bearer.
     pub groups: Vec<String>,
+    /// The virtual host that its bearer is bound to, or `*` for the whole tree.
+    pub host: Option<String>,
 }
 
 /// How a token is known.
@@ -177,6 +181,7 @@ impl Verifier {
             let hash =
                 hash.map_err(|reason| RecordError::Password { name: record.name.clone(), reason })?;
             let principal = Principal::named(&record.name, &record.groups);
+            let principal = principal.bound(record.host.as_deref());
             verifier.by_name.insert(record.name.into(), verifier.users.len());
             verifier.users.push(User { hash, principal });
         }
@@ -189,6 +194,7 @@ impl Verifier {
                 TokenSecret::Plain(text) => TokenDigest::of(&text),
             };
             let principal = Principal::named(&record.principal, &record.groups);
+            let principal = principal.bound(record.host.as_deref());
             verifier.tokens.push(Token { digest, principal });
         }
         Ok(verifier)
@@ -269,12 +275,14 @@ pub(crate) mod tests {
             name: "bob".to_owned(),
             password: PasswordRecord::Plain("swordfish".to_owned()),
             groups: vec!["traders".to_owned()],
+            host: Some("shop".to_owned()),
         };
         let token = TokenRecord {
             name: "t".to_owned(),
             secret: TokenSecret::Plain("0123456789abcdef".to_owned()),
             principal: "feed".to_owned(),
             groups: Vec::new(),
+            host: None,
         };
         Verifier::new([user], [token], anonymous).unwrap()
     }
@@ -283,7 +291,7 @@ pub(crate) mod tests {
         Credentials {
             login: Some(login.to_owned()),
             passcode: Some(passcode.to_owned()),
-            token: None,
+            ..Credentials::default()
         }
     }
 
@@ -338,7 +346,7 @@ pub(crate) mod tests {
     fn passwords_are_verified() {
         let verifier = verifier(AnonymousAccess::Refused);
         let bob = verifier.verify_password("bob", "swordfish").unwrap();
-        assert_eq!(bob, Principal::named("bob", ["traders"]));
+        assert_eq!(bob, Principal::named("bob", ["traders"]).bound(Some("shop")));
         for (login, password) in [("bob", "Swordfish"), ("bob", ""), ("eve", "swordfish"), ("", "")]
         {
             assert_eq!(
@@ -355,6 +363,7 @@ pub(crate) mod tests {
             name: "bob".to_owned(),
             password: PasswordRecord::Hash("$argon2id$nonsense".to_owned()),
             groups: Vec::new(),
+            host: None,
         };
         let error = Verifier::new([user], [], AnonymousAccess::Refused).unwrap_err();
         assert!(error.to_string().starts_with("user `bob`: the "), "{error}");
@@ -363,6 +372,7 @@ pub(crate) mod tests {
             secret: TokenSecret::Plain("short".to_owned()),
             principal: "t".to_owned(),
             groups: Vec::new(),
+            host: None,
         };
         let error = Verifier::new([], [token], AnonymousAccess::Refused).unwrap_err();
         assert_eq!(error, RecordError::TokenTooShort { name: "t".to_owned() });

@@ -232,7 +232,10 @@ mod tests {
         for password in ["swordfish", "wrong", "wronger", "swordfish"] {
             worker.handle().submit(request(login("bob", password), &replies)).unwrap();
         }
-        assert_eq!(results.recv().unwrap(), Ok(Principal::named("bob", ["traders"])));
+        assert_eq!(
+            results.recv().unwrap(),
+            Ok(Principal::named("bob", ["traders"]).bound(Some("shop")))
+        );
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));
         assert_eq!(

@@ -21,6 +21,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
+use crate::sections::hosts::{VirtualHostConfig, VirtualHostsConfig};
 use crate::sections::http2::Http2Config;
 use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
@@ -41,7 +42,7 @@ use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
-use crate::{build_auth, build_tls};
+use crate::{build_auth, build_hosts, build_tls};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -85,6 +86,8 @@ pub(crate) fn build(
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,
+        virtual_hosts: single(tables, "virtual_hosts", VirtualHostsConfig::from_values)?,
+        hosts: repeated(tables, "virtual_host", VirtualHostConfig::from_values),
         log: single(tables, "log", LogConfig::from_values)?,
         monitoring: single(tables, "monitoring", MonitoringConfig::from_values)?,
     };
@@ -96,6 +99,7 @@ pub(crate) fn build(
     check_quotas(tables, problems);
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
+    build_hosts::check(&config, tables, problems);
     build_tls::check(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)

@@ -86,7 +86,8 @@ fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option
             return None;
         }
     };
-    Some(UserConfig { name: section.name, password, groups: section.groups })
+    let UserSection { name, groups, host, .. } = section;
+    Some(UserConfig { name, password, groups, host })
 }
 
 fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<TokenConfig> {
@@ -109,7 +110,8 @@ fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Optio
         return None;
     };
     let principal = section.principal.unwrap_or_else(|| section.name.clone());
-    Some(TokenConfig { name: section.name, secret, principal, groups: section.groups })
+    let TokenSection { name, groups, host, .. } = section;
+    Some(TokenConfig { name, secret, principal, groups, host })
 }
 
 fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {

@@ -11,6 +11,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
+use crate::sections::hosts::{VirtualHostConfig, VirtualHostsConfig};
 use crate::sections::http2::Http2Config;
 use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
@@ -96,6 +97,10 @@ pub struct Config {
     pub websocket: WebSocketConfig,
     /// Who may connect, and what each may do.
     pub auth: AuthConfig,
+    /// Virtual hosts in general.
+    pub virtual_hosts: VirtualHostsConfig,
+    /// Virtual hosts, in the order of the file.
+    pub hosts: Vec<VirtualHostConfig>,
     /// Logs.
     pub log: LogConfig,
     /// Metrics and health.

@@ -11,6 +11,7 @@
 
 mod build;
 mod build_auth;
+mod build_hosts;
 mod build_tls;
 mod config;
 mod document;
@@ -49,6 +50,7 @@ pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;
 pub use sections::feed::{DevelopmentConfig, FeedConfig, FeedKind};
 pub use sections::history::HistoryConfig;
+pub use sections::hosts::{UnknownHosts, VirtualHostConfig, VirtualHostsConfig};
 pub use sections::http2::Http2Config;
 pub use sections::large_messages::LargeMessagesConfig;
 pub use sections::limits::LimitsConfig;

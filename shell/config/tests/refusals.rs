@@ -234,6 +234,35 @@ const BAD_FILES: &[(&str, &str)] = &[
         "[[user]]\nname = \"*\"\npassword = \"env:BOB\"",
         "t.toml:2:8: user.name: expected a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`, but found \"*\"",
     ),
+    // Virtual hosts.
+    (
+        "[[virtual_host]]\nname = \"a/b\"\nhosts = [\"a.example\"]",
+        "t.toml:2:1: virtual_host.name: \"a/b\" is no name of a virtual host; use up to 64 letters, digits, `-` and `_`",
+    ),
+    (
+        "[[virtual_host]]\nname = \"a\"\nhosts = []",
+        "t.toml:3:1: virtual_host.hosts: the list is empty, so nobody could reach it",
+    ),
+    (
+        "[[virtual_host]]\nname = \"a\"\nhosts = [\"a.example:80\"]",
+        "t.toml:3:1: virtual_host.hosts: \"a.example:80\" is no name of a host; write one such as \"shop.example\" or \"*.shop.example\", without a port",
+    ),
+    (
+        "[[virtual_host]]\nname = \"a\"\nhosts = [\"a.*.example\"]",
+        "t.toml:3:1: virtual_host.hosts: \"a.*.example\" is no name of a host; write one such as \"shop.example\" or \"*.shop.example\", without a port",
+    ),
+    (
+        "[[virtual_host]]\nname = \"a\"\nhosts = [\"x.example\"]\n[[virtual_host]]\nname = \"a\"\nhosts = [\"X.example\"]",
+        "t.toml:5:1: there is already a virtual_host \"a\"; names are unique\nt.toml:6:1: virtual_host.hosts: \"X.example\" stands twice; a name leads to one host",
+    ),
+    (
+        "[virtual_hosts]\nunknown = \"refuse\"",
+        "t.toml:2:1: virtual_hosts.unknown: without a [[virtual_host]] everybody would be refused; add one or use \"whole\"",
+    ),
+    (
+        "[[virtual_host]]\nname = \"shop\"\nhosts = [\"shop\"]\n[[user]]\nname = \"bob\"\npassword = \"env:BOB\"\nhost = \"shob\"\n[[rule]]\nallow = [\"send\"]\nprincipals = [\"*\"]",
+        "t.toml:7:1: user.host: there is no [[virtual_host]] with the name \"shob\"; did you mean `shop`?; `*` means the whole tree",
+    ),
     (
         "[[user]]\nname = \"bob\"\npassword = \"env:BOB\"\n[[user]]\nname = \"bob\"\npassword = \"env:BOB\"",
         "t.toml:5:1: there is already a user \"bob\"; names are unique",

@@ -16,7 +16,7 @@ use tiderace_wire::Request;
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// These names; case does not matter.
+    /// These names; case does not matter, and `*.` at the beginning stands for any names before the rest.
     pub fn new(names: impl IntoIterator<Item = String>) -> Hosts {
         Hosts(names.into_iter().map(|name| name.to_ascii_lowercase()).collect())
     }
@@ -56,7 +56,10 @@ impl Hosts {
         is_port(port)
             && (name == "localhost"
                 || name.parse::<Ipv4Addr>().is_ok()
-                || self.0.iter().any(|known| known == name))
+                || self.0.iter().any(|known| match known.strip_prefix('*') {
+                    None => known == name,
+                    Some(end) => name.len() > end.len() && name.ends_with(end),
+                }))
     }
 }
 
@@ -75,8 +78,12 @@ mod tests {
 
     #[test]
     fn only_addresses_localhost_and_names_of_the_server_are_answered() {
-        let hosts = Hosts::new(["Board.Example".to_owned()]);
+        let hosts = Hosts::new(["Board.Example".to_owned(), "*.shop.example".to_owned()]);
         for (host, known) in [
+            ("a.Shop.example:7800", true),
+            ("shop.example", false),
+            ("xshop.example", false),
+            (".shop.example", false),
             ("localhost", true),
             ("LOCALHOST:7800", true),
             ("localhost.:7800", true),

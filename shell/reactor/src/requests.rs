@@ -175,6 +175,9 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let id = self.broker.open_as(self.now, key.slot, registered.name);
+        if let Some(host) = origin.request.and_then(|request| request.text_field("host")) {
+            self.broker.name_host(id, host);
+        }
         let opening = Opening {
             subprotocol: origin.subprotocol,
             request: origin.request,

@@ -25,7 +25,7 @@ use tiderace_filter::Selector;
 use tiderace_native::NativeOptions;
 use tiderace_queues::{DispatchPolicy, FullPolicy, Policy, QueueOptions};
 use tiderace_reactor::{
-    Deadlines, Hosts, Http2Options, ListenerOptions, Options, Security, SocketOptions,
+    Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions,
 };
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_spool::Spool;
@@ -35,7 +35,7 @@ use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
-use crate::{quotas, specs};
+use crate::{hosts, quotas, specs};
 
 /// How many shards the node gets.
 pub(crate) fn shards(config: &Config) -> usize {
@@ -86,6 +86,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         history_bytes_per_topic: config.history.topic_bytes_max,
         history_age: config.history.age_max,
         sessions_shown: config.presence.sessions,
+        virtual_hosts: hosts::virtual_hosts(config),
         ..BrokerOptions::default()
     })
 }
@@ -172,7 +173,7 @@ pub(crate) fn reactor(
             ..defaults.socket
         },
         origins: origins("websocket.origins", &config.websocket.origins)?,
-        hosts: hosts(config),
+        hosts: hosts::answered(config),
         websocket: tiderace_websocket::Limits {
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
             ..defaults.websocket
@@ -191,14 +192,6 @@ pub(crate) fn reactor(
         },
         ..defaults
     })
-}
-
-/// Under which names requests are answered: without users under few, for any page may have its name
-/// lead here.
-fn hosts(config: &Config) -> Option<Hosts> {
-    let names = &config.server.hosts;
-    let all = names.iter().any(|name| name == "*") || config.auth.is_enforced() && names.is_empty();
-    (!all).then(|| Hosts::new(names.iter().cloned()))
 }
 
 /// The options of HTTP/2.
@@ -387,6 +380,7 @@ pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
             UserPassword::Plain(secret) => PasswordRecord::Plain(secret.expose().to_owned()),
         },
         groups: user.groups.clone(),
+        host: user.host.clone(),
     });
     let tokens = auth.tokens.iter().map(|token| TokenRecord {
         name: token.name.clone(),
@@ -398,6 +392,7 @@ pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
         },
         principal: token.principal.clone(),
         groups: token.groups.clone(),
+        host: token.host.clone(),
     });
     // Somebody without credentials may come in if some rule speaks of such people; what they may do
     // there is the rules' business.

@@ -37,9 +37,12 @@ impl Verifier for Logins {
 pub(crate) fn principal(principal: tiderace_auth::Principal) -> Principal {
     match principal.name() {
         None => Principal::anonymous(),
-        Some(name) => {
-            Principal { name: name.clone(), groups: principal.groups().into(), anonymous: false }
-        }
+        Some(name) => Principal {
+            name: name.clone(),
+            groups: principal.groups().into(),
+            anonymous: false,
+            host: principal.host().cloned(),
+        },
     }
 }
 

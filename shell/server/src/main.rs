@@ -11,6 +11,7 @@ mod compose;
 mod events;
 mod exposition;
 mod feed;
+mod hosts;
 mod logging;
 mod login;
 mod metrics;

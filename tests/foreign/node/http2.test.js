@@ -39,6 +39,22 @@ describe('http2', () => {
     assert.equal(nobody.status, 401);
   });
 
+  test('virtual hosts are told by :authority', async () => {
+    const path = `/topics/${unique('h2')}`;
+    const hosts = ['shop.example', 'bank.example:7800'];
+    for (const host of hosts) {
+      assert.ok((await ask('PUT', path, { ...BEARER, ':authority': host, body: host })).status < 300);
+    }
+    for (const host of hosts) {
+      assert.equal((await ask('GET', path, { ...BEARER, ':authority': host })).text, host);
+    }
+    assert.equal((await ask('GET', path, BEARER)).status, 404);
+    assert.equal((await ask('GET', path.replace('/topics/', '/topics/@shop/'), BEARER)).text, hosts[0]);
+    const till = { authorization: 'Bearer till-of-the-shop', ':authority': 'bank.example' };
+    const refused = await ask('GET', path, till);
+    assert.deepEqual([refused.status, JSON.parse(refused.text).code], [403, 'wrong-host']);
+  });
+
   test('pages and errors are those of HTTP/1.1', async () => {
     assert.equal((await ask('GET', '/livez')).status, 200);
     assert.equal((await ask('GET', '/no/such/page')).status, 404);

@@ -126,17 +126,18 @@ class Peer:
 
 
 def make(kind, heartbeats, options):
+    vhost = options.pop("vhost", "localhost")
     shared = {"reconnect_attempts_max": 1, "timeout": WAIT} | options
     if kind == "websocket":
         parts = urlsplit(os.environ.get("TIDERACE_WS", f"ws://{HOST}:{PORT}/stomp"))
         return stomp.WSConnection(
-            [(parts.hostname, parts.port)], ws_path=parts.path, vhost="localhost", heartbeats=heartbeats, **shared
+            [(parts.hostname, parts.port)], ws_path=parts.path, vhost=vhost, heartbeats=heartbeats, **shared
         )
     address = [(HOST, int(PORT))]
     if kind == "1.0":
         return stomp.Connection10(address, **shared)
     make_one = stomp.Connection11 if kind == "1.1" else stomp.Connection12
-    return make_one(address, vhost="localhost", heartbeats=heartbeats, **shared)
+    return make_one(address, vhost=vhost, heartbeats=heartbeats, **shared)
 
 
 @pytest.fixture

@@ -64,11 +64,11 @@ export class Peer {
   #inboxes = new Map();
 
   /** Connects without waiting for anything. `more` lists further events to listen to. */
-  constructor(version, mode, { auth = { token: TOKEN }, namespace = '/', more = [], ...options } = {}) {
+  constructor(version, mode, { auth = { token: TOKEN }, base = BASE, namespace = '/', more = [], ...options } = {}) {
     this.version = version;
     const login = version === 4 ? { auth } : { query: auth };
     const whole = { forceNew: true, reconnection: false, ...MODES[mode], ...login, ...options };
-    this.socket = CLIENTS[version](`${BASE}${namespace}`, whole);
+    this.socket = CLIENTS[version](`${base}${namespace}`, whole);
     this.manager = this.socket.io;
     for (const event of [...EVENTS, ...more]) this.listen(this.socket, event);
     this.upgraded = new Promise((resolve) => {

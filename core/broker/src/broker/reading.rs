@@ -1,7 +1,5 @@
 //! What others may know of the broker.
 
-use std::sync::Arc;
-
 use tiderace_base::{Memory, SessionId};
 use tiderace_wire::TemporaryName;
 
@@ -17,12 +15,6 @@ impl Broker {
     /// The name of a session in the paths of its temporary destinations.
     pub fn temporary_name(&self, session: SessionId) -> TemporaryName {
         self.options.temporary_name(session)
-    }
-
-    /// The name of the principal that a session is logged in as.
-    pub fn principal_name(&self, session: SessionId) -> Option<Arc<str>> {
-        let record = self.sessions.get(key_of(session))?;
-        record.principal.as_ref().map(|principal| principal.name.clone())
     }
 
     /// Bytes that wait for a session, those that are deferred included.

@@ -48,6 +48,10 @@ impl SessionSide<'_> {
     ) {
         let key = key_of(session);
         let Some(record) = self.sessions.get_mut(key) else { return };
+        if let Some(renamed) = record.root().and_then(|root| pending.run.renamed(root)) {
+            // As the client of a virtual host calls it.
+            pending.run = renamed;
+        }
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
             rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
         }

@@ -96,6 +96,13 @@ impl NoticeSide<'_> {
         principal: Principal,
         effects: &mut Effects,
     ) {
+        let principal = match self.sessions.admit_to_host(session, principal) {
+            Ok(principal) => principal,
+            Err(close) => {
+                let reply = Reply::Refused { token: None, close };
+                return self.sessions.reply(session, reply, effects);
+            }
+        };
         let Some(login) = self.sessions.begin_login(session, principal) else { return };
         let told = match login.change() {
             Some((before, after)) => self.notice_login(session, before, after, effects),

@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tiderace_base::SharedCharge;
 
 /// Where the messages of a run lie.
@@ -17,12 +18,12 @@ pub(super) enum Buffer {
 // As small as one that is never shared: every retained value has one.
 const _: () = assert!(size_of::<Buffer>() == size_of::<Box<[u8]>>());
 
-/// Messages that several queues have.
+/// Messages that several queues have, or several names of one destination.
 #[derive(Debug)]
 pub struct SharedBytes {
-    bytes: Box<[u8]>,
-    /// What they take of the memory budget.
-    _charge: SharedCharge,
+    bytes: Bytes,
+    /// What they take of the memory budget, if nobody else counts them.
+    _charge: Option<SharedCharge>,
 }
 
 impl Deref for Buffer {
@@ -48,9 +49,14 @@ impl Buffer {
     pub(super) fn share(&mut self, charge: impl FnOnce(usize) -> SharedCharge) {
         if let Buffer::Own(bytes) = self {
             let bytes = std::mem::take(bytes);
-            let _charge = charge(bytes.len());
-            *self = Buffer::Shared(Arc::new(SharedBytes { bytes, _charge }));
+            let _charge = Some(charge(bytes.len()));
+            *self = Buffer::Shared(Arc::new(SharedBytes { bytes: bytes.into(), _charge }));
         }
+    }
+
+    /// One with bytes that somebody else counts.
+    pub(super) fn of(bytes: Bytes) -> Buffer {
+        Buffer::Shared(Arc::new(SharedBytes { bytes, _charge: None }))
     }
 
     #[inline]

@@ -39,6 +39,8 @@ pub struct Hello<'a> {
     pub client: &'a str,
     /// Where it left off; empty if nowhere.
     pub position: &'a [u8],
+    /// The name by which it wants to reach the server.
+    pub host: Option<&'a str>,
 }
 
 /// SUBSCRIBE.
@@ -307,25 +309,32 @@ impl<'a> Auth<'a> {
 impl<'a> Hello<'a> {
     fn read(from: &mut Reader<'a>) -> Result<Hello<'a>, CodecError> {
         let version = from.varint()?;
-        from.wide_flags(0)?;
+        let flags = from.wide_flags(HELLO_HOST)?;
         Ok(Hello {
             version,
             auth: Auth::read(from)?,
             codecs: from.numbers()?,
             client: from.text()?,
             position: from.bytes()?,
+            host: (flags & HELLO_HOST != 0).then(|| from.text()).transpose()?,
         })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         write_varint(out, self.version);
-        out.push(0);
+        write_varint(out, self.host.map_or(0, |_| HELLO_HOST));
         self.auth.write(out);
         write_numbers(out, &self.codecs);
         write_bytes(out, self.client.as_bytes());
         write_bytes(out, self.position);
+        if let Some(host) = self.host {
+            write_bytes(out, host.as_bytes());
+        }
     }
 }
+
+/// The flag of HELLO that says that it names a host.
+const HELLO_HOST: u64 = 1;
 
 impl<'a> SubscribeMessage<'a> {
     fn read(from: &mut Reader<'a>) -> Result<SubscribeMessage<'a>, CodecError> {

@@ -27,7 +27,8 @@ impl NativeSession {
         let agreed = codecs.find_map(|number| self.options.deltas.numbered(*number));
         self.codec = agreed.map_or(0, |codec| codec.number);
         self.state = State::LoggingIn;
-        context.commands.push(Command::Login(credentials(hello.auth)));
+        let host = hello.host.map(str::to_owned);
+        context.commands.push(Command::Login(Credentials { host, ..credentials(hello.auth) }));
         Ok(())
     }
 
@@ -110,7 +111,7 @@ fn credentials(auth: Auth<'_>) -> Credentials {
         Auth::Password { user, password } => Credentials {
             login: Some(user.to_owned()),
             passcode: Some(password.to_owned()),
-            token: None,
+            ..Credentials::default()
         },
         Auth::Token(token) => {
             Credentials { token: Some(token.to_owned()), ..Credentials::default() }

@@ -268,6 +268,7 @@ pub fn hello_with(codecs: &[u64]) -> ClientMessage<'static> {
         codecs: codecs.to_vec(),
         client: "test",
         position: b"",
+        host: None,
     })
 }
 

@@ -75,14 +75,14 @@ impl RSocketSession {
     ) -> Result<Credentials, Close> {
         let Some(metadata) = metadata else { return Ok(Credentials::default()) };
         let mut raw = None;
-        let mut older = None;
+        let (mut older, mut host) = (None, None);
         let wrong = |error: crate::metadata::MetadataError| {
             Close::new(CloseCode::BadHeader, error.to_string())
         };
-        let described = Described::read_with(mime, metadata, |mime, bytes| {
-            if mime.name() == Some(OLD_BEARER) {
-                older = std::str::from_utf8(bytes).ok();
-            }
+        let described = Described::read_with(mime, metadata, |mime, bytes| match mime.name() {
+            Some(OLD_BEARER) => older = std::str::from_utf8(bytes).ok(),
+            Some(HOST) => host = std::str::from_utf8(bytes).ok().map(str::to_owned),
+            _ => {}
         })
         .map_err(wrong)?;
         if mime == Mime::AUTHENTICATION {
@@ -91,14 +91,14 @@ impl RSocketSession {
             raw = authentication_of(metadata);
         }
         let credentials = match (described.authentication, older) {
-            (None, None) => return Ok(Credentials::default()),
+            (None, None) => return Ok(Credentials { host, ..Credentials::default() }),
             (None, Some(token)) => {
                 Credentials { token: Some(token.to_owned()), ..Credentials::default() }
             }
             (Some(Authentication::Simple { user, password }), _) => Credentials {
                 login: Some(user.to_owned()),
                 passcode: Some(password.to_owned()),
-                token: None,
+                ..Credentials::default()
             },
             (Some(Authentication::Bearer(token)), _) => {
                 Credentials { token: Some(token.to_owned()), ..Credentials::default() }
@@ -109,7 +109,7 @@ impl RSocketSession {
             }
         };
         self.cold().authentication = raw.map(Box::from);
-        Ok(credentials)
+        Ok(Credentials { host, ..credentials })
     }
 
     /// The login was accepted. The frames that came before that, whose turn it is now.
@@ -145,5 +145,7 @@ fn mime_of(name: &[u8]) -> Option<Mime<'_>> {
     Some(Mime::named(name))
 }
 
+/// The name by which a client wants to reach the server.
+const HOST: &str = "message/x.tiderace.host";
 /// What Spring called a bearer token before the specification had one.
 const OLD_BEARER: &str = "message/x.rsocket.authentication.bearer.v0";

@@ -3,6 +3,8 @@
 //! Relies on the broker to judge the credentials. Invariant: nothing but a login is asked of the
 //! broker before the login is answered.
 
+use std::borrow::Cow;
+
 use tiderace_base::{Close, Now, Span};
 use tiderace_wire::{Command, Context, Credentials};
 
@@ -29,6 +31,8 @@ impl StompSession {
         }
         let credentials = credentials(&request)?;
         self.named = credentials != Credentials::default();
+        let host = request.find("host")?.filter(|host| !host.is_empty());
+        let credentials = Credentials { host: host.map(Cow::into_owned), ..credentials };
         self.state = State::LoggingIn;
         self.heart_beat.login_pending();
         context.commands.push(Command::Login(credentials));
@@ -86,8 +90,8 @@ fn credentials(request: &Request<'_>) -> Result<Credentials, Close> {
         let value = request.find(name)?;
         Ok(value.filter(|value| !value.is_empty()).map(|value| value.into_owned()))
     };
-    let mut credentials =
-        Credentials { login: find("login")?, passcode: find("passcode")?, token: find("token")? };
+    let (login, passcode, token) = (find("login")?, find("passcode")?, find("token")?);
+    let mut credentials = Credentials { login, passcode, token, host: None };
     if credentials.token.is_none()
         && let Some(value) = find("Authorization")?
         && let Some(token) = value.strip_prefix("Bearer ")

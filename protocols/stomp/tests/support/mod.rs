@@ -67,9 +67,12 @@ fn verify(credentials: &Credentials) -> Result<Principal, Close> {
         return Err(CloseCode::LoginFailed.into());
     }
     Ok(match &credentials.login {
-        Some(login) => {
-            Principal { name: login.as_str().into(), groups: [].into(), anonymous: false }
-        }
+        Some(login) => Principal {
+            name: login.as_str().into(),
+            groups: [].into(),
+            anonymous: false,
+            host: None,
+        },
         None => Principal::anonymous(),
     })
 }

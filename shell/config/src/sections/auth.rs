@@ -33,6 +33,8 @@ section! {
         "password" password: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// Groups the user belongs to, for rules.
         "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+        /// The [virtual host](virtual-hosts.md) that the user is bound to: under another one the login is refused. `*`: the whole tree, under whatever host. Not set: the host that the client names.
+        "host" host: Option<String> = Absent, Kind::Text;
     }
 }
 
@@ -47,6 +49,8 @@ section! {
         "principal" principal: Option<String> = Absent, Kind::Name;
         /// Groups its bearer belongs to, for rules.
         "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+        /// The [virtual host](virtual-hosts.md) that its bearer is bound to, as of a user.
+        "host" host: Option<String> = Absent, Kind::Text;
     }
 }
 
@@ -141,6 +145,8 @@ pub struct UserConfig {
     pub password: UserPassword,
     /// Groups of the user.
     pub groups: Vec<String>,
+    /// The virtual host of the user, or `*`.
+    pub host: Option<String>,
 }
 
 /// How a password is known.
@@ -172,6 +178,8 @@ pub struct TokenConfig {
     pub principal: String,
     /// Groups of its bearer.
     pub groups: Vec<String>,
+    /// The virtual host of its bearer, or `*`.
+    pub host: Option<String>,
 }
 
 /// How a token is known.

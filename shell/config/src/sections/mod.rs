@@ -10,6 +10,7 @@ pub(crate) mod engineio;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod history;
+pub(crate) mod hosts;
 pub(crate) mod http2;
 pub(crate) mod large_messages;
 pub(crate) mod limits;
@@ -67,6 +68,8 @@ pub static SECTIONS: &[SectionSpec] = &[
     auth::UserSection::SECTION,
     auth::TokenSection::SECTION,
     auth::RuleSection::SECTION,
+    hosts::VirtualHostsConfig::SECTION,
+    hosts::VirtualHostConfig::SECTION,
     operations::LogConfig::SECTION,
     operations::MonitoringConfig::SECTION,
 ];

@@ -65,7 +65,7 @@ fn judge(credentials: Credentials) -> Result<Principal, Close> {
     if login == "mallory" {
         return Err(CloseCode::LoginFailed.into());
     }
-    Ok(Principal { name: login.into(), groups: [].into(), anonymous: false })
+    Ok(Principal { name: login.into(), groups: [].into(), anonymous: false, host: None })
 }
 
 /// The echo and line protocols, with a page under `/page`.

@@ -1,0 +1,73 @@
+//! What sessions of virtual hosts ask: their names become those of the server.
+//!
+//! Relies on [`tiderace_wire::Root`]. Called for sessions of hosts alone. What they get has their names when it is answered
+//! (`answering.rs`) and taken (`delivery/taking.rs`). Invariant: nothing sees a command of such a
+//! session as its client has written it.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, SessionId};
+use tiderace_wire::{Command, Confirm, Reply};
+
+use super::Broker;
+use crate::effects::Effects;
+
+impl Broker {
+    /// A session has come by this name of the server.
+    pub fn name_host(&mut self, session: SessionId, host: &str) {
+        self.session_side().name_host(session, host);
+    }
+
+    /// A command with the names that the server has for what it names, unless it is refused.
+    #[cold]
+    pub(super) fn enter_host(
+        &mut self,
+        session: SessionId,
+        mut command: Command,
+        effects: &mut Effects,
+    ) -> Option<Command> {
+        let root = self.session(session)?.root()?.clone();
+        match root.enter(&mut command) {
+            Ok(()) => Some(command),
+            Err(close) => {
+                self.refuse_command(session, &command, close, effects);
+                None
+            }
+        }
+    }
+
+    fn refuse_command(
+        &mut self,
+        session: SessionId,
+        command: &Command,
+        close: Close,
+        effects: &mut Effects,
+    ) {
+        let side = self.session_side();
+        let token = match command {
+            Command::Publish { confirm, confirm_first, .. } => {
+                let first = |confirm: Confirm| confirm.from;
+                let blame = confirm.filter(|_| *confirm_first).map(first);
+                return side.refuse_run(session, *confirm, blame, &close, effects);
+            }
+            Command::Call(call) => {
+                let exchange = tiderace_wire::ExchangeKey::caller(call.number);
+                return side.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
+            }
+            Command::Subscribe(subscribe) => subscribe.confirm,
+            Command::Operate { token, .. } => Some(*token),
+            _ => None,
+        };
+        side.reply(session, Reply::Refused { token, close }, effects);
+    }
+
+    /// The name of the principal that a session is logged in as; one of a virtual host is another one, whatever its name.
+    pub fn principal_name(&self, session: SessionId) -> Option<Arc<str>> {
+        let record = self.session(session)?;
+        let name = &record.principal.as_ref()?.name;
+        Some(match record.root() {
+            None => name.clone(),
+            Some(root) => [root.level(), "/", name].concat().into(),
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What a session of a virtual host is told, as it calls it.
+//!
+//! Relies on [`Root`] for names. Invariant: a list shows nothing of other hosts.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tiderace_base::Close;
+use tiderace_topics::Path;
+
+use super::Root;
+use crate::{ListingEntry, OperationResult, QueueEntry, Reply};
+
+impl Root {
+    /// Takes the root off the names in an answer.
+    pub fn leave(&self, reply: &mut Reply) {
+        match reply {
+            Reply::Joined { path, .. } | Reply::Left { path, .. } => self.leave_path(path),
+            Reply::Refused { close, .. } | Reply::ExchangeEnded { close, .. } => {
+                self.leave_close(close);
+            }
+            Reply::Operated { result, .. } => self.leave_result(result),
+            Reply::LoggedIn { .. }
+            | Reply::Confirmed(_)
+            | Reply::Recovered { .. }
+            | Reply::Reached { .. }
+            | Reply::Browsed { .. }
+            | Reply::ExchangeCredit { .. } => {}
+        }
+    }
+
+    /// Takes the root off the names in the sentence of an error.
+    pub fn leave_close(&self, close: &mut Close) {
+        if let Cow::Owned(text) = self.text(&close.reason) {
+            close.reason = Cow::Owned(text);
+        }
+    }
+
+    fn leave_path(&self, path: &mut Path) {
+        if let Some(own) = self.without(path) {
+            *path = own;
+        }
+    }
+
+    fn leave_text(&self, text: &mut Arc<str>) {
+        if let Cow::Owned(own) = self.text(text) {
+            *text = own.into();
+        }
+    }
+
+    fn leave_queue(&self, queue: &mut QueueEntry) {
+        self.leave_path(&mut queue.path);
+        queue.topics.iter_mut().for_each(|topics| self.leave_text(topics));
+    }
+
+    fn leave_result(&self, result: &mut OperationResult) {
+        match result {
+            OperationResult::Page(page) => {
+                page.topics.iter_mut().for_each(|topic| self.leave_path(&mut topic.path));
+                page.next.iter_mut().for_each(|next| self.leave_path(next));
+            }
+            OperationResult::Listing(page) => {
+                page.entries.retain_mut(|entry| self.leave_entry(entry));
+            }
+            OperationResult::Queue(queue) => {
+                self.leave_queue(&mut queue.entry);
+                queue.settings.dead_letter.iter_mut().for_each(|path| self.leave_path(path));
+            }
+            OperationResult::Moved(moved) => {
+                moved.refused.iter_mut().for_each(|close| self.leave_close(close));
+            }
+            OperationResult::Done
+            | OperationResult::Created { .. }
+            | OperationResult::Removed { .. }
+            | OperationResult::Updated { .. }
+            | OperationResult::Events(_)
+            | OperationResult::Locked { .. }
+            | OperationResult::Views(_)
+            | OperationResult::Session(_)
+            | OperationResult::Sessions(_)
+            | OperationResult::Messages(_)
+            | OperationResult::Purged { .. } => {}
+        }
+    }
+
+    /// Whether an entry is of the host; with the names that it has there.
+    fn leave_entry(&self, entry: &mut ListingEntry) -> bool {
+        match entry {
+            ListingEntry::Session(_) => false,
+            ListingEntry::Queue(queue) => {
+                let is_own = self.holds(&queue.path);
+                self.leave_queue(queue);
+                is_own
+            }
+            ListingEntry::Service(service) => {
+                service.names.retain(|name| self.begins(name));
+                service.names.iter_mut().for_each(|name| self.leave_text(name));
+                !service.names.is_empty()
+            }
+        }
+    }
+}
