@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::Awaited;
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
@@ -275,14 +275,10 @@ impl HomeSide<'_> {
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
-        let record = appended.max(record);
+        let records = Awaited { after: before, until: appended.max(record) };
         match (fed, confirm) {
             (None, Some(confirm)) => {
-                let kind = match appended {
-                    0 => AnswerKind::WrittenBefore,
-                    _ => AnswerKind::Write,
-                };
-                self.confirm_stored(now, (record, kind), session, confirm, effects);
+                self.confirm_stored(now, records, session, confirm, effects);
             }
             (None, None) => {}
             (Some(fed), confirm) => {
@@ -290,7 +286,7 @@ impl HomeSide<'_> {
                     Some(confirm) => Answer::Confirm(session, confirm),
                     None => Answer::Unasked(session),
                 };
-                self.answer_fed(now, *fed, (record, answer), effects);
+                self.answer_fed(now, *fed, (records, answer), effects);
             }
         }
         None

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -180,7 +180,7 @@ impl HomeSide<'_> {
         }
         self.home.long_jobs_mut().end(job.requester().session);
         let (record, result) = job.result();
-        self.answer_stored(record, job.requester(), result, effects);
+        self.answer_stored(Awaited::before(record), job.requester(), result, effects);
     }
 
     fn drop_purged(&mut self, now: Now, job: &mut QueueJob, taken: Taken, effects: &mut Effects) {
@@ -263,13 +263,14 @@ impl HomeSide<'_> {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
         let put = self.enqueue(now, from, run, effects);
-        let mut record = put.as_ref().map_or(0, |put| put.record);
+        let record = put.as_ref().map_or(0, |put| put.record);
+        let mut records = Awaited::from(record);
         if let Some(put) = put.as_ref().filter(|_| from == self.here()) {
             // In one batch: they are stored at one of both queues, whatever happens.
-            record = self.settle_transfer(transfer, put.record).max(record);
+            records.until = self.settle_transfer(transfer, put.record).max(record);
         }
         let answer = Answer::Transferred(from, transfer, put);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+        if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }

@@ -93,9 +93,10 @@ impl HomeSide<'_> {
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
-        if let Some(confirm) = confirm {
-            let record = self.journal.appended_since(before);
-            self.hold_settled(now, record, session, confirm, effects);
+        let record = self.journal.appended_since(before);
+        match confirm {
+            Some(confirm) => self.hold_settled(now, record, session, confirm, effects),
+            None => self.journal.note_settled(session, record),
         }
     }
 
