@@ -33,6 +33,8 @@ export interface QueueState {
     selector?: string;
     /** For how long the first of the ready messages has been on the server, in milliseconds. */
     oldest_ms?: number;
+    /** The principal in whose account it counts; absent if it is nobody's. */
+    owner?: string;
 }
 /** What was chosen for a queue; 0 is no limit. */
 export interface QueueSettings {

@@ -362,6 +362,9 @@ close_codes! {
     613 QueueFull "queue-full" Operation Rejected 1013 503 true
         "The queue has as many messages or bytes as it may hold."
         "Try again when its consumers have taken some, or raise `queues.messages_max`, `queues.memory_bytes_max` or, with a store, `queues.disk_bytes_max`.";
+    614 AccountFull "account-full" Operation Rejected 1013 503 true
+        "The owner of the queue has as many bytes of messages, or as many queues, as a principal may have."
+        "Try again when consumers have taken some messages of its queues, or raise `queues.principal_bytes_max` or `queues.principal_queues_max`.";
     620 LargeMessagesFull "large-messages-full" Operation Rejected 1013 503 true
         "The disk space for large messages is used up, the disk does not take one, or too many of them arrive at once."
         "Try again when others have been delivered, or raise `large_messages.disk_bytes_max` or `large_messages.uploads_max`.";

@@ -75,6 +75,7 @@ impl Broker {
     pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
         let mut home = Home::new(shard, &memory);
+        home.queues_mut().set_quotas(options.quotas.clone());
         home.begin_durables(shard, &options, &memory);
         home.begin_mirrors(shard, &options);
         Broker {
@@ -193,6 +194,7 @@ impl Broker {
             self.hand_on(now, effects);
         }
         self.sweep_topics(now, effects);
+        self.tell_accounts(effects);
         self.end_call(now, effects);
     }
 
@@ -207,6 +209,8 @@ impl Broker {
         metrics.snapshots = self.home.snapshots_open() as u64;
         metrics.queues = queues as u64;
         metrics.queues_paused = self.home.queues().paused() as u64;
+        let (owners, full) = self.home.queues().owners();
+        (metrics.accounts, metrics.accounts_full) = (owners as u64, full as u64);
         metrics.services = services.len() as u64;
         metrics.responders = services.responders() as u64;
         metrics.calls_waiting = services.waiting() as u64;

@@ -134,7 +134,7 @@ impl HomeSide<'_> {
                 if !is_named(queue.path) || !may(Kind::Queue, queue.path) {
                     return None;
                 }
-                ListingEntry::Queue(self.entry_of(now.time, &queue))
+                ListingEntry::Queue(self.home.entry_of(self.options, now.time, &queue))
             }
             Browsable::Services => {
                 let may_show = |session: SessionId, target: &Target| {

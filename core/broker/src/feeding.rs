@@ -66,13 +66,15 @@ impl HomeSide<'_> {
             self.home.feeds().check_room(&name, &self.options.durables)?;
         }
         let bytes = durable_bytes(&about);
+        self.home.check_new_queue(&about.queue, Some(&name), self.options)?;
         if !self.home.queues().may_have(&about.queue)
             || !self.memory.has_room(MemoryUse::Names, bytes)
         {
             return Err(CloseCode::MemoryFull.into());
         }
         let about = Arc::new(about);
-        let queue = self.home.queues_mut().set_staying(now, &about.queue, true, self.options);
+        let whose = (&about.queue, Some(&name));
+        let queue = self.home.queues_mut().set_staying(now, whose, true, self.options);
         self.memory.charge(MemoryUse::Names, bytes);
         // One that is changed has a right to what was on its way to it.
         let since = self.home.feeds().get(&about.queue).map(|known| known.since);
@@ -116,7 +118,7 @@ impl HomeSide<'_> {
 
     /// Says to the store what a subscription is, if there is one.
     fn keep_subscription(&mut self, queue: Key, about: &DurableSubscription) {
-        let description = describe_queue(self.home.feeds().get(&about.queue));
+        let description = describe_queue(self.home.feeds().get(&about.queue), None);
         match self.home.queues().kept(queue).map(|(_, stream, version)| (stream, version)) {
             Some((stream, version)) => {
                 self.journal.describe_queue((queue, stream, version), &about.queue, description);
@@ -237,7 +239,7 @@ impl HomeSide<'_> {
                 self.work.charge_at(now, FED);
                 self.metrics.messages_fed += part.len() as u64;
                 let from = self.here();
-                let put = self.enqueue(now, from, part, effects);
+                let put = self.enqueue(now, (from, None), part, effects);
                 let put = put.map(|put| Put { stays: true, ..put });
                 self.answer_queued(now, None, None, put, effects);
             }

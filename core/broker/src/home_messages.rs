@@ -68,8 +68,8 @@ impl HomeSide<'_> {
                 let what = Deferred::ForConsumer(Box::new((from, message)));
                 self.defer(session, what, effects);
             }
-            ToHome::Transfer { transfer, run } => {
-                self.take_transfer(now, from, transfer, *run, effects);
+            ToHome::Transfer { transfer, run, mover } => {
+                self.take_transfer(now, from, transfer, (*run, &mover), effects);
             }
             ToHome::Transferred { transfer, result } => {
                 self.transferred(now, transfer, result, effects);
@@ -92,8 +92,8 @@ impl HomeSide<'_> {
             ToHome::Released { responder, caller } => {
                 self.release_responder(responder, caller, effects);
             }
-            ToHome::DeadLetter { run, source } => {
-                self.take_dead_letter(now, from, *run, source, effects);
+            ToHome::DeadLetter { run, owner, source } => {
+                self.take_dead_letter(now, from, (*run, owner.as_ref(), source), effects);
             }
             ToHome::Moved { source, is_stored } => self.end_move(source, is_stored),
             ToHome::FeedInterest { topics, on, number } => {
@@ -104,7 +104,9 @@ impl HomeSide<'_> {
                 let result = result.map_err(|close| *close);
                 self.fed(now, from, (number, result), effects);
             }
-            ToHome::Together(_) => debug_assert!(false, "taken apart by the wiring"),
+            ToHome::Together(_) | ToHome::AccountBytes { .. } => {
+                debug_assert!(false, "taken by the wiring");
+            }
         }
     }
 }

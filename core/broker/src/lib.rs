@@ -48,6 +48,7 @@ mod large_bodies;
 mod lock;
 mod long_jobs;
 mod loopback;
+mod maker;
 mod memory;
 mod messages;
 mod metrics;
@@ -127,6 +128,7 @@ pub use effects::Effects;
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
+    queue_owner,
 };
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,

@@ -7,6 +7,7 @@
 //! successor did. Invariants: at most one session holds a lock; those who wait get it in order.
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, Span};
+use tiderace_journal::AnswerKind;
 use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, OperationResult, Token};
 
@@ -58,7 +59,7 @@ impl HomeSide<'_> {
             Ok(fence) => {
                 let record = self.journal.reserve_fences(fence);
                 let result = Ok(OperationResult::Locked { fence });
-                self.answer_stored(record, &requester, result, effects);
+                self.answer_stored((record, AnswerKind::Write), &requester, result, effects);
             }
             Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }

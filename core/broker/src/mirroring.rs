@@ -15,25 +15,32 @@ use tiderace_wire::{Flags, Kind, Run};
 use crate::effects::Effects;
 use crate::feed_parts::parts_for_mirror;
 use crate::home_side::HomeSide;
+use crate::maker::Maker;
 use crate::places::Place;
 use crate::price::FED;
-use crate::queue_store::size_of_run;
 use crate::queued::Put;
+use crate::runs::size_of_run;
 
 impl HomeSide<'_> {
     /// What a session sends to a mirrored queue goes to the topic of its name.
     ///
     /// # Errors
     /// When the queue does not take it.
-    pub(crate) fn send_to_mirror(&mut self, now: Now, run: &mut Run) -> Result<(), Close> {
+    pub(crate) fn send_to_mirror(
+        &mut self,
+        now: Now,
+        run: &mut Run,
+        maker: Maker<'_>,
+    ) -> Result<(), Close> {
         let destination = run.destination();
         if destination.kind != Kind::Queue || !self.options.mirrors(&destination.path) {
             return Ok(());
         }
         let path = destination.path.clone();
-        self.check_queue(now, run).inspect_err(|close| self.note_refused(run, close))?;
+        let checked = self.check_queue(now, run, maker);
+        checked.inspect_err(|close| self.note_refused(run, close))?;
         if !self.home.queues().has(&path) {
-            self.home.queues_mut().set_staying(now, &path, false, self.options);
+            self.home.queues_mut().set_staying(now, (&path, maker), false, self.options);
         }
         run.set_kind(Kind::Topic);
         Ok(())
@@ -48,7 +55,8 @@ impl HomeSide<'_> {
         if !self.options.mirrors(path) || !self.home.queues().has(path) {
             return Ok(());
         }
-        let room = self.check_room(path, size_of_run(run), true);
+        let room = (size_of_run(run), true);
+        let room = self.home.check_room(path, room, None, self.options);
         room.inspect_err(|close| self.note_refused(run, close))?;
         match run.any(Flags::PERSISTENT) {
             true => self.journal.check_message(true),
@@ -76,7 +84,7 @@ impl HomeSide<'_> {
         let from = publisher.map_or(self.here(), Place::of);
         for part in parts_for_mirror(run, path) {
             self.work.charge_at(now, FED);
-            let put = self.enqueue(now, from, part, effects);
+            let put = self.enqueue(now, (from, None), part, effects);
             let put = put.map(|put| Put { stays: true, ..put });
             self.answer_queued(now, None, None, put, effects);
         }

@@ -259,7 +259,7 @@ impl HomeSide<'_> {
     ) {
         let before = self.journal.last_record();
         let compiled = compiled_bytes();
-        let removes = matches!(operation, Operation::DeleteSubscription { .. });
+        let kind = kind_of(&operation);
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &requester, &path, &spec, value, effects)
@@ -308,14 +308,10 @@ impl HomeSide<'_> {
                 let answer = Answer::Operated(Box::new(requester), Box::new(result));
                 self.answer_fed(now, *fed, (own(record), answer), effects);
             }
-            Ok(Done { result, .. }) if removes => {
-                let records = (own(0), AnswerKind::Removal);
-                self.answer_stored_as(records, &requester, Ok(result), effects);
-            }
             Ok(Done { result, record, fed: None }) => {
-                self.answer_stored(own(record), &requester, Ok(result), effects);
+                self.answer_stored((own(record), kind), &requester, Ok(result), effects);
             }
-            Err(close) => self.answer_stored(own(0), &requester, Err(close), effects),
+            Err(close) => self.answer_stored((own(0), kind), &requester, Err(close), effects),
         }
     }
 
@@ -352,6 +348,14 @@ impl HomeSide<'_> {
             Operation::Will(will) => self.check_will(requester, will.as_deref()),
             _ => Err(CloseCode::BadRequest.into()),
         }
+    }
+}
+
+/// What an answer to an operation says that is done in one turn.
+fn kind_of(operation: &Operation) -> AnswerKind {
+    match operation {
+        Operation::DeleteSubscription { .. } => AnswerKind::Removal,
+        _ => AnswerKind::Write,
     }
 }
 

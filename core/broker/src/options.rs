@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tiderace_base::Span;
-use tiderace_queues::{FullPolicy, Policy, QueueOptions};
+use tiderace_queues::{FullPolicy, Policy, QueueOptions, Quotas};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{DurableSubscription, TopicSpec, is_durable, is_temporary};
 
 use crate::Rules;
 use crate::authorise::is_reserved;
+use crate::maker::Maker;
 use crate::places::Place;
 
 /// Options for the topics that match; the first that matches counts.
@@ -129,6 +130,8 @@ pub struct BrokerOptions {
     pub persistent_in_memory: bool,
     /// Options of all other queues.
     pub queue_default: QueueOptions,
+    /// What principals may have in queues.
+    pub quotas: Quotas,
     /// Whether sessions show below `$sys/sessions/`.
     pub sessions_shown: bool,
     /// A number that nobody can guess, the same on all shards and another in each life of the node: from
@@ -197,8 +200,15 @@ impl BrokerOptions {
         // what was meant for one session alone.
         let policy =
             Policy { messages_max: 0, full: FullPolicy::Block, mirrored: false, ..options.policy };
-        let (bytes_max, disk_bytes_max) = (usize::MAX, u64::MAX);
-        QueueOptions { bytes_max, disk_bytes_max, dead_letter: String::new(), policy, ..options }
+        let (bytes_max, disk_bytes_max, dead_letter) = (usize::MAX, u64::MAX, String::new());
+        QueueOptions { bytes_max, disk_bytes_max, dead_letter, policy, owner: None, ..options }
+    }
+
+    /// The same of one that somebody makes, who owns it unless the configuration says who does.
+    pub(crate) fn queue_of(&self, path: &Path, maker: Maker<'_>) -> QueueOptions {
+        let options = self.queue(path);
+        let owner = options.owner.or_else(|| maker.filter(|_| !is_temporary(path)).cloned());
+        QueueOptions { owner, ..options }
     }
 
     /// Whether a queue and the topic of its name mirror each other: what is a session's alone, the server's own, or fed by
@@ -269,7 +279,9 @@ impl Default for BrokerOptions {
                 dead_letter: "dlq/{queue}".to_owned(),
                 idle: Span::from_secs(30),
                 policy: Policy::default(),
+                owner: None,
             },
+            quotas: Quotas::default(),
             sessions_shown: false,
             temporary_secret: 0,
             temporary_queues_max: 256,

@@ -84,7 +84,7 @@ impl SessionSide<'_> {
         self.metrics.publishers_paused += u64::from(is_paused);
     }
 
-    fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
+    pub(crate) fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
         Some(self.session(session)?.principal.as_ref()?.name.clone())
     }
 
@@ -218,7 +218,7 @@ impl HomeSide<'_> {
     ) -> Option<Box<Publication>> {
         if self.home.feeds().has_mirrors()
             && origin.is_some()
-            && let Err(close) = self.send_to_mirror(now, &mut run)
+            && let Err(close) = self.send_to_mirror(now, &mut run, author.as_ref())
         {
             let blame = confirm.map(|confirm| confirm.from);
             self.refuse_run(origin, confirm, blame, &close, effects);
@@ -236,9 +236,9 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0, fed: None })
             }
-            Kind::Queue => match self.admit_to_queue(now, origin, &run) {
+            Kind::Queue => match self.admit_to_queue(now, (origin, author.as_ref()), &run) {
                 Ok(()) => {
-                    let put = self.enqueue(now, from, run, effects);
+                    let put = self.enqueue(now, (from, author.as_ref()), run, effects);
                     self.answer_queued(now, origin, confirm, put, effects);
                     return None;
                 }
@@ -277,9 +277,7 @@ impl HomeSide<'_> {
         }
         let records = Awaited { after: before, until: appended.max(record) };
         match (fed, confirm) {
-            (None, Some(confirm)) => {
-                self.confirm_stored(now, records, session, confirm, effects);
-            }
+            (None, Some(confirm)) => self.confirm_stored(now, records, session, confirm, effects),
             (None, None) => {}
             (Some(fed), confirm) => {
                 let answer = match confirm {

@@ -12,6 +12,7 @@
 //! one message; the answer comes when all is done.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now};
 use tiderace_journal::{AnswerKind, Awaited};
@@ -179,8 +180,8 @@ impl HomeSide<'_> {
             return self.home.queue_jobs_mut().defer(job);
         }
         self.home.long_jobs_mut().end(job.requester().session);
-        let (record, result) = job.result();
-        self.answer_stored(Awaited::before(record), job.requester(), result, effects);
+        let (until, result) = job.result();
+        self.answer_stored(until, job.requester(), result, effects);
     }
 
     fn drop_purged(&mut self, now: Now, job: &mut QueueJob, taken: Taken, effects: &mut Effects) {
@@ -233,7 +234,8 @@ impl HomeSide<'_> {
             let to = self.options.home_of(&path);
             let part = job.begin(Transfer::new(to, path, segments));
             let transfer = TransferId { job: number, part };
-            self.send(to, ToHome::Transfer { transfer, run: Box::new(run) }, effects);
+            let (run, mover) = (Box::new(run), job.requester().principal.name.clone());
+            self.send(to, ToHome::Transfer { transfer, run, mover }, effects);
         }
         self.work.charge_at(now, copied);
         if !kept.is_empty() {
@@ -256,13 +258,13 @@ impl HomeSide<'_> {
         now: Now,
         from: Place,
         transfer: TransferId,
-        run: Run,
+        (run, mover): (Run, &Arc<str>),
         effects: &mut Effects,
     ) {
-        if let Err(close) = self.check_transfer(now, &run) {
+        if let Err(close) = self.check_transfer(now, &run, mover) {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
-        let put = self.enqueue(now, from, run, effects);
+        let put = self.enqueue(now, (from, Some(mover)), run, effects);
         let record = put.as_ref().map_or(0, |put| put.record);
         let mut records = Awaited::from(record);
         if let Some(put) = put.as_ref().filter(|_| from == self.here()) {
@@ -297,7 +299,7 @@ impl HomeSide<'_> {
     }
 
     /// Whether a queue here has room for messages of another one.
-    fn check_transfer(&self, now: Now, run: &Run) -> Result<(), Close> {
+    fn check_transfer(&self, now: Now, run: &Run, mover: &Arc<str>) -> Result<(), Close> {
         let (path, queues) = (&run.destination().path, self.home.queues());
         may_be_moved_to(path)?;
         if queues.is_at_limit(path) {
@@ -306,7 +308,7 @@ impl HomeSide<'_> {
         if !self.memory.has_room(MemoryUse::Queues, run.bytes()) {
             return Err(CloseCode::MemoryFull.into());
         }
-        self.check_queue(now, run)
+        self.check_queue(now, run, Some(mover))
     }
 
     /// Says what became of messages of another home's queue.

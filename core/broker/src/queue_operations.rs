@@ -2,33 +2,24 @@
 //!
 //! Who may browse a queue sees how it stands; who may receive from it sees its messages; who may manage it pauses it.
 //! Relies on positions and places to stay as long as what is there. Invariants: a page looks at no more than
-//! [`LOOKED_AT_MAX`] places of consumers, or spends no more than [`price::QUEUE_SLICE`] and one message on looking at
-//! messages; it ends when it has [`PAGE_BYTES`].
+//! [`LOOKED_AT_MAX`] places of consumers, and ends when it has [`PAGE_BYTES`].
 
-use std::sync::Arc;
-
-use tiderace_base::{Close, CloseCode, Key, Now, Time};
-use tiderace_queues::{ConsumerState, Look, QueueChoices, QueueState, Segment};
+use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_queues::{ConsumerState, Look, QueueChoices};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    ConsumerEntry, Message, Meta, OperationResult, Peek, PeekedMessage, PeekedMessages,
-    QueueDetails, QueueEntry, QueueQuery, QueueSettings, Run, number_of, properties,
+    ConsumerEntry, OperationResult, Peek, PeekedMessages, QueueDetails, QueueQuery, QueueSettings,
 };
 
 use crate::Action;
 use crate::effects::Effects;
+use crate::home::queue_pages::{ENTRY_BYTES, PAGE_BYTES};
 use crate::home_side::HomeSide;
-use crate::price::{self, EVENT, LISTED, TOPIC};
+use crate::price::{LISTED, TOPIC};
 use crate::requester::{Operated, Requester};
 
 /// Places of consumers that are looked at for one page.
 const LOOKED_AT_MAX: u32 = 1_024;
-/// Bytes of one page; one entry alone may be larger.
-const PAGE_BYTES: usize = 256 << 10;
-/// What an entry counts for beside its texts.
-const ENTRY_BYTES: usize = 128;
-/// One message that is passed over.
-const PASSED: u64 = 8;
 
 impl HomeSide<'_> {
     /// Shows a queue with a page of its consumers.
@@ -55,10 +46,11 @@ impl HomeSide<'_> {
             slot += 1;
         }
         let details = QueueDetails {
-            entry: self.entry_of(now.time, &state),
+            entry: self.home.entry_of(self.options, now.time, &state),
             settings: settings(&choices),
             next: (slot < slots).then_some(slot),
             consumers,
+            account: queues.account_of(key),
         };
         self.work.charge_at(now, LISTED * details.consumers.len() as u64);
         Ok(OperationResult::Queue(Box::new(details)))
@@ -158,38 +150,9 @@ impl HomeSide<'_> {
 
     /// The ready messages in memory up to a version, as a page.
     fn page_of(&mut self, now: Now, queue: Key, peek: &Peek, to: u64) -> PeekedMessages {
-        let queues = self.home.queues();
-        let (mut found, mut next) = (Vec::new(), None);
-        let (mut spent, mut bytes) = (0, 0);
-        for (segment, place) in queues.ready_from(queue, peek.from, to) {
-            let Some(message) = segment.run.message(place) else { continue };
-            let is_full = found.len() >= peek.messages_max() || bytes >= PAGE_BYTES;
-            if is_full || spent >= price::QUEUE_SLICE {
-                next = Some(segment.run.queue_version() + place as u64);
-                break;
-            }
-            spent += PASSED;
-            if message.is_expired(now.wall_ms) {
-                continue;
-            }
-            if let Some(selector) = &peek.selector {
-                let (selected, price) = selector.look(&message);
-                spent += u64::from(price);
-                if !selected {
-                    continue;
-                }
-            }
-            let peeked = peeked(now.time, segment, place, &message, peek.body_bytes_max());
-            let given = peeked.run.bytes_of(peeked.place, peeked.place + 1);
-            bytes += ENTRY_BYTES + given;
-            spent += EVENT + given as u64 / price::COPIED_BYTES;
-            found.push(peeked);
-        }
-        // Behind what is in memory there may be more in the store.
-        let behind = to.saturating_add(1);
-        let behind = queues.has_ready_from(queue, behind).then_some(behind);
+        let (page, spent) = self.home.page_of(now, queue, peek, to);
         self.work.charge_at(now, spent);
-        PeekedMessages { messages: found, next: next.or(behind) }
+        page
     }
 
     /// Pauses a queue, or resumes it.
@@ -213,31 +176,6 @@ impl HomeSide<'_> {
         let out = self.home.queues_mut().pause(now, path, on, self.options);
         self.apply(out, effects);
         Ok(OperationResult::Done)
-    }
-
-    /// How a queue stands, for lists.
-    pub(crate) fn entry_of(&self, now: Time, state: &QueueState<'_>) -> QueueEntry {
-        let durable = self.home.feeds().get(state.path);
-        QueueEntry {
-            path: state.path.clone(),
-            messages: state.messages as u64,
-            in_flight: state.in_flight as u64,
-            delayed: state.delayed as u64,
-            groups: state.groups as u64,
-            bytes: state.bytes as u64 + state.swapped_bytes,
-            swapped: state.swapped,
-            swapped_bytes: state.swapped_bytes,
-            consumers: state.consumers as u64,
-            browsers: state.browsers as u64,
-            full: state.full,
-            paused: state.paused,
-            topics: match durable {
-                Some(durable) => Some(durable.about.topics_text()),
-                None => self.options.mirrors(state.path).then(|| state.path.as_str().into()),
-            },
-            selector: durable.and_then(|durable| durable.about.selector_text()),
-            oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
-        }
     }
 }
 
@@ -277,55 +215,6 @@ fn consumer_entry(state: &ConsumerState<'_>) -> ConsumerEntry {
         explicit: state.explicit,
     }
 }
-
-/// A message as a page shows it.
-fn peeked(
-    now: Time,
-    segment: &Segment,
-    place: usize,
-    message: &Message<'_>,
-    body_bytes_max: usize,
-) -> PeekedMessage {
-    let peeked = PeekedMessage {
-        run: segment.run.clone(),
-        place,
-        position: number_of(segment.run.queue_version() + place as u64),
-        redeliveries: segment.redeliveries,
-        age_ms: now.since(segment.run.published()).as_millis() as u64,
-        cut: None,
-    };
-    if message.body.len() <= body_bytes_max {
-        return peeked;
-    }
-    let (run, cut) = (cut(&segment.run, message, body_bytes_max), Some(message.body.len() as u64));
-    PeekedMessage { run: Arc::new(run), place: 0, cut, ..peeked }
-}
-
-/// A message without the end of its body. What is cut is no JSON any more; text is cut between two characters.
-fn cut(run: &Run, message: &Message<'_>, bytes: usize) -> Run {
-    let body = message.body.get(..bytes).unwrap_or_default();
-    let (body, is_text) = match std::str::from_utf8(body) {
-        Ok(_) => (body, true),
-        Err(error) if error.error_len().is_none() => {
-            (body.get(..error.valid_up_to()).unwrap_or_default(), true)
-        }
-        Err(_) => (body, false),
-    };
-    let mut block = Vec::with_capacity(message.properties.len() + TEXT_TYPE.len());
-    for line in message.properties.split_inclusive(|byte| *byte == b'\n') {
-        if !properties::raw(line).any(|(name, _)| name == b"content-type") {
-            block.extend_from_slice(line);
-        }
-    }
-    if is_text {
-        block.extend_from_slice(TEXT_TYPE);
-    }
-    let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
-    Run::single(run.destination().clone(), run.published(), &block, body, meta)
-}
-
-/// The content type of text, as a property.
-const TEXT_TYPE: &[u8] = b"content-type:text/plain\n";
 
 /// Why nothing can be done with a queue.
 pub(crate) fn queue_unknown(path: &Path) -> Close {

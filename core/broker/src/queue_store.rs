@@ -13,26 +13,26 @@
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Span};
 use tiderace_journal::{AnswerKind, Awaited};
-use tiderace_queues::{Consumed, Refusal, Segment, Settlement};
-use tiderace_topics::Path;
+use tiderace_queues::{Consumed, Segment, Settlement};
 use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
-use crate::collections::Map;
 use crate::effects::Effects;
 use crate::feeding::check_durable;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, describe_queue, versions_of};
+use crate::maker::Maker;
 use crate::messages::ToHome;
 use crate::places::Place;
 use crate::publisher::Recipients;
 use crate::queued::{MovedFrom, Put, Queued};
+use crate::runs::size_of_run;
 use crate::server_topics::Publication;
 
 impl HomeSide<'_> {
     /// Whether messages of a session may go into their queue: the one place that decides what becomes of persistent
     /// ones without a store, whatever the protocol.
     #[inline]
-    pub(crate) fn check_queue(&self, now: Now, run: &Run) -> Result<(), Close> {
+    pub(crate) fn check_queue(&self, now: Now, run: &Run, maker: Maker<'_>) -> Result<(), Close> {
         if !self.home.queues().may_have(&run.destination().path) {
             return Err(CloseCode::MemoryFull.into());
         }
@@ -42,7 +42,8 @@ impl HomeSide<'_> {
             let policy = &self.options.queue(&run.destination().path).policy;
             check_schedule(now, run, policy.delay_max)?;
         }
-        self.check_room(&run.destination().path, size_of_run(run), true)?;
+        let (path, room) = (&run.destination().path, (size_of_run(run), true));
+        self.home.check_room(path, room, maker, self.options)?;
         match marks.contains(Flags::PERSISTENT) && !is_temporary(&run.destination().path) {
             true => self.journal.check_message(self.options.persistent_in_memory),
             false => Ok(()),
@@ -54,42 +55,17 @@ impl HomeSide<'_> {
     pub(crate) fn admit_to_queue(
         &self,
         now: Now,
-        origin: Option<SessionId>,
+        (origin, maker): (Option<SessionId>, Maker<'_>),
         run: &Run,
     ) -> Result<(), Close> {
-        if origin.is_none() { Ok(()) } else { self.check_queue(now, run) }
-    }
-
-    /// Whether a queue takes so many more messages with so many bytes.
-    #[inline]
-    pub(crate) fn check_room(
-        &self,
-        path: &Path,
-        more: (usize, usize),
-        are_alone: bool,
-    ) -> Result<(), Close> {
-        match self.home.queues().refusal(path, more, are_alone) {
-            Some(refusal) => Err(queue_full(path, &refusal)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the queues of a transaction take all that it publishes.
-    fn check_room_together(&self, parts: &[(ToHome, Recipients)]) -> Result<(), Close> {
-        let all = sizes_by_queue(parts);
-        // The first that has no room is named.
-        let mut paths = published(parts).map(|run| &run.destination().path);
-        paths.try_for_each(|path| match all.get(path) {
-            Some((messages, bytes, runs)) => self.check_room(path, (*messages, *bytes), *runs == 1),
-            None => Ok(()),
-        })
+        if origin.is_none() { Ok(()) } else { self.check_queue(now, run, maker) }
     }
 
     /// Counts messages that their queue refuses.
     pub(crate) fn note_refused(&mut self, run: &Run, close: &Close) {
-        if close.code == CloseCode::QueueFull {
-            self.metrics.queue_refused += run.len() as u64;
-        }
+        let refused = run.len() as u64;
+        self.metrics.queue_refused += refused * u64::from(close.code == CloseCode::QueueFull);
+        self.metrics.account_refused += refused * u64::from(close.code == CloseCode::AccountFull);
     }
 
     /// Appends a run that its queue keeps, with its numbers and versions, if it is persistent and there is a store that
@@ -118,7 +94,8 @@ impl HomeSide<'_> {
             None => {
                 let before = run.queue_version().saturating_sub(1);
                 let path = &run.destination().path;
-                let description = describe_queue(self.home.feeds().get(path));
+                let owner = self.home.queues().owner_of(queue);
+                let description = describe_queue(self.home.feeds().get(path), owner);
                 let stream = self.journal.begin_queue(queue, path, before, description)?;
                 self.home.queues_mut().set_stream(queue, stream);
                 stream
@@ -155,35 +132,17 @@ impl HomeSide<'_> {
         self.hold_queued(now, put.record, what, effects);
     }
 
-    /// Confirms that messages were consumed as soon as a record that says so is stored.
+    /// Confirms that messages were consumed as soon as a record that says so is stored; without one, all that is said here.
     pub(crate) fn hold_settled(
         &mut self,
         now: Now,
-        record: u64,
+        record: Option<u64>,
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        let records = Awaited::before(record);
-        if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
-            self.give_answer(now, answer, Ok(()), effects);
-        }
-    }
-
-    /// Confirms that all is stored that a session has settled here until now.
-    #[cold]
-    pub(crate) fn hold_settled_before(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        confirm: Option<Confirm>,
-        effects: &mut Effects,
-    ) {
-        let record = self.journal.take_settled(session);
-        let Some(confirm) = confirm else { return };
-        let answer = Answer::Confirm(session, confirm);
-        if let Some((answer, result)) = self.journal.hold_removal(record, answer) {
+        if let Some((answer, result)) = self.journal.hold_settled(session, record, answer) {
             self.give_answer(now, answer, result, effects);
         }
     }
@@ -251,8 +210,7 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         from: Place,
-        run: Run,
-        source: Option<MovedFrom>,
+        (run, owner, source): (Run, Maker<'_>, Option<MovedFrom>),
         effects: &mut Effects,
     ) {
         if is_temporary(&run.destination().path) {
@@ -263,7 +221,7 @@ impl HomeSide<'_> {
             }
             return;
         }
-        let put = self.enqueue(now, from, run, effects);
+        let put = self.enqueue(now, (from, owner), run, effects);
         let put = put.map(|put| Put { stays: true, ..put });
         let Some(source) = source else {
             return self.answer_queued(now, None, None, put, effects);
@@ -316,14 +274,15 @@ impl HomeSide<'_> {
         let mut stores = false;
         let mut refused = Ok(());
         for (part, _) in &parts {
-            if let ToHome::Publish { run, origin: Some(_), .. } = part
+            if let ToHome::Publish { run, origin: Some(_), author, .. } = part
                 && run.destination().kind == Kind::Queue
             {
                 stores |= is_kept(run);
-                refused = refused.and_then(|()| self.check_queue(now, run));
+                refused = refused.and_then(|()| self.check_queue(now, run, author.as_ref()));
             }
         }
-        if let Err(close) = refused.and_then(|()| self.check_room_together(&parts)) {
+        let refused = refused.and_then(|()| self.home.check_room_together(&parts, self.options));
+        if let Err(close) = refused {
             return parts.into_iter().for_each(|(part, _)| self.refuse_part(part, &close, effects));
         }
         let session = parts.iter().find_map(|(part, _)| match part {
@@ -374,7 +333,7 @@ impl HomeSide<'_> {
             self.hold_queued(now, Awaited::before(record), what, effects);
         }
         for (session, confirm) in confirms {
-            self.hold_settled(now, record, session, confirm, effects);
+            self.hold_settled(now, Some(record), session, confirm, effects);
         }
     }
 
@@ -436,39 +395,6 @@ fn check_schedule(now: Now, run: &Run, most: Span) -> Result<(), Close> {
         }
     }
     Ok(())
-}
-
-/// What sessions publish in a transaction.
-fn published(parts: &[(ToHome, Recipients)]) -> impl Iterator<Item = &Run> {
-    parts.iter().filter_map(|(part, _)| match part {
-        ToHome::Publish { run, origin: Some(_), .. } => Some(&**run),
-        _ => None,
-    })
-}
-
-/// Messages, bytes and runs of that for each queue.
-fn sizes_by_queue(parts: &[(ToHome, Recipients)]) -> Map<&Path, (usize, usize, usize)> {
-    let mut all: Map<&Path, (usize, usize, usize)> = Map::default();
-    for run in published(parts).filter(|run| run.destination().kind == Kind::Queue) {
-        let (messages, bytes) = size_of_run(run);
-        let known = all.entry(&run.destination().path).or_default();
-        *known = (known.0 + messages, known.1 + bytes, known.2 + 1);
-    }
-    all
-}
-
-/// The messages and bytes of a run.
-pub(crate) fn size_of_run(run: &Run) -> (usize, usize) {
-    (run.len(), run.bytes_of(0, run.len()))
-}
-
-/// Why a queue takes no more that refuses messages when it is full.
-fn queue_full(path: &Path, refusal: &Refusal) -> Close {
-    let Refusal { messages, bytes } = refusal;
-    let reason = format!(
-        "the queue {path} is full: it has {messages} messages of {bytes} bytes. Send again when consumers have taken some"
-    );
-    Close::new(CloseCode::QueueFull, reason)
 }
 
 /// Whether a queue keeps a run in the store, if there is one: what goes to a temporary queue ends with its session.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, SessionId, Span};
+use tiderace_base::{CloseCode, Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -14,6 +14,7 @@ use crate::effects::Effects;
 use crate::feeding::check_durable;
 use crate::home_side::HomeSide;
 use crate::journal::versions_of;
+use crate::maker::Maker;
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{Place, PlaceSet};
 use crate::price::{ASKED, PLACE};
@@ -30,14 +31,14 @@ impl HomeSide<'_> {
     pub(crate) fn enqueue(
         &mut self,
         now: Now,
-        from: Place,
+        (from, maker): (Place, Maker<'_>),
         mut run: Run,
         effects: &mut Effects,
     ) -> Option<Put> {
         let path = run.destination().path.clone();
         self.home.number(&mut run);
         let before = self.home.queues().asked();
-        let queue = self.home.queues_mut().admit(now, &mut run, self.options);
+        let queue = self.home.queues_mut().admit(now, &mut run, maker, self.options);
         let put = self.put_run(now, queue, &mut run);
         let out = self.home.queues_mut().publish(now, queue, Arc::new(run));
         let (attached, asked) = self.home.queues().asked();
@@ -67,9 +68,11 @@ impl HomeSide<'_> {
         if *kind == Kind::Service {
             return self.serve(from, consume, request, effects);
         }
+        let room = self.home.check_consumer(consume, self.options);
         if let Target::Exact(queue) = &consume.target
-            && let Err(close) = check_durable(self.home, &queue.path)
+            && let Err(close) = check_durable(self.home, &queue.path).and(room)
         {
+            self.metrics.account_refused += u64::from(close.code == CloseCode::AccountFull);
             let refused = ToSubscriber::SubscribeRefused { request, close: Box::new(close) };
             return self.send(from, refused, effects);
         }
@@ -87,16 +90,15 @@ impl HomeSide<'_> {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
-        if ranges.is_empty() {
-            return self.hold_settled_before(now, session, confirm, effects);
-        }
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
         let record = self.journal.appended_since(before);
-        match confirm {
-            Some(confirm) => self.hold_settled(now, record, session, confirm, effects),
-            None => self.journal.note_settled(session, record),
+        if let Some(confirm) = confirm {
+            let record = (!ranges.is_empty()).then_some(record);
+            self.hold_settled(now, record, session, confirm, effects);
+        } else {
+            self.journal.note_settled(session, record);
         }
     }
 
@@ -292,7 +294,9 @@ impl HomeSide<'_> {
             run.finish_as(&segment.run, &message, meta);
             let run = run.build();
             let home = self.options.home_of(&run.destination().path);
-            self.send(home, ToHome::DeadLetter { run: Box::new(run), source }, effects);
+            let owner = self.home.queues().owner_of(queue).cloned();
+            let run = Box::new(run);
+            self.send(home, ToHome::DeadLetter { run, owner, source }, effects);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! the answer comes when all are gone.
 
 use tiderace_base::{Key, Now};
+use tiderace_journal::AnswerKind;
 use tiderace_topics::Pattern;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
@@ -73,7 +74,7 @@ impl HomeSide<'_> {
         }
         self.home.long_jobs_mut().end(removal.requester().session);
         let (record, result) = removal.result();
-        self.answer_stored(record, removal.requester(), result, effects);
+        self.answer_stored((record, AnswerKind::Removal), removal.requester(), result, effects);
         false
     }
 

@@ -56,6 +56,11 @@ pub(crate) fn keeps(spec: &TopicSpec) -> bool {
     spec.series || !spec.history.is_none()
 }
 
+/// The messages and bytes of a run.
+pub(crate) fn size_of_run(run: &Run) -> (usize, usize) {
+    (run.len(), run.bytes_of(0, run.len()))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -5,7 +5,7 @@
 use tiderace_base::{Close, Now, SessionId};
 use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::Path;
-use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
+use tiderace_wire::{Confirm, Destination, Kind};
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
@@ -36,27 +36,12 @@ impl HomeSide<'_> {
     /// Answers an operation; if it was done, as soon as its records and those before them are stored.
     pub(crate) fn answer_stored(
         &mut self,
-        records: impl Into<Awaited>,
+        (records, kind): (impl Into<Awaited>, AnswerKind),
         requester: &Requester,
         result: Operated,
         effects: &mut Effects,
     ) {
-        use OperationResult::{Purged, Removed};
-        let kind = match result {
-            Ok(Removed { .. } | Purged { .. }) => AnswerKind::Removal,
-            _ => AnswerKind::Write,
-        };
-        self.answer_stored_as((records.into(), kind), requester, result, effects);
-    }
-
-    /// The same of an operation that was done to that effect.
-    pub(crate) fn answer_stored_as(
-        &mut self,
-        (records, kind): (Awaited, AnswerKind),
-        requester: &Requester,
-        result: Operated,
-        effects: &mut Effects,
-    ) {
+        let records: Awaited = records.into();
         let is_removal = kind == AnswerKind::Removal && records.until != 0;
         if !is_removal && !self.journal.waits_for(records.until) {
             return self.loopback.answer_operation(requester, result, effects);

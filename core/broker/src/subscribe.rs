@@ -357,6 +357,7 @@ impl SessionSide<'_> {
                     start: subscribe.start,
                     explicit: subscribe.explicit,
                     credit: subscribe.credit,
+                    owner: self.name_of(session),
                 };
                 for home in homes.iter() {
                     let consume = Box::new(consume.clone());

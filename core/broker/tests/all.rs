@@ -37,6 +37,7 @@ mod priorities;
 mod queue_features;
 mod queue_operations;
 mod queues;
+mod quotas;
 mod races;
 mod recovery;
 mod removals;

@@ -415,6 +415,7 @@ mod tests {
             start: tiderace_wire::QueueStart::Version(0),
             explicit: true,
             credit: None,
+            owner: None,
         };
         Browser::new(&consume, path, (0, u64::MAX), Prefetch { messages: 5, bytes: 0 })
     }

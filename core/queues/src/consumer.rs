@@ -32,6 +32,8 @@ pub struct Consume {
     pub explicit: bool,
     /// How many messages it may be given until it gets more credit; absent: any number.
     pub credit: Option<u64>,
+    /// The name of who asks, who owns a queue that is made for it.
+    pub owner: Option<std::sync::Arc<str>>,
 }
 
 /// What becomes of messages in flight.

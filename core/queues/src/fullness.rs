@@ -1,6 +1,7 @@
 //! When a queue is full, and what becomes of messages for it then.
 //!
-//! A queue is full by its bytes, by its messages, or because there is no memory for any. Publishers then wait, or are
+//! A queue is full by its bytes, by its messages, or because there is no memory for any; its owner's account may be full as
+//! well, for which nobody waits. Publishers then wait, or are
 //! refused before anything is taken ([`Queues::refusal`]), or messages are dropped when those that come are in. Relies on
 //! queues that count what they have, and on the store for which of its messages are still there. Invariants: what
 //! consumers have is never dropped; of a queue whose publishers wait, nothing is; only what takes up the room is dropped
@@ -10,23 +11,24 @@ use tiderace_base::{Key, MemoryUse};
 use tiderace_topics::Path;
 use tiderace_wire::rank_of;
 
+use crate::accounts::{Account, OverQuota};
 use crate::effect::Effect;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::swapped::Want;
 use crate::weight::Weight;
-use crate::{Dropped, FullPolicy, LoadedPart, Segment};
+use crate::{Dropped, FullPolicy, LoadedPart, QueueOptions, Segment};
 
 /// Messages that one publication makes a queue drop: a queue may have far more than it may since its bounds were lowered.
 const DROPPED_MAX: usize = 4_096;
 
 /// Why a queue refuses a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Messages that it has.
-    pub messages: usize,
-    /// Bytes that they have.
-    pub bytes: u64,
+pub enum Refusal {
+    /// It has so many messages with so many bytes, which is as much as it may have.
+    Full(usize, u64),
+    /// Its owner has as much as a principal may have in queues.
+    Owner(OverQuota),
 }
 
 /// What a queue has too much of.
@@ -105,10 +107,28 @@ impl Queues {
         self.queue(path).is_some_and(Queue::shows_full)
     }
 
-    /// Why a queue refuses so many more messages with so many bytes, if it does: it would have more than it may with
-    /// them. An empty one takes any that come alone.
-    pub fn refusal(&self, path: &Path, more: (usize, usize), are_alone: bool) -> Option<Refusal> {
-        let queue = self.queue(path).filter(|queue| queue.policy.full == FullPolicy::Reject)?;
+    /// Why a queue refuses so many more messages with so many bytes, if it does: it or its owner would have more than
+    /// they may with them. An empty one takes any that come alone. If it is not there, `options` says what it would be.
+    pub fn refusal(
+        &self,
+        path: &Path,
+        more: (usize, usize),
+        are_alone: bool,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Option<Refusal> {
+        let Some(queue) = self.queue(path) else {
+            return self.refuses_queue(&options(path), more.1).map(Refusal::Owner);
+        };
+        // Publishers do not wait for an account: what makes room may come by the connection that would wait.
+        if let Some(account) = queue.counting()
+            && !queue.policy.full.drops()
+            && let Some(over) = account.refuses(more.1)
+        {
+            return Some(Refusal::Owner(over));
+        }
+        if queue.policy.full != FullPolicy::Reject {
+            return None;
+        }
         let messages = queue.messages();
         let bytes = (queue.bytes as u64).saturating_add(queue.swapped_bytes());
         let most = queue.policy.messages_max;
@@ -116,7 +136,7 @@ impl Queues {
             || queue.bytes.saturating_add(more.1) > self.bytes_max_of(queue)
             || queue.swapped_bytes() > queue.disk_bytes_max
             || self.memory.is_full();
-        ((messages > 0 || !are_alone) && is_full).then_some(Refusal { messages, bytes })
+        ((messages > 0 || !are_alone) && is_full).then_some(Refusal::Full(messages, bytes))
     }
 
     /// Bytes of messages that a queue may have in memory: what goes to the store alone is there until the store has it.
@@ -179,18 +199,19 @@ impl Queues {
     ) {
         let Some(queue) = self.queues.get(key) else { return };
         let policy = queue.policy.full;
-        if !matches!(policy, FullPolicy::DropHead | FullPolicy::DropTail) {
+        if !policy.drops() {
             return;
         }
         let bytes_max = self.bytes_max_of(queue);
-        // If there is no memory, as many go as have come.
+        // If there is no memory, or its owner has no room, as many go as have come.
         let came = (last - first + 1) as usize;
         let mut tail = last;
         for dropped in 0..DROPPED_MAX {
             let Some(queue) = self.queues.get(key) else { return };
-            let is_out_of_memory = dropped < came && self.memory.is_full();
-            let no_memory = is_out_of_memory.then_some(Excess::Memory);
-            let Some(excess) = queue.excess(bytes_max).or(no_memory) else { break };
+            let has_no_room =
+                || self.memory.is_full() || queue.counting().is_some_and(Account::is_over);
+            let no_room = (dropped < came && has_no_room()).then_some(Excess::Memory);
+            let Some(excess) = queue.excess(bytes_max).or(no_room) else { break };
             if policy == FullPolicy::DropHead {
                 match self.drop_head(key, excess, effects) {
                     HeadDrop::Done => {

@@ -8,6 +8,7 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{Prefetch, SubscriptionKey};
 
+use crate::accounts::Account;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::{Policy, QueueState, Segment};
@@ -138,9 +139,10 @@ impl Queue {
             swapped_bytes: self.swapped_bytes(),
             consumers: self.lines.len,
             browsers,
-            full: self.shows_full(),
+            full: self.shows_full() || self.counting().is_some_and(Account::is_full),
             paused: self.paused,
             oldest: self.oldest(),
+            owner: self.account().map(|account| account.name()),
         }
     }
 

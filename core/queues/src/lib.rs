@@ -15,6 +15,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod accounts;
 mod browsers;
 mod browsing;
 mod consumer;
@@ -31,6 +32,7 @@ mod policy;
 mod private;
 mod queue;
 mod queues;
+mod quotas;
 mod ranks;
 mod ready;
 mod segment;
@@ -45,6 +47,7 @@ mod waiting;
 mod walk;
 mod weight;
 
+pub use accounts::{OverQuota, Quota, Quotas};
 pub use consumer::{Consume, Ending, Settlement};
 pub use effect::{DeathReason, Effect};
 pub use fullness::Refusal;

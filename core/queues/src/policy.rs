@@ -28,6 +28,11 @@ impl FullPolicy {
             FullPolicy::DropTail => "drop-tail",
         }
     }
+
+    /// Whether messages are dropped, and publishers go on.
+    pub(crate) fn drops(self) -> bool {
+        matches!(self, FullPolicy::DropHead | FullPolicy::DropTail)
+    }
 }
 
 /// Which consumer gets the next message, of those that have room for it.

@@ -1,12 +1,15 @@
 //! One queue: its ready messages in order and who consumes them.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Prefetch};
 
+use crate::accounts::Account;
 use crate::delayed::Delayed;
 use crate::effect::{DeathReason, Effect};
 use crate::groups::Groups;
@@ -37,6 +40,8 @@ pub struct QueueOptions {
     pub idle: Span,
     /// How it treats its messages.
     pub policy: Policy,
+    /// In whose account it counts.
+    pub owner: Option<Arc<str>>,
 }
 
 /// How a queue stands.
@@ -68,6 +73,8 @@ pub struct QueueState<'a> {
     pub paused: bool,
     /// When the first of the ready messages was published.
     pub oldest: Option<Time>,
+    /// In whose account it counts.
+    pub owner: Option<&'a Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -91,6 +98,12 @@ pub(crate) struct Queue {
     pub(crate) bytes: usize,
     /// What of them counts in the memory budget: not what other queues have as well.
     pub(crate) charged: usize,
+    /// What it has counts in the account of its owner, who has a quota of bytes.
+    counts: bool,
+    /// That of its owner.
+    account: Option<Rc<Account>>,
+    /// Bytes in the store alone that count there.
+    counted_swapped: u64,
     pub(crate) lines: Lines,
     /// Present as soon as some message had a group.
     pub(crate) groups: Option<Box<Groups>>,
@@ -151,6 +164,9 @@ impl Queue {
             in_flight: 0,
             bytes: 0,
             charged: 0,
+            counts: false,
+            account: None,
+            counted_swapped: 0,
             lines: Lines::new(options.policy.dispatch),
             groups: None,
             full: false,
@@ -182,12 +198,55 @@ impl Queue {
     pub(crate) fn gain(&mut self, weight: Weight) {
         self.bytes += weight.bytes;
         self.charged += weight.charged;
+        if self.counts {
+            self.count_in_memory(0, weight.bytes);
+        }
     }
 
     /// Messages count no more.
     #[inline]
     pub(crate) fn lose(&mut self, weight: Weight) {
+        let before = self.bytes;
         Weight { bytes: self.bytes, charged: self.charged } = self.weight().without(weight);
+        if self.counts {
+            self.count_in_memory(before - self.bytes, 0);
+        }
+    }
+
+    /// It counts in an account from now on; so far it has nothing.
+    pub(crate) fn set_account(&mut self, account: Rc<Account>) {
+        self.counts = account.counts();
+        self.account = Some(account);
+    }
+
+    /// The account in which it counts.
+    pub(crate) fn account(&self) -> Option<&Rc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// That account, if its owner has a quota of bytes.
+    #[inline]
+    pub(crate) fn counting(&self) -> Option<&Account> {
+        if self.counts { self.account.as_deref() } else { None }
+    }
+
+    /// It ends: its account, and the bytes that it has in there.
+    pub(crate) fn end_account(&mut self) -> Option<(Rc<Account>, u64)> {
+        Some((self.account.take()?, self.bytes as u64 + self.counted_swapped))
+    }
+
+    #[cold]
+    fn count_in_memory(&mut self, less: usize, more: usize) {
+        if let Some(account) = &self.account {
+            account.change(less as u64, more as u64);
+        }
+    }
+
+    /// Counts what is in the store alone now.
+    pub(crate) fn count_swapped(&mut self) {
+        let Some(account) = self.account.as_ref().filter(|_| self.counts) else { return };
+        let bytes = self.swapped.as_ref().map_or(0, |swapped| swapped.bytes());
+        account.change(std::mem::replace(&mut self.counted_swapped, bytes), bytes);
     }
 
     /// Messages are gone that were counted; the caller hears of it if they are stored.

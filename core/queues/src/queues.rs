@@ -9,6 +9,7 @@ use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Flags, Prefetch, QueueStart, Run, SubscriptionKey, Target, is_temporary};
 
+use crate::accounts::Accounts;
 use crate::browsers::Browsers;
 use crate::consumer::{Consumer, Place};
 use crate::delayed::Due;
@@ -42,6 +43,8 @@ pub struct Queues {
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     pub(crate) patterns: PatternIndex<Named>,
+    /// What those have together that are of one principal.
+    pub(crate) accounts: Accounts,
     /// Who is shown messages and takes none.
     pub(crate) browsers: Browsers,
     /// Consumers by patterns that have not yet found all queues that there are.
@@ -117,6 +120,7 @@ impl Queues {
             consumers: Slab::new(),
             subscriptions: Map::default(),
             patterns: PatternIndex::default(),
+            accounts: Accounts::new(memory.clone()),
             browsers: Browsers::new(memory.clone()),
             walks: VecDeque::new(),
             unseen: VecDeque::new(),
@@ -356,7 +360,11 @@ impl Queues {
             return *key;
         }
         let options = options(&path);
-        let key = self.queues.insert(Queue::new(path.clone(), &options, now.time));
+        let mut queue = Queue::new(path.clone(), &options, now.time);
+        if let Some(owner) = &options.owner {
+            queue.set_account(self.accounts.begin_queue(owner));
+        }
+        let key = self.queues.insert(queue);
         let mut waiting: Vec<Key> = Vec::new();
         let (mut asked, private, temporary) = (0, is_private(&path), is_temporary(&path));
         self.patterns.matches(&path, &mut |named| {
@@ -478,6 +486,9 @@ impl Queues {
             return;
         };
         self.names.remove(&queue.path);
+        if let Some((account, bytes)) = queue.end_account() {
+            self.accounts.end_queue(&account, bytes);
+        }
         self.forget_bytes(queue.weight());
         let members = queue.groups.as_ref().map_or(0, |groups| groups.bytes());
         self.memory.refund(MemoryUse::Names, price_of(&queue.path) + members);

@@ -407,6 +407,7 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else { return };
         self.swapped.0 = (self.swapped.0 + queue.swapped_messages()).saturating_sub(messages);
         self.swapped.1 = (self.swapped.1 + queue.swapped_bytes()).saturating_sub(bytes);
+        queue.count_swapped();
         let Some(swapped) = &queue.swapped else { return };
         let barrier = swapped.barrier();
         let moves = queue.groups.is_some() && barrier > queue.ready.barrier();

@@ -9,6 +9,7 @@ mod groups;
 mod model;
 mod operations;
 mod policies;
+mod quotas;
 mod redeliveries;
 mod support;
 mod swapping;

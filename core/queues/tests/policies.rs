@@ -9,7 +9,7 @@ use crate::support::{
 use tiderace_base::{ShardId, Time};
 use tiderace_queues::{
     Consume, DeathReason, DispatchPolicy, Dropped, Effect, Ending, FullPolicy, Policy,
-    QueueOptions, Queues, Settlement,
+    QueueOptions, Queues, Refusal, Settlement,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Meta, Run, RunBuilder, SubscriptionKey};
@@ -23,6 +23,11 @@ fn with(policy: Policy) -> impl Fn(&Path) -> QueueOptions + Copy {
 /// Of so many messages at most.
 fn bounded(full: FullPolicy, messages_max: usize) -> impl Fn(&Path) -> QueueOptions + Copy {
     with(Policy { full, messages_max, ..Policy::default() })
+}
+
+/// Why the queue refuses messages with bytes that come alone.
+fn refusal(queues: &Queues, more: (usize, usize)) -> Option<Refusal> {
+    queues.refusal(&destination().path, more, true, options)
 }
 
 /// The numbers of ready messages.
@@ -82,35 +87,33 @@ fn a_queue_that_rejects_takes_no_more_than_it_may() {
     let options = bounded(FullPolicy::Reject, 3);
     let path = destination().path;
     for first in 0..3 {
-        assert_eq!(queues.refusal(&path, (1, 16), true), None, "{first}");
+        assert_eq!(refusal(&queues, (1, 16)), None, "{first}");
         publish(&mut queues, at_ms(0), run(first, 1), options, &mut effects);
     }
-    let refusal = queues.refusal(&path, (1, 16), true).unwrap();
-    assert_eq!((refusal.messages, refusal.bytes > 0), (3, true));
+    assert!(matches!(refusal(&queues, (1, 16)), Some(Refusal::Full(3, 1..))));
     assert!(queues.is_at_limit(&path) && queues.at(0).unwrap().full);
     // Nobody is asked to wait.
     assert!(effects.is_empty() && !queues.is_full(&path));
     // What a consumer has counts until it has settled it.
     queues.consume(at_ms(0), &consumer(1u8, 10), options, &mut effects);
-    assert!(queues.refusal(&path, (1, 16), true).is_some());
+    assert!(refusal(&queues, (1, 16)).is_some());
     queues.settle(at_ms(0), session(1u8), KEY, &[(0, 0)], Settlement::Accept, &mut effects);
-    assert_eq!(queues.refusal(&path, (1, 16), true), None);
-    assert!(queues.refusal(&path, (2, 32), true).is_some(), "they come together");
+    assert_eq!(refusal(&queues, (1, 16)), None);
+    assert!(refusal(&queues, (2, 32)).is_some(), "they come together");
     queues.settle(at_ms(0), session(1u8), KEY, &[(1, 2)], Settlement::Accept, &mut effects);
-    assert_eq!(queues.refusal(&path, (200, 3_200), true), None, "an empty one takes any");
+    assert_eq!(refusal(&queues, (200, 3_200)), None, "an empty one takes any");
 }
 
 #[test]
 fn a_queue_that_rejects_counts_bytes_and_memory_too() {
     let mut effects = Vec::new();
     let options = bounded(FullPolicy::Reject, 0);
-    let path = destination().path;
     let mut queues = new_queues();
     publish(&mut queues, at_ms(0), run(0, 100), options, &mut effects);
-    assert!(queues.depth().1 > 2_000 && queues.refusal(&path, (1, 16), true).is_some());
+    assert!(queues.depth().1 > 2_000 && refusal(&queues, (1, 16)).is_some());
     let mut queues = queues_within(1_000);
     publish(&mut queues, at_ms(0), run(0, 50), options, &mut effects);
-    assert!(queues.refusal(&path, (1, 16), true).is_some());
+    assert!(refusal(&queues, (1, 16)).is_some());
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub fn options(_: &Path) -> QueueOptions {
         dead_letter: "dlq/{queue}".into(),
         idle: Span::from_secs(30),
         policy: Policy::default(),
+        owner: None,
     }
 }
 
@@ -96,6 +97,7 @@ pub fn consumer(number: impl Into<u32>, messages: u32) -> Consume {
         start: QueueStart::Version(0),
         explicit: true,
         credit: None,
+        owner: None,
     }
 }
 

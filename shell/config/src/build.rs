@@ -28,6 +28,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::quotas::QuotaConfig;
 use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
 use crate::sections::services::ServicesConfig;
@@ -62,6 +63,7 @@ pub(crate) fn build(
         topic_rules: repeated(tables, "topic", TopicConfig::from_values),
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
+        quotas: repeated(tables, "quota", QuotaConfig::from_values),
         subscriptions: single(tables, "subscriptions", SubscriptionsConfig::from_values)?,
         durables: repeated(tables, "subscription", SubscriptionConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
@@ -91,6 +93,7 @@ pub(crate) fn build(
     check_feeds(tables, problems);
     check_views(tables, problems);
     check_subscriptions(tables, problems);
+    check_quotas(tables, problems);
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
     build_tls::check(&config, tables, problems);
@@ -287,6 +290,21 @@ fn check_views(tables: &[Table], problems: &mut Problems) {
             };
             if let Some(wrong) = wrong {
                 problems.add(setting.origin.clone(), format!("{key}: {wrong}"));
+            }
+        }
+    }
+}
+
+/// A principal has one quota.
+fn check_quotas(tables: &[Table], problems: &mut Problems) {
+    let mut names: HashSet<&str> = HashSet::new();
+    for table in tables.iter().filter(|table| table.section.name == "quota") {
+        for setting in table.settings.iter().filter(|it| it.spec.name() == "principal") {
+            if let Value::Text(text) = &setting.value
+                && !names.insert(text)
+            {
+                let message = format!("{}: two quotas are those of {text:?}", setting.spec.key);
+                problems.add(setting.origin.clone(), message);
             }
         }
     }

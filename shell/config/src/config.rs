@@ -18,6 +18,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::quotas::QuotaConfig;
 use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ServerConfig};
 use crate::sections::services::ServicesConfig;
@@ -51,6 +52,8 @@ pub struct Config {
     pub queues: QueuesConfig,
     /// Exceptions for queues; the first match counts.
     pub queue_rules: Vec<QueueConfig>,
+    /// What single principals may have in queues.
+    pub quotas: Vec<QuotaConfig>,
     /// How many durable subscriptions there may be.
     pub subscriptions: SubscriptionsConfig,
     /// Durable subscriptions that are there from the start.

@@ -58,6 +58,7 @@ pub use sections::operations::{
 };
 pub use sections::presence::PresenceConfig;
 pub use sections::protocols::{StompConfig, WebSocketConfig};
+pub use sections::quotas::QuotaConfig;
 pub use sections::rsocket::RSocketConfig;
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
 pub use sections::services::ServicesConfig;

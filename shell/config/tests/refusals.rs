@@ -165,6 +165,10 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:5:1: subscription.name: two durable subscriptions are called \"a\"",
     ),
     (
+        "[[quota]]\nprincipal = \"ann\"\n[[quota]]\nprincipal = \"ann\"\nbytes_max = \"1 GiB\"",
+        "t.toml:4:1: quota.principal: two quotas are those of \"ann\"",
+    ),
+    (
         "[[view]]\nname = \"v\"\ntext = \"map a into b\"",
         "t.toml:3:1: view.text: line 1, column 7: expected `to` and a path, or `where`, `set`, `remove`, `insert`, `patch`, `as`, found `into`\n  map a into b\n        ^",
     ),

@@ -35,7 +35,7 @@ use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
-use crate::specs;
+use crate::{quotas, specs};
 
 /// How many shards the node gets.
 pub(crate) fn shards(config: &Config) -> usize {
@@ -79,6 +79,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         },
         persistent_in_memory: config.stomp.persistent_in_memory,
         queue_default: queue_options(&config.queues, None),
+        quotas: quotas::all(&config.queues, &config.quotas),
         views: config.views.iter().filter_map(view).collect(),
         services: service_options(&config.services),
         history_bytes_max: config.history.bytes_max / shards,
@@ -499,6 +500,7 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
             queues.idle_removal
         },
         policy: queue_policy(queues, rule),
+        owner: rule.and_then(|rule| rule.owner.as_deref()).map(Arc::from),
     }
 }
 

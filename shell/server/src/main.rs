@@ -18,6 +18,7 @@ mod monitor;
 mod page;
 mod persistence;
 mod process;
+mod quotas;
 mod serve;
 mod signals;
 mod socketio;

@@ -18,6 +18,7 @@ use tiderace_bodies::Maps;
 use tiderace_broker::{
     Broker, DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue,
     RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind, TakenRecords,
+    queue_owner,
 };
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
@@ -89,7 +90,11 @@ impl Persistence {
             "the store is open"
         );
         if let Some(spool) = spool {
-            store.charge_bodies(|bytes| spool.charge(bytes));
+            let queues = recovered.streams.iter().filter(|it| it.kind == StreamKind::Queue);
+            let owners: HashMap<StreamId, _> =
+                queues.map(|queue| (queue.stream, queue_owner(&queue.spec))).collect();
+            let owner = |stream| owners.get(&stream).cloned().flatten();
+            store.charge_bodies(|stream, bytes| spool.charge(owner(stream), bytes));
         }
         let bodies = map_bodies(&mut store, &recovered, &maps)?;
         let ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>> =

@@ -89,9 +89,9 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Counts bytes that lie in files already and are nobody's in this life of the server.
-    pub(crate) fn charge_kept(self: &Arc<Self>, bytes: u64) -> Charge {
-        let owner: Arc<str> = Arc::from("");
+    /// Counts bytes that lie in files already.
+    pub(crate) fn charge_kept(self: &Arc<Self>, owner: Option<Arc<str>>, bytes: u64) -> Charge {
+        let owner = owner.unwrap_or_else(|| Arc::from(""));
         let mut counts = self.counts();
         counts.usage.bytes += bytes;
         counts.owners.entry(owner.clone()).or_default().bytes += bytes;

@@ -77,10 +77,10 @@ impl Spool {
         &self.directory
     }
 
-    /// Counts bytes that lie in files already, kept since an earlier life of the server, as nobody's. They may be more
-    /// than there may be: then nothing new is taken until some are gone.
-    pub fn charge(&self, bytes: u64) -> Charge {
-        Arc::new(self.ledger.charge_kept(bytes))
+    /// Counts bytes that lie in files already, kept since an earlier life of the server, as somebody's or nobody's. They
+    /// may be more than there may be: then nothing new is taken until some are gone.
+    pub fn charge(&self, owner: Option<Arc<str>>, bytes: u64) -> Charge {
+        Arc::new(self.ledger.charge_kept(owner, bytes))
     }
 
     /// A file without a name, which it can be given; where the file system has no such files, one that had a name and

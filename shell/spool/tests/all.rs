@@ -99,15 +99,24 @@ fn what_was_kept_before_counts_and_is_found_by_its_bytes() {
     let options = Options {
         directory: directory.0.clone(),
         disk_bytes_max: 2 << 20,
-        owner_bytes_max: 2 << 20,
+        owner_bytes_max: 3 << 19,
         uploads_max: 1,
         owner_uploads_max: 1,
     };
     let spool = Spool::open(options, maps.clone()).unwrap();
-    let kept = spool.charge(3 << 20);
+    let kept = spool.charge(None, 3 << 20);
     let (mut upload, _) = begin(&spool, "a").unwrap();
     assert_eq!(upload.append(b"x").unwrap_err(), SpoolError::Full);
     drop((upload, kept));
+    settle(&spool);
+    let kept = spool.charge(Some("a".into()), 1 << 20);
+    for (owner, refused) in [("b", None), ("a", Some(SpoolError::OwnerFull))] {
+        let (mut upload, _) = begin(&spool, owner).unwrap();
+        assert_eq!(upload.append(&vec![7; 600_000]).err(), refused, "{owner}");
+        drop(upload);
+        settle(&spool);
+    }
+    drop(kept);
     settle(&spool);
     let (mut upload, woken) = begin(&spool, "a").unwrap();
     upload.append(&vec![7; 100_000]).unwrap();

@@ -4,7 +4,7 @@
 //! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
 //! batches that only take away still find room in the reserve.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -317,11 +317,19 @@ impl<D: Disk> Store<D> {
         Ok(OpenBody::new(*body, file, self.bodies.charge(body.file)))
     }
 
-    /// Counts the bytes of files with bodies that the store has: `charge` is given the bytes of each, and what it gives is
-    /// held until the file is gone.
-    pub fn charge_bodies(&self, mut charge: impl FnMut(u64) -> Charge) {
-        for (number, bytes) in self.log.index.bodies().files() {
-            self.bodies.set_charge(number, charge(bytes));
+    /// Counts the bytes of files with bodies that the store has: `charge` is given the bytes of each, and the first stream
+    /// that needs it; what it gives is held until the file is gone.
+    pub fn charge_bodies(&self, mut charge: impl FnMut(StreamId, u64) -> Charge) {
+        let bodies = self.log.index.bodies();
+        let mut streams = BTreeMap::<u64, StreamId>::new();
+        for (stream, _, body) in bodies.records() {
+            let first = streams.entry(body.file).or_insert(stream);
+            *first = stream.min(*first);
+        }
+        for (number, bytes) in bodies.files() {
+            if let Some(stream) = streams.get(&number) {
+                self.bodies.set_charge(number, charge(*stream, bytes));
+            }
         }
     }
 

@@ -44,6 +44,25 @@ MISTAKES = {
     "bad expires": ("bad-header", "SEND", {"destination": "/queue/x", "expires": "tomorrow"}),
     "persistent for a queue that lives in memory": ("no-store", "SEND", {"destination": "/queue/x", "persistent": "true"}),
     "bad retain": ("bad-header", "SEND", {"destination": "/topic/x", "retain": "perhaps"}),
+    "a name of a queue of 1,025 bytes": ("bad-destination", "SEND", {"destination": "/queue/" + "x" * 1_025}),
+    "a name of a queue with 65 levels": ("bad-destination", "SEND", {"destination": "/queue/" + ".".join("x" * 65)}),
+    "a name of a queue with a control character": ("bad-destination", "SEND", {"destination": "/queue/a\x07b"}),
+    "a queue of somebody else's session": ("bad-destination|not-authorised", "SEND", {"destination": "/queue/temp.x"}),
+    "a consumer of a queue with a control character in its name": (
+        "bad-destination",
+        "SUBSCRIBE",
+        {"id": "1", "destination": "/queue/a\x07b"},
+    ),
+    "a delay that is no number": ("bad-schedule", "SEND", {"destination": "/queue/x", "delay": "soon"}),
+    "a delay below zero": ("bad-schedule", "SEND", {"destination": "/queue/x", "delay": "-1"}),
+    "a delay of 100 digits": ("bad-schedule", "SEND", {"destination": "/queue/x", "delay": "9" * 100}),
+    "a delay of 100 years": ("bad-schedule", "SEND", {"destination": "/queue/x", "delay": "3155760000000"}),
+    "a time that is no number": ("bad-schedule", "SEND", {"destination": "/queue/x", "deliver-at": "\u0661\u0662"}),
+    "a time of 20 digits": ("bad-schedule", "SEND", {"destination": "/queue/x", "deliver-at": "18446744073709551616"}),
+    "the last time there is": ("bad-schedule", "SEND", {"destination": "/queue/x", "deliver-at": str(2**64 - 1)}),
+    "a group without a name": ("bad-group", "SEND", {"destination": "/queue/x", "message_group": ""}),
+    "a group with a name of 257 bytes": ("bad-group", "SEND", {"destination": "/queue/x", "message_group": "g" * 257}),
+    "a priority of 10": ("bad-priority", "SEND", {"destination": "/queue/x", "priority": "10"}),
 }
 
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId};
+use tiderace_journal::AnswerKind;
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Confirm, Destination, Kind, OperationResult, Reply, Run, Token, is_temporary};
 
@@ -123,7 +124,7 @@ impl Broker {
                 let home = &mut side.home;
                 home.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
                 let record = home.journal.appended_since(before);
-                home.answer_stored(record, &requester, result, effects);
+                home.answer_stored((record, AnswerKind::Write), &requester, result, effects);
             }
             LocalMessage::ListViews { requester } => {
                 let result = self.view_side().list_views(&requester);

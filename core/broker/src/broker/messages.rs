@@ -28,6 +28,9 @@ impl Broker {
                     side.do_together(now, from, parts, effects);
                 }
             }
+            Body::Home(ToHome::AccountBytes { owner, bytes }) => {
+                self.home.queues_mut().note_elsewhere(from, &owner, bytes);
+            }
             Body::Home(message) => {
                 let recipients = self.recipients_of(&message);
                 self.home_side().on_message(now, from, message, recipients, effects);

@@ -97,7 +97,7 @@ impl Broker {
                 self.home_side().fed(now, place, (number, Err(lost(place))), effects);
                 self.hand_on(now, effects);
             }
-            Body::Home(ToHome::DeadLetter { run, source }) => {
+            Body::Home(ToHome::DeadLetter { run, source, .. }) => {
                 self.home_side().dead_letter_lost(now, &run, source, effects);
                 self.hand_on(now, effects);
             }

@@ -14,7 +14,7 @@ use tiderace_wire::{number_of, rank_of, version_of};
 use super::Broker;
 use crate::durables::Durable;
 use crate::effects::Effects;
-use crate::journal::{RestoredQueue, Unrestorable, is_queue, read_durable};
+use crate::journal::{RestoredQueue, Unrestorable, read_durable, read_owner};
 use crate::price::durable_bytes;
 use crate::queue_loads::Unreadable;
 
@@ -42,19 +42,24 @@ impl Broker {
         if home != self.loopback.here() {
             return Ok(());
         }
-        if durable.is_none() && !is_queue(restored.description) {
-            return Err(Unrestorable::Description { path });
-        }
+        let owner = match &durable {
+            Some((_, owner)) => Some(owner.clone()),
+            None => match read_owner(restored.description) {
+                Some(owner) => owner,
+                None => return Err(Unrestorable::Description { path }),
+            },
+        };
+        let owner = owner.as_ref();
         if self.home.queues().is_kept(&path) {
             return Err(Unrestorable::Twice { path });
         }
         let kept = (restored.stream, next_version(restored, self.home.earlier_numbers()));
-        if let Some((about, owner)) = durable.filter(|_| !is_configured) {
+        if let Some((about, made_by)) = durable.clone().filter(|_| !is_configured) {
             self.memory.charge(MemoryUse::Names, durable_bytes(&about));
-            self.home.queues_mut().set_staying(now, &path, true, &self.options);
-            self.home.feeds_mut().put(Durable { about, owner: Some(owner), since: 0 });
+            self.home.queues_mut().set_staying(now, (&path, owner), true, &self.options);
+            self.home.feeds_mut().put(Durable { about, owner: Some(made_by), since: 0 });
         }
-        let queue = self.home.queues_mut().restore(now, path, kept, &self.options);
+        let queue = self.home.queues_mut().restore(now, (path, owner), kept, &self.options);
         let stored = restored.stored.iter().map(|range| (range.first, range.last, range.bytes));
         self.home.queues_mut().restore_swapped(now, queue, stored);
         self.metrics.queues_restored += 1;

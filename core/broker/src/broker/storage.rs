@@ -110,13 +110,15 @@ impl Broker {
             RecordSubject::View(number) => self.views.kept_as(number),
             _ => None,
         };
-        let queue = match subject {
-            RecordSubject::Queue(key, _) => self.home.queues().kept(key),
-            _ => None,
+        let (queue, owner) = match subject {
+            RecordSubject::Queue(key, _) => {
+                (self.home.queues().kept(key), self.home.queues().owner_of(key))
+            }
+            _ => (None, None),
         };
         let queue = queue.map(|(path, stream, version)| (path.clone(), stream, version));
         let description =
-            queue.as_ref().map(|(path, ..)| describe_queue(self.home.feeds().get(path)));
+            queue.as_ref().map(|(path, ..)| describe_queue(self.home.feeds().get(path), owner));
         let description = description.unwrap_or_default();
         let (next_number, last_fence) = (self.home.next_number(), self.home.last_fence());
         let topic = topic.and_then(|topic| Some((topic, self.home.topic_mut(topic)?)));

@@ -6,6 +6,8 @@ use tiderace_base::{Now, SessionId};
 
 use super::Broker;
 use crate::effects::Effects;
+use crate::messages::ToHome;
+use crate::places::PlaceSet;
 use crate::temporary::TemporaryOwner;
 use crate::work::{CHEAP, Deferred};
 
@@ -42,6 +44,21 @@ impl Broker {
             self.view_side().begin_turn();
         }
         self.end_call(now, effects);
+    }
+
+    /// Tells other homes who has how much in queues here.
+    pub(super) fn tell_accounts(&mut self, effects: &mut Effects) {
+        let here = self.loopback.here();
+        let others = PlaceSet::all(self.options.shards).minus(self.loopback.lost()).without(here);
+        if others.is_empty() {
+            return;
+        }
+        for (owner, bytes) in self.home.queues_mut().account_news() {
+            for place in others.iter() {
+                let message = ToHome::AccountBytes { owner: owner.clone(), bytes };
+                self.loopback.send(place, message, effects);
+            }
+        }
     }
 
     /// Gives a session its turn: whether something was done.

@@ -37,7 +37,7 @@ impl Home {
             let home = options.home_of(&about.queue);
             self.note_feed(home, &about.topics, true, memory);
             if home == Place::here(shard) {
-                self.queues.set_staying(Now::default(), &about.queue, true, options);
+                self.queues.set_staying(Now::default(), (&about.queue, None), true, options);
                 self.feeds.put(Durable { about: about.clone(), owner: None, since: 0 });
             }
         }
@@ -51,7 +51,7 @@ impl Home {
         self.feeds.set_mirrors();
         let here = |path: &Path| options.home_of(path) == Place::here(shard);
         for path in options.mirrors_named().filter(here) {
-            self.queues.set_staying(Now::default(), &path, true, options);
+            self.queues.set_staying(Now::default(), (&path, None), true, options);
         }
     }
 

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
     Consume, Consumed, ConsumerState, Dropped, Effect, Ending, FullPolicy, LoadedPart, Look,
-    QueueChoices, QueueState, Queues, Refusal, Segment, Settlement, Slice, Taken,
+    OverQuota, QueueChoices, QueueState, Queues, Quotas, Refusal, Segment, Settlement, Slice,
+    Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
 use crate::BrokerOptions;
 use crate::collections::Map;
+use crate::maker::Maker;
 use crate::places::{Place, PlaceSet};
 use crate::queued::MovedFrom;
 
@@ -31,9 +33,55 @@ impl QueueHome {
         QueueHome { queues: Queues::new(memory), full: Map::default() }
     }
 
-    /// The queue of a numbered run, which gets its versions.
-    pub(crate) fn admit(&mut self, now: Now, run: &mut Run, options: &BrokerOptions) -> Key {
-        self.queues.admit(now, run, |path| options.queue(path))
+    /// The queue of a numbered run, which gets its versions. It is made by who has sent it, if it is not there.
+    pub(crate) fn admit(
+        &mut self,
+        now: Now,
+        run: &mut Run,
+        maker: Maker<'_>,
+        options: &BrokerOptions,
+    ) -> Key {
+        self.queues.admit(now, run, |path| options.queue_of(path, maker))
+    }
+
+    /// What principals may have in queues; to be said before there are any.
+    pub(crate) fn set_quotas(&mut self, quotas: Quotas) {
+        self.queues.set_quotas(quotas);
+    }
+
+    /// In whose account a queue counts.
+    pub(crate) fn owner_of(&self, key: Key) -> Option<&Arc<str>> {
+        self.queues.owner_of(key)
+    }
+
+    /// What the owner of a queue has in bytes, and may have.
+    pub(crate) fn account_of(&self, key: Key) -> Option<(u64, u64)> {
+        self.queues.account_of(key)
+    }
+
+    /// How many principals have queues here, and how many of them all the bytes that they may.
+    pub(crate) fn owners(&self) -> (usize, usize) {
+        self.queues.owners()
+    }
+
+    /// What other homes are to be told: who has how many bytes in queues here.
+    pub(crate) fn account_news(&mut self) -> Vec<(Arc<str>, u64)> {
+        self.queues.account_news()
+    }
+
+    /// Another home says how many bytes somebody has in queues there.
+    pub(crate) fn note_elsewhere(&mut self, from: Place, owner: &Arc<str>, bytes: u64) {
+        self.queues.note_elsewhere(number_of(from), owner, bytes);
+    }
+
+    /// Why somebody may make no queue.
+    pub(crate) fn refuses_queue(
+        &self,
+        path: &Path,
+        maker: Maker<'_>,
+        options: &BrokerOptions,
+    ) -> Option<OverQuota> {
+        self.queues.refuses_queue(&options.queue_of(path, maker), 0)
     }
 
     /// Takes a run into its queue.
@@ -47,11 +95,11 @@ impl QueueHome {
     pub(crate) fn set_staying(
         &mut self,
         now: Now,
-        path: &Path,
+        (path, maker): (&Path, Maker<'_>),
         stays: bool,
         options: &BrokerOptions,
     ) -> Key {
-        self.queues.set_staying(now, path, stays, |path| options.queue(path))
+        self.queues.set_staying(now, path, stays, |path| options.queue_of(path, maker))
     }
 
     /// How often consumers came to a queue, and how often one was asked whether it has room, since the start.
@@ -139,11 +187,11 @@ impl QueueHome {
     pub(crate) fn restore(
         &mut self,
         now: Now,
-        path: Path,
+        (path, owner): (Path, Maker<'_>),
         kept: (u64, u64),
         options: &BrokerOptions,
     ) -> Key {
-        self.queues.restore(now, path, kept, |path| options.queue(path))
+        self.queues.restore(now, path, kept, |path| options.queue_of(path, owner))
     }
 
     /// The store has messages of a restored queue: first and last version of each stretch, and bytes.
@@ -265,17 +313,20 @@ impl QueueHome {
         let holds = |choices: QueueChoices<'_>| {
             matches!(choices.policy.full, FullPolicy::Block | FullPolicy::Reject)
         };
-        policy.is_some_and(holds) && self.queues.is_at_limit(path)
+        policy.is_some_and(holds)
+            && (self.queues.is_at_limit(path) || self.queues.is_owner_full(path))
     }
 
-    /// Why a queue refuses so many more messages with so many bytes, if it does.
+    /// Why a queue, or its owner, refuses so many more messages with so many bytes, if it does.
+    #[inline]
     pub(crate) fn refusal(
         &self,
         path: &Path,
-        more: (usize, usize),
-        are_alone: bool,
+        (more, are_alone): ((usize, usize), bool),
+        maker: Maker<'_>,
+        options: &BrokerOptions,
     ) -> Option<Refusal> {
-        self.queues.refusal(path, more, are_alone)
+        self.queues.refusal(path, more, are_alone, |path| options.queue_of(path, maker))
     }
 
     /// Messages that were dropped because their queue was full.
@@ -300,7 +351,8 @@ impl QueueHome {
         options: &BrokerOptions,
     ) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.queues.consume(now, consume, |path| options.queue(path), &mut effects);
+        let of = |path: &Path| options.queue_of(path, consume.owner.as_ref());
+        self.queues.consume(now, consume, of, &mut effects);
         effects
     }
 
@@ -387,6 +439,7 @@ impl QueueHome {
 
     /// A place is lost: no publisher there waits any more.
     pub(crate) fn lose(&mut self, place: Place) {
+        self.queues.lose_elsewhere(number_of(place));
         for told in self.full.values_mut() {
             told.remove(place);
         }
@@ -526,4 +579,9 @@ impl QueueHome {
     pub(crate) fn expired_total(&self) -> u64 {
         self.queues.expired_total()
     }
+}
+
+/// A place as the queues know it.
+fn number_of(place: Place) -> u64 {
+    u64::from(place.node.0) << 16 | u64::from(place.shard.0)
 }

@@ -16,10 +16,27 @@ use crate::durables::Durable;
 /// The form of the descriptions of queues that topics feed.
 const FORM: u8 = 2;
 
-/// What the store is told that a queue is: what feeds it, if somebody has made it a durable subscription.
-pub(crate) fn describe_queue(durable: Option<&Durable>) -> Vec<u8> {
+/// What the store is told that a queue is: what feeds it, if somebody has made it a durable subscription, and who owns
+/// it.
+pub(crate) fn describe_queue(durable: Option<&Durable>, owner: Option<&Arc<str>>) -> Vec<u8> {
     let made = durable.and_then(|durable| Some((&durable.about, durable.owner.as_deref()?)));
-    made.map_or_else(|| vec![QUEUE_FORM], |(about, owner)| describe_durable(about, owner))
+    if let Some((about, owner)) = made {
+        return describe_durable(about, owner);
+    }
+    let mut out = vec![QUEUE_FORM];
+    out.extend(owner.into_iter().flat_map(|owner| owner.bytes()));
+    out
+}
+
+/// Who owns a queue that nothing feeds, by its description in the store.
+pub fn queue_owner(description: &[u8]) -> Option<Arc<str>> {
+    read_owner(description)?
+}
+
+/// Who owns a queue that nothing feeds, if its description is understood.
+pub(crate) fn read_owner(description: &[u8]) -> Option<Option<Arc<str>>> {
+    let owner = std::str::from_utf8(description.strip_prefix(&[QUEUE_FORM])?).ok()?;
+    Some((!owner.is_empty()).then(|| owner.into()))
 }
 
 fn describe_durable(about: &DurableSubscription, owner: &str) -> Vec<u8> {

@@ -34,13 +34,14 @@ use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
-pub(crate) use durables::{describe_queue, read_durable};
+pub use durables::queue_owner;
+pub(crate) use durables::{describe_queue, read_durable, read_owner};
 pub(crate) use fed::Released;
 pub(crate) use queues::versions_of;
 pub use restore::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
 };
-pub(crate) use restore::{RestoredRun, is_queue, read_messages, read_queued};
+pub(crate) use restore::{RestoredRun, read_messages, read_queued};
 pub(crate) use views::{KeptView, read_views};
 
 use crate::messages::TransferId;
@@ -208,13 +209,26 @@ impl HomeJournal {
     /// Holds an answer until it is stored that something is gone, as records up to a number say. Given back if there is nothing
     /// to wait for, or nothing will be stored.
     pub(crate) fn hold_removal(&mut self, until: u64, answer: Answer) -> Option<Released<Answer>> {
-        match self.open.as_deref_mut() {
-            Some(open) => {
-                let held = open.journal.hold_removal(until, answer);
-                held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
-            }
-            None => Some((answer, Ok(()))),
-        }
+        let Some(open) = self.open.as_deref_mut() else { return Some((answer, Ok(()))) };
+        let held = open.journal.hold_removal(until, answer);
+        held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+    }
+
+    /// Holds an answer about what a session has consumed until a record is stored, or all by which it has settled something
+    /// without asking. Given back if there is nothing to wait for, or nothing will be stored.
+    pub(crate) fn hold_settled(
+        &mut self,
+        session: SessionId,
+        record: Option<u64>,
+        answer: Answer,
+    ) -> Option<Released<Answer>> {
+        let Some(record) = record else {
+            let open = self.open.as_deref_mut();
+            let until = open.map_or(0, |open| open.settlers.take(session));
+            return self.hold_removal(until, answer);
+        };
+        let held = self.hold(Awaited::before(record), AnswerKind::Messages, answer);
+        held.map(|answer| (answer, Ok(())))
     }
 
     /// A session has settled messages by a record, without asking for a confirmation.
@@ -222,11 +236,6 @@ impl HomeJournal {
         if let Some(open) = self.open.as_deref_mut().filter(|_| record != 0) {
             open.settlers.note(session, record);
         }
-    }
-
-    /// The last record by which a session has settled something since this was asked; zero for none.
-    pub(crate) fn take_settled(&mut self, session: SessionId) -> u64 {
-        self.open.as_deref_mut().map_or(0, |open| open.settlers.take(session))
     }
 
     /// Whether the store has not answered a record yet.

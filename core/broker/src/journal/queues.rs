@@ -17,7 +17,7 @@ use super::{HomeJournal, OpenJournal};
 /// Messages of several queues that other queues are looked up for: as many as the selections of a run that are shared.
 const SHARED_MAX: usize = 32;
 
-/// The form of the descriptions of queues that nothing feeds, which say nothing else.
+/// The form of the descriptions of queues that nothing feeds, which say who owns them and nothing else.
 pub(super) const QUEUE_FORM: u8 = 1;
 
 impl HomeJournal {

@@ -13,7 +13,6 @@ use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, decode};
-use super::queues::QUEUE_FORM;
 use super::reservation::{self, Reservation};
 use super::settlers::Settlers;
 use super::{FENCES_AHEAD, HomeJournal, NUMBERS_AHEAD, OpenJournal};
@@ -310,9 +309,4 @@ pub(crate) fn read_queued(
 ) -> Option<Run> {
     let destination = Destination { kind: Kind::Queue, path: path.clone() };
     Some(decode((bytes, body), destination, now.time)?.0)
-}
-
-/// Whether a queue was described in a form that is understood.
-pub(crate) fn is_queue(description: &[u8]) -> bool {
-    description == [QUEUE_FORM]
 }

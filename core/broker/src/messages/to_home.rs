@@ -121,6 +121,8 @@ pub enum ToHome {
         transfer: TransferId,
         /// Not yet numbered.
         run: Box<Run>,
+        /// The name of who moves them.
+        mover: Arc<str>,
     },
     /// What became of messages that were sent by [`ToHome::Transfer`].
     Transferred {
@@ -191,6 +193,8 @@ pub enum ToHome {
     DeadLetter {
         /// Not yet numbered.
         run: Box<Run>,
+        /// Who owns the queue where it lay.
+        owner: Option<Arc<str>>,
         /// Where it lay, if it is stored there.
         source: Option<MovedFrom>,
     },
@@ -223,6 +227,13 @@ pub enum ToHome {
         number: u64,
         /// What came of it.
         result: Result<(), Box<Close>>,
+    },
+    /// How many bytes somebody has in the sender's queues.
+    AccountBytes {
+        /// The name.
+        owner: Arc<str>,
+        /// How many.
+        bytes: u64,
     },
     /// What a transaction does at this home, in its order: publications and settlements.
     Together(Vec<ToHome>),

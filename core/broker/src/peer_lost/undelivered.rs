@@ -85,6 +85,7 @@ impl SessionSide<'_> {
             | ToHome::Call(_)
             | ToHome::CancelCall { .. }
             | ToHome::DeadLetter { .. }
+            | ToHome::AccountBytes { .. }
             | ToHome::Moved { .. }
             | ToHome::Together(_)
             | ToHome::FeedInterest { .. }

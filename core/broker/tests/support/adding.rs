@@ -42,6 +42,7 @@ pub fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.queue_unreadable += right.queue_unreadable;
     left.queue_delayed += right.queue_delayed;
     left.queue_refused += right.queue_refused;
+    left.account_refused += right.account_refused;
     left.dropped_head += right.dropped_head;
     left.dropped_tail += right.dropped_tail;
     left.backlog_bytes += right.backlog_bytes;

@@ -16,6 +16,8 @@ impl World {
         let state = self.queues.state(self.key).unwrap();
         let swapped = state.swapped;
         assert_eq!(self.queues.swapped(), (swapped, state.swapped_bytes));
+        let held = state.bytes as u64 + state.swapped_bytes;
+        assert_eq!(self.queues.account_of(self.key), Some((held, OWNER_BYTES_MAX)));
         assert_eq!(self.queues.depth().0, state.messages);
         let bodies = self.memory.bodies();
         let of_others: usize = self.others.iter().map(|run| run.bytes() - run.bytes_beside()).sum();

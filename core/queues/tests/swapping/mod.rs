@@ -23,7 +23,8 @@ use store::{Load, Store, Told};
 use tiderace_base::{Key, Memory, MemoryUse, Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{
-    Consume, Effect, Ending, Look, Policy, QueueOptions, Queues, Segment, Settlement, Slice,
+    Consume, Effect, Ending, Look, Policy, QueueOptions, Queues, Quota, Quotas, Segment,
+    Settlement, Slice,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -34,11 +35,15 @@ use tiderace_wire::{
 const RED: &str = "colour = 'red'";
 const BLUE: &str = "colour = 'blue'";
 const KEY: SubscriptionKey = SubscriptionKey(0);
+const OWNER: &str = "ann";
+/// More than its queue ever has.
+const OWNER_BYTES_MAX: u64 = 1 << 40;
 const STREAM: u64 = 1;
 const VOLATILE: u64 = 1 << 63;
 
 fn small(path: &Path) -> QueueOptions {
-    QueueOptions { bytes_max: 300, redeliveries_max: 0, ..options(path) }
+    let owner = Some(OWNER.into());
+    QueueOptions { bytes_max: 300, redeliveries_max: 0, owner, ..options(path) }
 }
 
 /// The same with the most urgent messages first.
@@ -91,6 +96,8 @@ fn new_world(options: fn(&Path) -> QueueOptions) -> World {
     let memory = Rc::new(Memory::new(1 << 20));
     let mut queues = Queues::new(memory.clone());
     queues.set_store();
+    let usual = Quota { bytes_max: OWNER_BYTES_MAX, queues_max: 0 };
+    queues.set_quotas(Quotas { usual, of: Vec::new() });
     let now = Now { time: Time::ZERO, wall_ms: 1_000 };
     let key = queues.restore(now, destination().path, (STREAM, 1), options);
     World {

@@ -119,7 +119,7 @@ impl ListingEntry {
         match self {
             ListingEntry::Session(session) => session.name.len(),
             ListingEntry::Queue(queue) => {
-                let texts = [&queue.topics, &queue.selector].into_iter().flatten();
+                let texts = [&queue.topics, &queue.selector, &queue.owner].into_iter().flatten();
                 queue.path.as_str().len() + texts.map(|text| text.len()).sum::<usize>()
             }
             ListingEntry::Service(service) => service.names.iter().map(|name| name.len()).sum(),
@@ -160,6 +160,8 @@ pub struct QueueEntry {
     pub selector: Option<Arc<str>>,
     /// For how long the first of the ready messages has been on the server, in milliseconds.
     pub oldest_ms: Option<u64>,
+    /// In whose account it counts.
+    pub owner: Option<Arc<str>>,
 }
 
 /// One subscription that serves.
@@ -252,6 +254,7 @@ mod tests {
             topics: None,
             selector: None,
             oldest_ms: None,
+            owner: Some("ann".into()),
         };
         let names = vec!["a".into(), "b/*".into()];
         let service = ServiceEntry { names, session: id(4), open: 5, prefetch: 6 };
@@ -267,7 +270,7 @@ mod tests {
                 Browsable::Queues,
                 entry(ListingEntry::Queue(queue)),
                 next,
-                r#"{"queues":[{"path":"jobs/a","messages":1,"in_flight":0,"delayed":7,"groups":8,"bytes":2,"consumers":3,"full":true,"paused":false}],"more":true,"next":"1-9"}"#,
+                r#"{"queues":[{"path":"jobs/a","messages":1,"in_flight":0,"delayed":7,"groups":8,"bytes":2,"consumers":3,"full":true,"paused":false,"owner":"ann"}],"more":true,"next":"1-9"}"#,
             ),
             (
                 Browsable::Services,

@@ -104,6 +104,8 @@ pub struct QueueDetails {
     pub consumers: Vec<ConsumerEntry>,
     /// Where the next page begins, if this is not the last.
     pub next: Option<u32>,
+    /// Bytes of messages in all queues of its owner, and how many there may be, if that is bounded.
+    pub account: Option<(u64, u64)>,
 }
 
 /// What was chosen for a queue.
@@ -361,6 +363,7 @@ mod tests {
             topics: Some("fx/**".into()),
             selector: Some("side = 'buy'".into()),
             oldest_ms: Some(5),
+            owner: None,
         }
     }
 
@@ -406,13 +409,14 @@ mod tests {
             dispatch: "first",
             dead_letter_expired: true,
         };
-        let details =
-            QueueDetails { entry: entry(), settings, consumers: vec![consumer], next: Some(9) };
+        let (consumers, account) = (vec![consumer], Some((21, 22)));
+        let details = QueueDetails { entry: entry(), settings, consumers, next: Some(9), account };
         assert_eq!(
             json(&OperationResult::Queue(Box::new(details))),
             [
                 "{",
                 of_queue,
+                r#","owner_bytes":21,"owner_bytes_max":22"#,
                 r#","options":{"memory_bytes_max":10,"disk_bytes_max":9,"prefetch_count":0,"prefetch_bytes":11,"redeliveries_max":12,"dead_letter":"dlq/jobs/a","idle_ms":13,"redelivery_delay_ms":14,"redelivery_delay_factor":15,"redelivery_delay_max_ms":16,"delay_max_ms":17,"messages_max":18,"full_policy":"drop-head","dispatch":"first","dead_letter_expired":true,"mirrored":true,"priorities":false}"#,
                 r#","listed":[{"session":"0-1-2","subscription":3,"in_flight":4,"in_flight_bytes":5,"prefetch_count":6,"prefetch_bytes":0,"credit":7,"selector":"a = 'b\"'","exclusive":false,"active":true,"settles":true}]"#,
                 r#","more":true,"next":9}"#

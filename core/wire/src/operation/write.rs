@@ -223,7 +223,8 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
         print(out, format_args!(r#","browsers":{browsers}"#));
     }
     print(out, format_args!(r#","full":{full},"paused":{paused}"#));
-    for (name, text) in [("topics", &queue.topics), ("selector", &queue.selector)] {
+    let QueueEntry { topics, selector, owner, .. } = queue;
+    for (name, text) in [("topics", topics), ("selector", selector), ("owner", owner)] {
         if let Some(text) = text {
             print(out, format_args!(",\"{name}\":"));
             append_text(out, text);
@@ -237,6 +238,9 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
 fn write_details(out: &mut Vec<u8>, queue: &QueueDetails) {
     out.push(b'{');
     write_queue_fields(out, &queue.entry);
+    if let Some((bytes, most)) = queue.account {
+        print(out, format_args!(r#","owner_bytes":{bytes},"owner_bytes_max":{most}"#));
+    }
     write_settings(out, &queue.settings);
     out.extend_from_slice(b",\"listed\":[");
     let mut list = List { out, empty: true };

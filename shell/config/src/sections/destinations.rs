@@ -15,6 +15,8 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 const QUEUE_MEMORY: Kind = Kind::Bytes { min: 64 * KIB, max: TIB };
+pub(super) const ACCOUNT_BYTES: Kind = Kind::Bytes { min: 64 * KIB, max: 1024 * TIB };
+pub(super) const ACCOUNT_QUEUES: Kind = Kind::Integer { min: 1, max: 100_000_000 };
 const QUEUE_DISK: Kind = Kind::Bytes { min: MIB, max: 1024 * TIB };
 const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
 const PREFETCH_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
@@ -31,7 +33,7 @@ const HISTORY_AGE: Kind =
 const INTERVAL: Kind =
     Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3_600) };
 const NOT_COUNTED: &str = "this one does not count";
-const WITHOUT_LIMIT: &str = "no limit";
+pub(super) const WITHOUT_LIMIT: &str = "no limit";
 
 section! {
     /// What holds for every topic that no `[[topic]]` describes.
@@ -137,6 +139,11 @@ section! {
         "priorities" priorities: bool = Is("false"), Kind::Boolean;
         /// The dead-letter queue; `{queue}` stands for the path of the queue, or for as much of its beginning as fits.
         "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
+        /// Bytes of messages that the queues of one principal may hold together, in memory and on the disk; beyond that what
+        /// is sent there is refused, or dropped where `full_policy` drops. Exceptions stand in `[[quota]]`.
+        "principal_bytes_max" principal_bytes_max: u64 = Is("0"), ACCOUNT_BYTES, zero("no limit but those of queues and of the server");
+        /// Queues that one principal may own at each shard, durable subscriptions included.
+        "principal_queues_max" principal_queues_max: usize = Is("100000"), ACCOUNT_QUEUES, zero(WITHOUT_LIMIT);
         /// How long a queue without messages and consumers stays.
         "idle_removal" idle_removal: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(31_536_000) }, zero("for ever");
     }
@@ -177,6 +184,8 @@ section! {
         "priorities" priorities: Option<bool> = Absent, Kind::Boolean;
         /// Instead of `queues.dead_letter`.
         "dead_letter" dead_letter: Option<String> = Absent, Kind::Text;
+        /// The principal in whose account the queue counts, instead of the one that uses it first.
+        "owner" owner: Option<String> = Absent, Kind::Name;
         /// What is sent to the queue is also published to the topic of the same name, and what is published there also comes
         /// to the queue: [mirrored queues](queues.md#mirrored-queues).
         "mirrored" mirrored: bool = Is("false"), Kind::Boolean;

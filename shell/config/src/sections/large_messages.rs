@@ -20,7 +20,7 @@ section! {
         "bytes_max" bytes_max: usize = Is("1 GiB"), Kind::Bytes { min: KIB, max: 4 * GIB - 16 * MIB };
         /// Bytes in all files together, those that the store keeps included; what would be more is refused.
         "disk_bytes_max" disk_bytes_max: u64 = Is("16 GiB"), Kind::Bytes { min: MIB, max: 1 << 50 };
-        /// Bytes in the files of one user, of what was sent since the start.
+        /// Bytes in the files of one user: of what was sent since the start, and of what the store has kept from before in queues that are his.
         "user_bytes_max" user_bytes_max: u64 = Is("8 GiB"), Kind::Bytes { min: MIB, max: 1 << 50 };
         /// Messages that arrive in files at a time; each takes up to 640 KiB of memory until it is whole.
         "uploads_max" uploads_max: usize = Is("256"), COUNT;

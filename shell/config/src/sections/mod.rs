@@ -17,6 +17,7 @@ pub(crate) mod native;
 pub(crate) mod operations;
 pub(crate) mod presence;
 pub(crate) mod protocols;
+pub(crate) mod quotas;
 pub(crate) mod rsocket;
 pub(crate) mod server;
 pub(crate) mod services;
@@ -41,6 +42,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::TopicConfig::SECTION,
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
+    quotas::QuotaConfig::SECTION,
     subscriptions::SubscriptionsConfig::SECTION,
     subscriptions::SubscriptionConfig::SECTION,
     views::ViewConfig::SECTION,

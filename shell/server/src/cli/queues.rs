@@ -197,6 +197,7 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
         ">OLDEST",
         "STATE",
         "FED BY",
+        "OWNER",
     ]);
     let mut operation = json!({"do": "queues", "pattern": args.pattern});
     while left > 0 {
@@ -371,6 +372,7 @@ fn row(queue: &Json) -> Vec<String> {
         queue["oldest_ms"].as_u64().map(age).unwrap_or_default(),
         state.to_owned(),
         queue["topics"].as_str().unwrap_or_default().to_owned(),
+        queue["owner"].as_str().unwrap_or_default().to_owned(),
     ]
 }
 
@@ -392,6 +394,7 @@ fn described(queue: &Json) -> Vec<String> {
         "oldest message",
         "state",
         "fed by",
+        "owner",
     ]
     .into_iter()
     .zip(row(queue))
@@ -399,6 +402,10 @@ fn described(queue: &Json) -> Vec<String> {
     .filter(|(_, value)| !value.is_empty())
     .map(|(name, value)| format!("{name}: {value}"))
     .collect();
+    if let Some(most) = queue["owner_bytes_max"].as_u64() {
+        let all = bytes(number(queue, "owner_bytes"));
+        lines.push(format!("bytes of its owner: {all} of {}", bytes(most)));
+    }
     let prefetch_bytes = match number(options, "prefetch_bytes") {
         0 => "no limit".to_owned(),
         number => bytes(number),
@@ -498,18 +505,20 @@ mod tests {
     fn queues_are_told_to_people() {
         let queue = json!({
             "path": "jobs", "messages": 3, "in_flight": 1, "delayed": 4, "bytes": 2048, "consumers": 2, "full": true,
-            "paused": true, "oldest_ms": 61_000, "topics": "fx/**", "selector": "a = 1", "options": {"memory_bytes_max": 1_048_576, "prefetch_count": 0,
+            "paused": true, "oldest_ms": 61_000, "topics": "fx/**", "owner": "ann", "owner_bytes": 4096, "owner_bytes_max": 1_048_576, "selector": "a = 1", "options": {"memory_bytes_max": 1_048_576, "prefetch_count": 0,
             "prefetch_bytes": 655_360, "redeliveries_max": 20, "idle_ms": 30_000, "messages_max": 9, "full_policy": "reject",
             "redelivery_delay_ms": 250, "redelivery_delay_max_ms": 60_000}
         });
         assert_eq!(
             row(&queue),
-            ["jobs", "3", "1", "4", "2.0 KiB", "2", "1m 1s", "paused, full", "fx/**"]
+            ["jobs", "3", "1", "4", "2.0 KiB", "2", "1m 1s", "paused, full", "fx/**", "ann"]
         );
         let lines = described(&queue).join("; ");
         for part in [
             "queue: jobs",
             "fed by: fx/**",
+            "owner: ann",
+            "bytes of its owner: 4.0 KiB of 1.0 MiB",
             "selector: a = 1",
             "oldest message: 1m 1s",
             "memory_bytes_max: 1.0 MiB",

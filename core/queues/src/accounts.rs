@@ -1,0 +1,358 @@
+//! What the queues of each principal hold together, and whether it may have more.
+//!
+//! A queue counts for its owner: who has made it, or whom its options name. A home counts its own queues, and is told of
+//! the bytes in those of other homes; so a quota of bytes holds for all of them, but for what has come elsewhere
+//! since the last tick. Relies on queues that say what they gain and lose. Invariants: what an account has is the sum over
+//! its queues; one that nobody has queues in, here or elsewhere, is not kept; who has no quota of bytes is not counted.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Memory, MemoryUse};
+
+/// What principals may have in queues.
+#[derive(Clone, Debug, Default)]
+pub struct Quotas {
+    /// What each may have that `of` does not name.
+    pub usual: Quota,
+    /// Those that may have something else.
+    pub of: Vec<(Arc<str>, Quota)>,
+}
+
+/// What one principal may have in queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of messages in all its queues, in memory and in the store; zero: any number.
+    pub bytes_max: u64,
+    /// Queues at one home; zero: any number.
+    pub queues_max: usize,
+}
+
+/// Why a principal may have no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverQuota {
+    /// Its queues have so many bytes, and may have no more than that.
+    Bytes(u64, u64),
+    /// It has so many queues here, which is as many as it may.
+    Queues(usize),
+}
+
+/// Accounts that are looked at in one tick for what other homes are to be told.
+const TOLD_MAX: usize = 1_024;
+/// Other homes are told when this part of a quota has come or gone, or a tick later when nothing comes any more.
+const STEP_DIVISOR: u64 = 128;
+/// An account shows as full when less than this part of its quota is left.
+const NEARLY_DIVISOR: u64 = 64;
+/// What an account takes beside its name: its record and its places in maps.
+const ACCOUNT_BYTES: usize = size_of::<Account>() + 192;
+
+/// What one principal has in queues.
+#[derive(Debug)]
+pub(crate) struct Account {
+    name: Arc<str>,
+    quota: Quota,
+    queues: Cell<usize>,
+    /// In the queues here, if there is a quota of bytes.
+    bytes: Cell<u64>,
+    /// In those of other homes, as they have said.
+    elsewhere: Cell<u64>,
+    /// What other homes know of those here.
+    told: Cell<u64>,
+    /// What there was a tick ago.
+    before: Cell<u64>,
+}
+
+impl Account {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether there is a quota of bytes.
+    pub(crate) fn counts(&self) -> bool {
+        self.quota.bytes_max > 0
+    }
+
+    /// Some bytes have come, and some have gone.
+    #[inline]
+    pub(crate) fn change(&self, less: u64, more: u64) {
+        self.bytes.set((self.bytes.get() + more).saturating_sub(less));
+    }
+
+    fn used(&self) -> u64 {
+        self.bytes.get().saturating_add(self.elsewhere.get())
+    }
+
+    /// Bytes that it has and may have.
+    pub(crate) fn stand(&self) -> (u64, u64) {
+        (self.used(), self.quota.bytes_max)
+    }
+
+    /// Whether it has all that it may, or so much that larger messages are refused.
+    pub(crate) fn is_full(&self) -> bool {
+        let most = self.quota.bytes_max;
+        self.counts() && self.used() >= most - most / NEARLY_DIVISOR
+    }
+
+    /// Whether it has more than it may.
+    pub(crate) fn is_over(&self) -> bool {
+        self.counts() && self.used() > self.quota.bytes_max
+    }
+
+    /// Why it takes no message of so many bytes; one that has nothing takes any.
+    pub(crate) fn refuses(&self, more: usize) -> Option<OverQuota> {
+        let (used, most) = (self.used(), self.quota.bytes_max);
+        let is_over = used > 0 && used.saturating_add(more as u64) > most;
+        (self.counts() && is_over).then_some(OverQuota::Bytes(used, most))
+    }
+
+    /// Why it takes no other queue.
+    fn refuses_queue(&self) -> Option<OverQuota> {
+        let most = self.quota.queues_max;
+        (most > 0 && self.queues.get() >= most).then_some(OverQuota::Queues(most))
+    }
+}
+
+/// An account, and what other homes have said of it.
+#[derive(Debug)]
+struct Entry {
+    account: Rc<Account>,
+    /// Bytes by home.
+    elsewhere: Vec<(u64, u64)>,
+}
+
+/// The accounts of one home.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    quotas: Quotas,
+    by_name: BTreeMap<Arc<str>, Entry>,
+    /// The account that was looked at last.
+    looked_at: Option<Arc<str>>,
+    memory: Rc<Memory>,
+}
+
+impl Accounts {
+    pub(crate) fn new(memory: Rc<Memory>) -> Accounts {
+        let (quotas, by_name) = (Quotas::default(), BTreeMap::new());
+        Accounts { quotas, by_name, looked_at: None, memory }
+    }
+
+    /// What principals may have; to be said before there are any.
+    pub(crate) fn set_quotas(&mut self, quotas: Quotas) {
+        self.quotas = quotas;
+    }
+
+    /// Somebody has a queue more.
+    pub(crate) fn begin_queue(&mut self, name: &Arc<str>) -> Rc<Account> {
+        let account = self.entry(name).account.clone();
+        account.queues.set(account.queues.get() + 1);
+        account
+    }
+
+    /// A queue has ended that had so many bytes.
+    pub(crate) fn end_queue(&mut self, account: &Account, bytes: u64) {
+        account.queues.set(account.queues.get().saturating_sub(1));
+        if account.counts() {
+            account.change(bytes, 0);
+        }
+        self.tidy(&account.name);
+    }
+
+    /// Why somebody may make no queue, for messages of so many bytes if some come with it.
+    pub(crate) fn refuses_queue(&self, name: &Arc<str>, bytes: Option<usize>) -> Option<OverQuota> {
+        let account = &self.by_name.get(name)?.account;
+        account.refuses_queue().or_else(|| account.refuses(bytes?))
+    }
+
+    /// Another home says how many bytes somebody has there.
+    pub(crate) fn note_elsewhere(&mut self, home: u64, name: &Arc<str>, bytes: u64) {
+        let entry = self.entry(name);
+        entry.elsewhere.retain(|(of, _)| *of != home);
+        if bytes > 0 {
+            entry.elsewhere.push((home, bytes));
+        }
+        entry.add_up();
+        self.tidy(name);
+    }
+
+    /// Another home is lost, with the queues there.
+    pub(crate) fn lose(&mut self, home: u64) {
+        let names: Vec<Arc<str>> = self.by_name.keys().cloned().collect();
+        for name in names {
+            self.note_elsewhere(home, &name, 0);
+        }
+    }
+
+    /// What other homes are to be told: who has how many bytes here. Some accounts at a time.
+    pub(crate) fn news(&mut self) -> Vec<(Arc<str>, u64)> {
+        let after = match self.looked_at.take() {
+            Some(name) => Bound::Excluded(name),
+            None => Bound::Unbounded,
+        };
+        let (mut news, mut last) = (Vec::new(), None);
+        let accounts = self.by_name.range::<Arc<str>, _>((after, Bound::Unbounded));
+        for (at, (name, entry)) in accounts.take(TOLD_MAX).enumerate() {
+            if let Some(bytes) = entry.account.news() {
+                news.push((name.clone(), bytes));
+            }
+            last = (at + 1 == TOLD_MAX).then(|| name.clone());
+        }
+        self.looked_at = last;
+        for (name, _) in &news {
+            // It may have been kept until others know that it has nothing.
+            self.tidy(name);
+        }
+        news
+    }
+
+    /// How many principals have queues, and how many of them all the bytes that they may.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let full = self.by_name.values().filter(|entry| entry.account.is_full()).count();
+        (self.by_name.len(), full)
+    }
+
+    fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
+        let Accounts { quotas, memory, .. } = self;
+        self.by_name.entry(name.clone()).or_insert_with(|| {
+            memory.charge(MemoryUse::Names, price_of(name));
+            Entry { account: Rc::new(quotas.account(name)), elsewhere: Vec::new() }
+        })
+    }
+
+    /// Forgets an account of which nothing is to be known.
+    fn tidy(&mut self, name: &Arc<str>) {
+        let is_over = |entry: &Entry| {
+            let Account { queues, bytes, told, .. } = &*entry.account;
+            queues.get() == 0 && bytes.get() == 0 && told.get() == 0 && entry.elsewhere.is_empty()
+        };
+        if self.by_name.get(name).is_some_and(is_over) {
+            self.by_name.remove(name);
+            self.memory.refund(MemoryUse::Names, price_of(name));
+        }
+    }
+}
+
+impl Entry {
+    fn add_up(&self) {
+        let sum = self.elsewhere.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        self.account.elsewhere.set(sum);
+    }
+}
+
+impl Account {
+    /// What other homes are to be told, if it is worth it.
+    fn news(&self) -> Option<u64> {
+        let (bytes, told) = (self.bytes.get(), self.told.get());
+        let is_still = self.before.replace(bytes) == bytes;
+        let step = self.quota.bytes_max / STEP_DIVISOR;
+        let is_worth_it = bytes != told && (is_still || bytes.abs_diff(told) > step);
+        is_worth_it.then(|| {
+            self.told.set(bytes);
+            bytes
+        })
+    }
+}
+
+impl Quotas {
+    fn account(&self, name: &Arc<str>) -> Account {
+        let own = self.of.iter().find(|(of, _)| of == name);
+        let quota = own.map_or(self.usual, |(_, quota)| *quota);
+        let (name, queues) = (name.clone(), Cell::new(0));
+        let [bytes, elsewhere, told, before] = [const { Cell::new(0) }; 4];
+        Account { name, quota, queues, bytes, elsewhere, told, before }
+    }
+}
+
+fn price_of(name: &str) -> usize {
+    ACCOUNT_BYTES + 2 * name.len()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn accounts(bytes_max: u64, queues_max: usize) -> Accounts {
+        let mut accounts = Accounts::new(Rc::new(Memory::new(1 << 20)));
+        let roomy = ("bob".into(), Quota { bytes_max: 0, queues_max: 0 });
+        accounts.set_quotas(Quotas { usual: Quota { bytes_max, queues_max }, of: vec![roomy] });
+        accounts
+    }
+
+    #[test]
+    fn an_account_has_what_its_queues_have_and_goes_with_the_last() {
+        let mut accounts = accounts(100, 2);
+        let [ann, bob]: [Arc<str>; 2] = ["ann".into(), "bob".into()];
+        assert_eq!(
+            accounts.refuses_queue(&ann, Some(1_000)),
+            None,
+            "one that has nothing takes any"
+        );
+        let account = accounts.begin_queue(&ann);
+        account.change(0, 60);
+        assert_eq!(account.refuses(40), None);
+        assert_eq!(account.refuses(41), Some(OverQuota::Bytes(60, 100)));
+        assert_eq!(accounts.refuses_queue(&ann, Some(41)), Some(OverQuota::Bytes(60, 100)));
+        accounts.begin_queue(&ann);
+        assert_eq!(accounts.refuses_queue(&ann, None), Some(OverQuota::Queues(2)));
+        let other = accounts.begin_queue(&bob);
+        assert!(!other.counts() && accounts.refuses_queue(&bob, Some(usize::MAX)).is_none());
+        account.change(0, 40);
+        assert!(account.is_full() && !account.is_over());
+        assert_eq!(accounts.count(), (2, 1));
+        accounts.end_queue(&account, 100);
+        accounts.end_queue(&account, 0);
+        accounts.end_queue(&other, 0);
+        assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn homes_are_told_in_steps_and_at_last_of_the_rest() {
+        let mut accounts = accounts(128 * 10, 0);
+        let ann: Arc<str> = "ann".into();
+        let account = accounts.begin_queue(&ann);
+        account.change(0, 10);
+        assert_eq!(accounts.news(), [], "less than a step, and it has just come");
+        account.change(0, 1);
+        assert_eq!(accounts.news(), [(ann.clone(), 11)]);
+        account.change(5, 0);
+        assert_eq!(accounts.news(), []);
+        assert_eq!(accounts.news(), [(ann.clone(), 6)], "nothing comes any more");
+        assert_eq!(accounts.news(), []);
+        accounts.end_queue(&account, 6);
+        assert_eq!(accounts.count().0, 1, "others have yet to hear of it");
+        assert_eq!(accounts.news(), []);
+        assert_eq!(accounts.news(), [(ann, 0)]);
+        assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn what_lies_elsewhere_counts_until_that_home_says_otherwise_or_is_lost() {
+        let mut accounts = accounts(100, 0);
+        let ann: Arc<str> = "ann".into();
+        accounts.note_elsewhere(1, &ann, 60);
+        accounts.note_elsewhere(2, &ann, 30);
+        assert_eq!(accounts.refuses_queue(&ann, Some(11)), Some(OverQuota::Bytes(90, 100)));
+        accounts.note_elsewhere(1, &ann, 20);
+        let account = accounts.begin_queue(&ann);
+        assert_eq!((account.refuses(50), account.is_full()), (None, false));
+        accounts.lose(2);
+        assert_eq!(account.refuses(81), Some(OverQuota::Bytes(20, 100)));
+        accounts.end_queue(&account, 0);
+        accounts.note_elsewhere(1, &ann, 0);
+        assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn every_account_is_looked_at_however_many_there_are() {
+        let mut accounts = accounts(100, 0);
+        for at in 0..2_500 {
+            accounts.begin_queue(&Arc::from(format!("{at:04}").as_str())).change(0, 50);
+        }
+        let told: Vec<_> = (0..3).map(|_| accounts.news().len()).collect();
+        assert_eq!(told, [1_024, 1_024, 452]);
+        assert_eq!(accounts.news(), []);
+    }
+}
