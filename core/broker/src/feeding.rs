@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Destination, DurableSubscription, Flags, Kind, OperationResult, Run, is_durable,
@@ -258,13 +258,13 @@ impl HomeSide<'_> {
         if !self.home.feeds().backlog().is_awaited(number) {
             return;
         }
-        let record = self.journal.appended_since(before);
+        let records = Awaited { after: before, until: self.journal.appended_since(before) };
         self.home.feeds_mut().backlog_mut().begin_part(number);
         match kept {
             Err(close) => self.end_feed_part(now, number, Err(close), effects),
             Ok(()) => {
                 let answer = Answer::FedPart(number);
-                if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+                if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
                     self.give_answer(now, answer, Ok(()), effects);
                 }
             }
@@ -301,23 +301,23 @@ impl HomeSide<'_> {
         let kept = self.feed_here(now, run, told, effects);
         let (Some(kept), Some(_)) = (kept, told) else { return };
         let answer = Answer::Fed(from, number);
-        let record = self.journal.appended_since(before);
+        let records = Awaited { after: before, until: self.journal.appended_since(before) };
         match kept {
             Err(close) => self.give_answer(now, answer, Err(close), effects),
             Ok(()) => {
-                if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+                if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
                     self.give_answer(now, answer, Ok(()), effects);
                 }
             }
         }
     }
 
-    /// An answer waits for other places, and for a record here.
+    /// An answer waits for other places, and for records here.
     pub(crate) fn answer_fed(
         &mut self,
         now: Now,
         fed: Fed,
-        (record, answer): (u64, Answer),
+        (records, answer): (Awaited, Answer),
         effects: &mut Effects,
     ) {
         let publisher = match &answer {
@@ -326,13 +326,13 @@ impl HomeSide<'_> {
             _ => None,
         };
         let number = fed.number;
-        let waits = self.journal.waits_for(record);
+        let waits = self.journal.waits_for(records.until);
         if let Some((answer, result)) = self.journal.fed_mut().wait(fed, waits, answer) {
             return self.give_answer(now, answer, result, effects);
         }
         // At once: what the store says of it is said once, and perhaps before the places answer.
         if waits {
-            self.journal.hold(record, AnswerKind::Write, Answer::FedRecord(number));
+            self.journal.hold(records, AnswerKind::Write, Answer::FedRecord(number));
         }
         let Some(session) = publisher else { return };
         if self.journal.fed_mut().throttle(Place::of(session))

@@ -6,7 +6,7 @@
 //! answered once, or its session has ended.
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
@@ -300,16 +300,18 @@ impl HomeSide<'_> {
         };
         // What the schemas of a specification or the expressions of a view have taken.
         self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
+        // What is there already may stand in earlier records, for which the answer waits as well.
         let appended = self.journal.appended_since(before);
+        let own = |record: u64| Awaited { after: before, until: appended.max(record) };
         match result {
             Ok(Done { result, record, fed: Some(fed) }) => {
                 let answer = Answer::Operated(Box::new(requester), Box::new(result));
-                self.answer_fed(now, *fed, (appended.max(record), answer), effects);
+                self.answer_fed(now, *fed, (own(record), answer), effects);
             }
             Ok(Done { result, record, fed: None }) => {
-                self.answer_stored((appended.max(record), kind), &requester, Ok(result), effects);
+                self.answer_stored((own(record), kind), &requester, Ok(result), effects);
             }
-            Err(close) => self.answer_stored((appended, kind), &requester, Err(close), effects),
+            Err(close) => self.answer_stored((own(0), kind), &requester, Err(close), effects),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::Awaited;
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
@@ -275,16 +275,16 @@ impl HomeSide<'_> {
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
-        let until = (appended.max(record), AnswerKind::of_write(appended));
+        let records = Awaited { after: before, until: appended.max(record) };
         match (fed, confirm) {
-            (None, Some(confirm)) => self.confirm_stored(now, until, session, confirm, effects),
+            (None, Some(confirm)) => self.confirm_stored(now, records, session, confirm, effects),
             (None, None) => {}
             (Some(fed), confirm) => {
                 let answer = match confirm {
                     Some(confirm) => Answer::Confirm(session, confirm),
                     None => Answer::Unasked(session),
                 };
-                self.answer_fed(now, *fed, (until.0, answer), effects);
+                self.answer_fed(now, *fed, (records, answer), effects);
             }
         }
         None

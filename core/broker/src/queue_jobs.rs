@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -180,8 +180,8 @@ impl HomeSide<'_> {
             return self.home.queue_jobs_mut().defer(job);
         }
         self.home.long_jobs_mut().end(job.requester().session);
-        let (record, result) = job.result();
-        self.answer_stored(record, job.requester(), result, effects);
+        let (until, result) = job.result();
+        self.answer_stored(until, job.requester(), result, effects);
     }
 
     fn drop_purged(&mut self, now: Now, job: &mut QueueJob, taken: Taken, effects: &mut Effects) {
@@ -265,13 +265,14 @@ impl HomeSide<'_> {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
         let put = self.enqueue(now, (from, Some(mover)), run, effects);
-        let mut record = put.as_ref().map_or(0, |put| put.record);
+        let record = put.as_ref().map_or(0, |put| put.record);
+        let mut records = Awaited::from(record);
         if let Some(put) = put.as_ref().filter(|_| from == self.here()) {
             // In one batch: they are stored at one of both queues, whatever happens.
-            record = self.settle_transfer(transfer, put.record).max(record);
+            records.until = self.settle_transfer(transfer, put.record).max(record);
         }
         let answer = Answer::Transferred(from, transfer, put);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+        if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }

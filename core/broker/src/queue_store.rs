@@ -12,7 +12,7 @@
 //! and is undone as a whole if the store refuses it.
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Span};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_queues::{Consumed, Segment, Settlement};
 use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
@@ -142,14 +142,20 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        if let Some((answer, result)) = self.journal.hold_settled(record, answer) {
+        if let Some((answer, result)) = self.journal.hold_settled(session, record, answer) {
             self.give_answer(now, answer, result, effects);
         }
     }
 
-    fn hold_queued(&mut self, now: Now, record: u64, what: Queued, effects: &mut Effects) {
+    fn hold_queued(
+        &mut self,
+        now: Now,
+        records: impl Into<Awaited>,
+        what: Queued,
+        effects: &mut Effects,
+    ) {
         let answer = Answer::Queued(Box::new(what));
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+        if let Some(answer) = self.journal.hold(records, AnswerKind::Messages, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }
@@ -231,7 +237,8 @@ impl HomeSide<'_> {
         }
         let source = Some((from, source));
         let what = Queued { publisher: None, put: Some(put), consumed: Vec::new(), source };
-        self.hold_queued(now, record, what, effects);
+        let records = Awaited { until: record, ..Awaited::from(put.record) };
+        self.hold_queued(now, records, what, effects);
     }
 
     /// Tells the home of a dead letter's queue what has become of it.
@@ -322,7 +329,8 @@ impl HomeSide<'_> {
         if !consumed.is_empty() {
             let publisher = session.map(|session| (session, None));
             let what = Queued { publisher, put: None, consumed, source: None };
-            self.hold_queued(now, record, what, effects);
+            // No body of a transaction lies in a file.
+            self.hold_queued(now, Awaited::before(record), what, effects);
         }
         for (session, confirm) in confirms {
             self.hold_settled(now, Some(record), session, confirm, effects);

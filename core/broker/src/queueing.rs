@@ -93,9 +93,12 @@ impl HomeSide<'_> {
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
+        let record = self.journal.appended_since(before);
         if let Some(confirm) = confirm {
-            let record = (!ranges.is_empty()).then(|| self.journal.appended_since(before));
+            let record = (!ranges.is_empty()).then_some(record);
             self.hold_settled(now, record, session, confirm, effects);
+        } else {
+            self.journal.note_settled(session, record);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Relies on the journal for the order. Invariant: nothing is confirmed before all its records are stored.
 
 use tiderace_base::{Close, Now, SessionId};
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind};
 
@@ -18,30 +18,32 @@ use crate::requester::{Operated, Requester};
 const STORE: &str = "$sys/store";
 
 impl HomeSide<'_> {
-    /// Confirms a publication as soon as a record and those before it are stored.
+    /// Confirms a publication as soon as its records and those before them are stored.
     pub(crate) fn confirm_stored(
         &mut self,
         now: Now,
-        (record, kind): (u64, AnswerKind),
+        records: Awaited,
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
         let answer = Answer::Confirm(session, confirm);
-        if let Some(answer) = self.journal.hold(record, kind, answer) {
+        if let Some(answer) = self.journal.hold(records, AnswerKind::Write, answer) {
             self.give_answer(now, answer, Ok(()), effects);
         }
     }
 
-    /// Answers an operation; if it was done, as soon as a record and those before it are stored.
+    /// Answers an operation; if it was done, as soon as its records and those before them are stored.
     pub(crate) fn answer_stored(
         &mut self,
-        (record, kind): (u64, AnswerKind),
+        (records, kind): (impl Into<Awaited>, AnswerKind),
         requester: &Requester,
         result: Operated,
         effects: &mut Effects,
     ) {
-        if !self.journal.waits_for(record) {
+        let records: Awaited = records.into();
+        let is_removal = kind == AnswerKind::Removal && records.until != 0;
+        if !is_removal && !self.journal.waits_for(records.until) {
             return self.loopback.answer_operation(requester, result, effects);
         }
         self.hold_for_store(requester.session, effects);
@@ -50,8 +52,13 @@ impl HomeSide<'_> {
             Err(close) => return self.loopback.answer_operation(requester, Err(close), effects),
         };
         let answer = Answer::Operated(Box::new(requester.clone()), Box::new(result));
-        if let Some(answer) = self.journal.hold(record, kind, answer) {
-            self.give_answer(Now::default(), answer, Ok(()), effects);
+        let released = match kind {
+            // Also what the store has answered before: it may have refused a part of what was removed.
+            AnswerKind::Removal => self.journal.hold_removal(records.until, answer),
+            _ => self.journal.hold(records, kind, answer).map(|answer| (answer, Ok(()))),
+        };
+        if let Some((answer, result)) = released {
+            self.give_answer(Now::default(), answer, result, effects);
         }
     }
 

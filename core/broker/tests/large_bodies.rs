@@ -2,21 +2,29 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use crate::support::asking::ask;
+use crate::support::asking::{self, answer, ask};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Received, Wish, World};
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::{BrokerOptions, TopicPolicy};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    DurableSubscription, Flags, MoveMessages, Operation, Outcome, TopicSpec, ValueType,
-    durable_queue,
+    Command, DurableSubscription, Flags, MoveMessages, Operation, Outcome, Settle, SubscriptionKey,
+    TopicSpec, ValueType, durable_queue,
 };
 
 fn begin(shards: usize, keeping: &mut Keeping) -> (World, usize) {
+    begin_with_queues(shards, 0, keeping)
+}
+
+/// With queues that have room for so many messages, zero for any number.
+fn begin_with_queues(shards: usize, room: usize, keeping: &mut Keeping) -> (World, usize) {
     let mut options = BrokerOptions { epoch: 7, shards, ..BrokerOptions::default() };
     options.queue_default.redeliveries_max = 1;
     options.queue_default.policy.redelivery_delay = Span::ZERO;
+    if room > 0 {
+        options.queue_default.policy.messages_max = room;
+    }
     let kept = TopicSpec { retain: true, persistent: true, ..TopicSpec::default() };
     let typed = TopicSpec { value: ValueType::Json, ..TopicSpec::default() };
     options.topic_policies = [("kept/**", kept), ("typed/**", typed)]
@@ -34,6 +42,12 @@ fn begin(shards: usize, keeping: &mut Keeping) -> (World, usize) {
 
 fn persistent(body: &str) -> Outgoing {
     Outgoing { flags: Flags::PERSISTENT, ..Outgoing::new(body) }
+}
+
+fn create_subscription(name: &str) -> Operation {
+    let topics = vec![Pattern::parse("fed/*").unwrap()];
+    let queue = durable_queue(name).unwrap();
+    Operation::CreateSubscription(Box::new(DurableSubscription { queue, topics, selector: None }))
 }
 
 fn received(world: &World, client: usize) -> Vec<Received> {
@@ -241,10 +255,7 @@ fn a_publisher_hears_that_no_subscription_could_keep_a_body() {
         let mut keeping = Keeping::default();
         let (mut world, client) = begin(shards, &mut keeping);
         for name in ["a", "b", "c"] {
-            let topics = vec![Pattern::parse("fed/*").unwrap()];
-            let queue = durable_queue(name).unwrap();
-            let about = DurableSubscription { queue, topics, selector: None };
-            ask(&mut world, client, Operation::CreateSubscription(Box::new(about)));
+            ask(&mut world, client, create_subscription(name));
         }
         keeping.settle_down(&mut world);
         keeping.keeps_no_bodies = true;
@@ -255,4 +266,78 @@ fn a_publisher_hears_that_no_subscription_could_keep_a_body() {
         assert!(world.is_confirmed(client, small));
         assert_eq!((keeping.bodies_refused, keeping.refused, keeping.queued()), (3, 0, 3));
     }
+}
+
+#[test]
+fn a_publisher_hears_it_also_if_a_full_subscription_has_dropped_something_for_it() {
+    for shards in [1, 3] {
+        let mut keeping = Keeping::default();
+        let (mut world, client) = begin_with_queues(shards, 1, &mut keeping);
+        for name in ["a", "b", "c"] {
+            ask(&mut world, client, create_subscription(name));
+        }
+        keeping.settle_down(&mut world);
+        world.publish_all(client, "topic:fed/a", &[persistent("dropped")]);
+        keeping.settle_down(&mut world);
+        keeping.keeps_no_bodies = true;
+        let refused = world.publish_in_file(client, "topic:fed/a", &persistent("large"));
+        keeping.settle_down(&mut world);
+        assert_eq!(world.clients[client].refused, [(Some(refused), CloseCode::LargeMessagesFull)]);
+        assert_eq!((keeping.bodies_refused, keeping.queued()), (3, 0));
+    }
+}
+
+#[test]
+fn nobody_is_refused_for_the_body_of_another() {
+    let mut keeping = Keeping::default();
+    let (mut world, client) = begin(1, &mut keeping);
+    let topic = || asking::create("kept/there", r#"{"retain":true,"persistent":true}"#, None);
+    let again = [create_subscription("a"), topic()];
+    for operation in again.clone() {
+        ask(&mut world, client, operation);
+    }
+    world.publish_all(client, "queue:jobs/a", &[persistent("small")]);
+    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
+    keeping.settle_down(&mut world);
+    let message = received(&world, client)[0].clone();
+    keeping.keeps_no_bodies = true;
+    let settle = |ranges, confirm| Settle {
+        key: SubscriptionKey(message.key),
+        home: message.home,
+        ranges,
+        outcome: Outcome::Accept,
+        confirm,
+    };
+    let ranges = vec![(message.sequence, message.sequence)];
+    world.command(client, Command::Settle(settle(ranges, None)));
+    let refused = world.publish_in_file(client, "queue:jobs/b", &persistent("large"));
+    let said = again.map(|operation| ask(&mut world, client, operation));
+    let settled = world.token(client);
+    world.command(client, Command::Settle(settle(Vec::new(), Some(settled))));
+    keeping.settle_down(&mut world);
+    assert_eq!(world.clients[client].refused, [(Some(refused), CloseCode::LargeMessagesFull)]);
+    assert!(said.iter().all(|token| answer(&world, client, *token).unwrap().is_ok()));
+    assert!(world.is_confirmed(client, settled));
+}
+
+#[test]
+fn the_value_before_one_that_cannot_be_kept_is_there_after_a_crash() {
+    let mut keeping = Keeping::default();
+    let (mut world, client) = begin(1, &mut keeping);
+    let sent = world.publish_in_file(client, "topic:kept/a", &Outgoing::new("old"));
+    keeping.settle_down(&mut world);
+    assert!(world.is_confirmed(client, sent));
+    keeping.keeps_no_bodies = true;
+    world.publish_in_file(client, "topic:kept/a", &Outgoing::new("new"));
+    for _ in 0..30 {
+        keeping.settle_down(&mut world);
+        world.advance(Span::from_secs(1));
+    }
+    assert!(keeping.bodies_refused > 1, "it was tried again");
+    keeping.crash(&mut world);
+    let (mut world, client) = begin(1, &mut keeping);
+    world.subscribe(client, 1, Wish::to("topic:kept/a"));
+    keeping.settle_down(&mut world);
+    let found = received(&world, client);
+    assert_eq!(found.iter().map(|it| &*it.body).collect::<Vec<_>>(), ["old"]);
 }

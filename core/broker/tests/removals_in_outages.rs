@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use crate::support::asking::{answer, ask, path};
+use crate::support::asking::{self, answer, ask, path, remove};
 use crate::support::keeping::Keeping;
-use crate::support::{Outgoing, Wish, World};
+use crate::support::{Outgoing, Received, Wish, World};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Pattern;
@@ -116,6 +116,14 @@ fn a_store_that_has_failed_says_so() {
     assert_eq!(answer.err(), Some(CloseCode::StoreUnavailable));
 }
 
+/// Accepts a message without asking for a confirmation.
+fn accept_unasked(world: &mut World, client: usize, message: &Received) {
+    let (key, home) = (SubscriptionKey(message.key), message.home);
+    let ranges = vec![(message.sequence, message.sequence)];
+    let settle = Settle { key, home, ranges, outcome: Outcome::Accept, confirm: None };
+    world.command(client, Command::Settle(settle));
+}
+
 /// Settles nothing at a home, and waits for that.
 fn settle_nothing(world: &mut World, client: usize) -> Token {
     let (token, home) = (world.token(client), world.clients[client].received[0].home);
@@ -134,7 +142,7 @@ fn to_settle_nothing_is_confirmed_when_all_that_was_settled_before_is_stored() {
         keeping.settle_down(&mut world);
         let message = world.clients[client].received[0].clone();
         keeping.full = is_full;
-        world.settle(client, &message, Outcome::Accept);
+        accept_unasked(&mut world, client, &message);
         if adds {
             send(&mut world, client);
             keeping.settle_down(&mut world);
@@ -155,4 +163,51 @@ fn to_settle_nothing_is_confirmed_when_all_that_was_settled_before_is_stored() {
         assert!(world.is_confirmed(client, token), "there is nothing to wait for");
         assert_eq!(after_a_crash(world, &mut keeping), (true, false));
     }
+}
+
+#[test]
+fn who_has_settled_nothing_that_is_stored_waits_for_nothing() {
+    let mut keeping = Keeping::default();
+    let (mut world, other) = filled(&mut keeping);
+    let client = world.connect(0, "ben");
+    world.publish(client, "queue:quick", "not persistent");
+    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:quick") });
+    keeping.settle_down(&mut world);
+    let message = world.clients[client].received[0].clone();
+    send(&mut world, other);
+    accept_unasked(&mut world, client, &message);
+    let token = settle_nothing(&mut world, client);
+    world.quiesce();
+    assert!(world.is_confirmed(client, token), "the record is of somebody else");
+    world.fail_store();
+    let token = settle_nothing(&mut world, client);
+    world.quiesce();
+    assert!(world.is_confirmed(client, token));
+}
+
+#[test]
+fn a_removal_in_slices_is_not_answered_before_each_of_them_is_stored() {
+    let mut keeping = Keeping::default();
+    let (mut world, client) = filled(&mut keeping);
+    let persistent = r#"{"retain":true,"persistent":true}"#;
+    ask(&mut world, client, asking::create("r/0000", persistent, Some("1")));
+    for number in 1..4_000 {
+        ask(&mut world, client, asking::create(&format!("r/{number:04}"), "{}", None));
+    }
+    keeping.settle_down(&mut world);
+    keeping.full = true;
+    send(&mut world, client);
+    let token = ask(&mut world, client, remove("r/**"));
+    assert!(world.has_envelopes(), "there is more to remove");
+    keeping.take(&mut world, 0);
+    keeping.answer(&mut world, 0);
+    assert_eq!(keeping.refused, 1);
+    keeping.settle_down(&mut world);
+    assert!(answer(&world, client, token).is_none(), "the first topic would come back");
+    for _ in 0..3 {
+        world.advance(Span::from_secs(1));
+        keeping.settle_down(&mut world);
+    }
+    let done = answer(&world, client, token).unwrap().unwrap();
+    assert!(matches!(done, OperationResult::Removed { topics: 4_000 }), "{done:?}");
 }

@@ -7,7 +7,7 @@ use tiderace_base::Time;
 use crate::outage::Attempts;
 use crate::refused::Refused;
 use crate::refused_bodies::RefusedBodies;
-use crate::{NotStored, RecordSubject, StoreOutage, StoreRecord};
+use crate::{Awaited, NotStored, RecordSubject, StoreOutage, StoreRecord};
 
 /// Bytes of records that may wait here before publishers wait for the store.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
@@ -35,6 +35,8 @@ pub struct Journal<A> {
     /// In the order of the records that they wait for.
     held: VecDeque<Held<A>>,
     outage: Option<Attempts>,
+    /// The last record that was answered before the store failed for good.
+    failed_after: Option<u64>,
     /// What the store does not have as it should be.
     refused: Refused,
     /// The last record by which an end of a stream was appended again.
@@ -52,6 +54,8 @@ pub struct Journal<A> {
 /// An answer that waits.
 #[derive(Debug)]
 struct Held<A> {
+    /// What it says stands in the records behind this one.
+    after: u64,
     until: u64,
     kind: AnswerKind,
     answer: A,
@@ -72,23 +76,14 @@ pub struct TakenRecords {
 /// What an answer says was done, as far as the store is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
-    /// Something was written.
+    /// Something was written, or was there already by earlier records.
     Write,
-    /// The same, by earlier records alone: nothing was left to be written.
-    WrittenBefore,
     /// Something was removed: it is gone, so this waits until the store has said so, however long that takes, and is refused only by a
     /// store that has failed.
     Removal,
     /// Messages of queues were put or consumed: what the answer says stands in its own records alone, so it is sure
     /// as soon as these are committed.
     Messages,
-}
-
-impl AnswerKind {
-    /// Of what has written up to a record; zero for nothing.
-    pub fn of_write(appended: u64) -> AnswerKind {
-        if appended == 0 { AnswerKind::WrittenBefore } else { AnswerKind::Write }
-    }
 }
 
 /// What an answer of the store has settled.
@@ -113,6 +108,7 @@ impl<A> Default for Journal<A> {
             subjects: VecDeque::new(),
             held: VecDeque::new(),
             outage: None,
+            failed_after: None,
             refused: Refused::default(),
             ends_appended_again: 0,
             with_body: None,
@@ -223,33 +219,49 @@ impl<A> Journal<A> {
         record > self.answered
     }
 
-    /// Holds an answer until all records up to a number have an answer of the store.
+    /// Holds an answer until all records that it waits for have an answer of the store.
     ///
     /// # Errors
     /// Gives the answer back when there is nothing to wait for.
-    pub fn hold(&mut self, until: u64, kind: AnswerKind, answer: A) -> Result<(), A> {
+    pub fn hold(
+        &mut self,
+        records: impl Into<Awaited>,
+        kind: AnswerKind,
+        answer: A,
+    ) -> Result<(), A> {
+        let Awaited { after, until } = records.into();
         if !self.is_open(until) {
             return Err(answer);
         }
         // Nearly always at the end.
         let at = self.held.partition_point(|held| held.until <= until);
-        self.held.insert(at, Held { until, kind, answer });
+        self.held.insert(at, Held { after, until, kind, answer });
         Ok(())
     }
 
-    /// Holds an answer until all is stored that was appended, and all that was said before to be gone.
+    /// Holds an answer about what was removed by records up to a number, zero for none, until the store has said so, also
+    /// if it has refused some of them before.
     ///
     /// # Errors
     /// Gives the answer back when there is nothing to wait for, or no hope.
-    pub fn hold_removal(&mut self, answer: A) -> Result<(), (A, Result<(), NotStored>)> {
-        if self.outage() == Some(StoreOutage::Failed) {
+    pub fn hold_removal(
+        &mut self,
+        until: u64,
+        answer: A,
+    ) -> Result<(), (A, Result<(), NotStored>)> {
+        if until == 0 {
+            return Err((answer, Ok(())));
+        }
+        let is_doubtful = self.refused.takes_away();
+        if self.failed_after.is_some_and(|committed| is_doubtful || until > committed) {
             return Err((answer, Err(NotStored::Outage(StoreOutage::Failed))));
         }
-        if self.refused.takes_away() {
+        if is_doubtful {
             self.removals.push(answer);
             return Ok(());
         }
-        let held = self.hold(self.appended, AnswerKind::Removal, answer);
+        let until = until.max(self.taken_away_again);
+        let held = self.hold(Awaited::before(until), AnswerKind::Removal, answer);
         held.map_err(|answer| (answer, Ok(())))
     }
 
@@ -298,7 +310,7 @@ impl<A> Journal<A> {
         let is_removal_doubtful = are_under_way || self.refused.takes_away();
         let outage = self.outage.as_ref().map(|attempts| attempts.outage);
         let (mut answers, mut removals) = (Vec::new(), Vec::new());
-        for Held { until, kind, answer } in self.set_free(up_to) {
+        for Held { after, until, kind, answer } in self.set_free(up_to) {
             // During an outage only a removal is sure: another answer may be about what was refused
             // before.
             let is_sure = match kind {
@@ -310,11 +322,13 @@ impl<A> Journal<A> {
                     continue;
                 }
                 AnswerKind::Removal => !is_removal_doubtful,
-                AnswerKind::Write | AnswerKind::WrittenBefore => {
-                    !is_doubtful && (outage.is_none() || works)
-                }
+                AnswerKind::Write => !is_doubtful && (outage.is_none() || works),
             };
-            let lacks_body = kind != AnswerKind::WrittenBefore && left_out.contains(&until);
+            // What was removed is gone, and what earlier records say is there, whatever else was left out.
+            let lacks_body = kind != AnswerKind::Removal
+                && !left_out.is_empty()
+                && after < until
+                && left_out.range(after + 1..=until).next().is_some();
             let result = match (lacks_body, is_sure) {
                 (true, _) => Err(NotStored::Body),
                 (false, true) => Ok(()),
@@ -342,6 +356,9 @@ impl<A> Journal<A> {
     pub fn failed(&mut self, now: Time, up_to: u64, outage: StoreOutage) -> Settled<A> {
         let known = self.outage.as_ref().map(|attempts| attempts.outage);
         let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
+        if outage == StoreOutage::Failed {
+            self.failed_after.get_or_insert(self.answered);
+        }
         let refused: Vec<(u64, RecordSubject)> = self.answer_subjects(up_to).collect();
         for (_, subject) in refused {
             self.note_refused(subject, outage);
@@ -461,7 +478,8 @@ impl<A> Journal<A> {
         let at = self.held.partition_point(|held| held.until <= until);
         let later = self.held.split_off(at);
         let removals = std::mem::take(&mut self.removals).into_iter();
-        self.held.extend(removals.map(|answer| Held { until, kind: AnswerKind::Removal, answer }));
+        let (after, kind) = (until, AnswerKind::Removal);
+        self.held.extend(removals.map(|answer| Held { after, until, kind, answer }));
         self.held.extend(later);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   append ─▶ records ──take──▶ the store ──committed / failed──▶ answers set free
-//!     └─ number ─▶ hold(number, answer)
+//!     └─ number ─▶ hold(records, answer)
 //! ```
 //! Each record has a number. An answer is held until the number of the last record that belongs to
 //! it. The store takes records in their order and answers every number, with [`Journal::committed`]
@@ -11,7 +11,8 @@
 //! again as soon as the store works. What only an answer is about (messages for a queue, which are
 //! refused to their publisher) has no subject and is not appended again.
 //!
-//! A record whose message has its body in a file may be refused alone, with [`Journal::body_refused`]: that is no outage.
+//! A record whose message has its body in a file may be refused alone, with [`Journal::body_refused`]: that is no outage. An
+//! answer is refused for it if that record is one of its own; what it waits for besides is not.
 //!
 //! The journal is pure: it knows neither topics nor sessions, and what an answer is its user
 //! decides. Invariants: no answer is set free as committed before all records that it waits for are
@@ -20,6 +21,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod awaited;
 mod journal;
 mod load;
 mod outage;
@@ -27,6 +29,7 @@ mod record;
 mod refused;
 mod refused_bodies;
 
+pub use awaited::Awaited;
 pub use journal::{AnswerKind, Journal, Settled, TakenRecords};
 pub use load::{DamagedRecord, LoadedRecord, StoreLoad, StoreLoaded};
 pub use outage::{NotStored, StoreOutage};

@@ -1,10 +1,11 @@
 //! Records that the store has left out because it could not keep the files of their bodies.
 //!
-//! Nothing else waits for them: what concerns them is appended again now and then, one subject at first, and all others as
-//! soon as that is kept. Relies on nothing. Invariant: a subject whose record was left out is noted until it is appended
+//! Nothing else waits for them: what concerns them is appended again now and then, one subject at a time, each in its turn, and all
+//! others as soon as one is kept. Relies on nothing. Invariant: a subject whose record was left out is noted until it is appended
 //! again.
 
 use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use tiderace_base::{Span, Time};
 
@@ -24,6 +25,8 @@ pub(crate) struct RefusedBodies {
     retry_at: Option<Time>,
     /// The subject that was appended again last, and the last record by which that was done.
     probe: Option<(RecordSubject, u64)>,
+    /// The subject whose turn was last.
+    tried: Option<RecordSubject>,
 }
 
 impl RefusedBodies {
@@ -64,7 +67,16 @@ impl RefusedBodies {
             return None;
         }
         let is_due = now >= *self.retry_at.get_or_insert(now + RETRY);
-        if is_due { self.subjects.pop_first() } else { None }
+        if !is_due {
+            return None;
+        }
+        // The one behind the last: a body that never finds room keeps no other from being tried.
+        let behind = self.tried.map(|last| (Excluded(last), Unbounded));
+        let next = behind.and_then(|behind| self.subjects.range(behind).next().copied());
+        let next = next.or_else(|| self.subjects.first().copied())?;
+        self.subjects.remove(&next);
+        self.tried = Some(next);
+        Some(next)
     }
 
     /// A subject was appended again, up to a record.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use tiderace_base::{Span, Time};
 use tiderace_journal::{
-    AnswerKind, Journal, NotStored, RecordBody, RecordSubject, Settled, StoreOutage, StoreRecord,
-    StoredKind, Streams, TakenRecords,
+    AnswerKind, Awaited, Journal, NotStored, RecordBody, RecordSubject, Settled, StoreOutage,
+    StoreRecord, StoredKind, Streams, TakenRecords,
 };
 use tiderace_topics::Path;
 
@@ -421,7 +421,7 @@ fn a_record_that_is_left_out_is_refused_alone_and_said_again_later() {
     for (record, answer) in [(1, "one"), (2, "two"), (3, "three"), (small, "small")] {
         journal.hold(record, AnswerKind::Write, answer).unwrap();
     }
-    journal.hold(3, AnswerKind::WrittenBefore, "nothing to write").unwrap();
+    journal.hold(Awaited::before(3), AnswerKind::Write, "nothing to write").unwrap();
     journal.take();
     for record in [1, 3] {
         journal.body_refused(record);
@@ -450,19 +450,19 @@ fn a_record_that_is_left_out_is_refused_alone_and_said_again_later() {
     journal.body_refused(record);
     assert!(journal.committed(record).append_again.is_empty());
     let (record, again) = next(&mut journal);
-    assert_eq!((tried, again), (subject(1), subject(1)));
+    assert_eq!((tried, again), (subject(1), subject(3)), "each in its turn");
     // What a store refuses that is full is said again as all else is.
     journal.body_refused(record);
     journal.failed(Time::ZERO, record, StoreOutage::Full);
     assert!(journal.begin_retry(Time::ZERO + Span::from_secs(2)));
     let first = journal.next_refused().unwrap();
-    assert_eq!(first, subject(1));
+    assert_eq!(first, subject(3));
     journal.append(large(), first);
     journal.end_retry(record);
     let record = journal.take().unwrap().up_to;
     journal.committed(record);
     let (record, last) = next(&mut journal);
-    assert_eq!(last, subject(3));
+    assert_eq!(last, subject(1));
     assert!(journal.committed(record).append_again.is_empty());
     assert_eq!(journal.next_refused_body(Time::ZERO + Span::from_secs(600)), None);
 }
@@ -534,27 +534,65 @@ fn who_removes_something_waits_until_the_store_has_said_so() {
     answers.sort_by_key(|(answer, _)| *answer);
     assert_eq!(answers, [("fourth", failed), ("third", failed)]);
     assert_eq!(journal.held(), 0);
-    assert_eq!(journal.hold_removal("fifth"), Err(("fifth", failed)));
+    assert_eq!(journal.hold_removal(fourth, "fifth"), Err(("fifth", failed)));
 }
 
 #[test]
 fn that_all_is_gone_is_said_when_all_of_it_is_stored() {
     let mut journal = Journal::default();
-    assert_eq!(journal.hold_removal("nothing"), Err(("nothing", Ok(()))));
+    assert_eq!(journal.hold_removal(0, "nothing"), Err(("nothing", Ok(()))));
     let first = journal.append_settled(1, 1, 1);
     journal.take();
-    journal.hold_removal("first").unwrap();
+    journal.hold_removal(first, "first").unwrap();
     assert_eq!(journal.committed(first).answers, [("first", Ok(()))]);
     let second = journal.append_settled(1, 2, 2);
     journal.take();
     journal.failed(Time::ZERO, second, StoreOutage::Full);
-    journal.hold_removal("refused before").unwrap();
+    journal.hold_removal(second, "refused before").unwrap();
     let third = journal.append_settled(1, 3, 3);
     journal.take();
     assert!(journal.committed(third).answers.is_empty());
     assert!(!journal.begin_retry(Time::ZERO + Span::from_secs(2)));
-    journal.hold_removal("under way").unwrap();
+    journal.hold_removal(second, "under way").unwrap();
     let again = journal.take().unwrap().up_to;
     let expected = [("refused before", Ok(())), ("under way", Ok(()))];
     assert_eq!(journal.committed(again).answers, expected);
+    // What was stored before it failed is stored.
+    let last = journal.append_settled(1, 4, 4);
+    journal.take();
+    journal.failed(Time::ZERO, last, StoreOutage::Failed);
+    assert_eq!(journal.hold_removal(third, "stored"), Err(("stored", Ok(()))));
+    let failed = Err(NotStored::Outage(StoreOutage::Failed));
+    assert_eq!(journal.hold_removal(last, "too late"), Err(("too late", failed)));
+}
+
+#[test]
+fn an_answer_is_refused_for_the_bodies_of_its_own_records_alone() {
+    let mut journal = Journal::default();
+    let end = |journal: &mut Journal<&str>| {
+        journal.append(StoreRecord::Drop { stream: 9 }, RecordSubject::Gone(9))
+    };
+    let earlier = journal.append_answered(large());
+    let left_out = journal.append_answered(large());
+    let behind = end(&mut journal);
+    let last = journal.append_answered(large());
+    let own = |after, until| Awaited { after, until };
+    journal.hold(left_out, AnswerKind::Write, "the record itself").unwrap();
+    let around = own(earlier, behind);
+    journal.hold(around, AnswerKind::Messages, "with something behind it").unwrap();
+    journal.hold(own(left_out, behind), AnswerKind::Write, "behind it").unwrap();
+    journal.hold(last, AnswerKind::Removal, "gone").unwrap();
+    journal.hold(Awaited::before(last), AnswerKind::Write, "there before").unwrap();
+    journal.take();
+    for record in [left_out, last] {
+        journal.body_refused(record);
+    }
+    let expected = [
+        ("the record itself", Err(NotStored::Body)),
+        ("with something behind it", Err(NotStored::Body)),
+        ("behind it", Ok(())),
+        ("gone", Ok(())),
+        ("there before", Ok(())),
+    ];
+    assert_eq!(journal.committed(last).answers, expected);
 }

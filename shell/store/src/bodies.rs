@@ -143,7 +143,15 @@ impl Drop for Pin {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use tiderace_bodies::{BodyFile, BodyPart};
+
     use super::*;
+    use crate::{
+        Batch, Declaration, Mark, Options, Outcome, Put, Store, StreamId, StreamKind, Sync,
+    };
 
     #[test]
     fn names_are_those_of_numbers() {
@@ -170,5 +178,50 @@ mod tests {
         assert!(!bodies.is_verified(&body));
         bodies.set_verified(&body);
         assert!(bodies.is_verified(&body) && !bodies.is_verified(&Body { offset: 2, ..body }));
+    }
+
+    fn commit(store: &mut Store, batch: Batch) {
+        assert_eq!(store.commit(vec![batch]).0, [Outcome::Committed]);
+    }
+
+    /// A message comes whose body lies in the first file, and is consumed.
+    fn come_and_go(store: &mut Store, file: &Path, sequence: u64) {
+        let (stream, kind, mark) = (StreamId(1), StreamKind::Queue, Mark::default());
+        let mut batch = Batch::new();
+        batch.declare(&Declaration { stream, kind, mark, path: "a", spec: b"" }).unwrap();
+        let opened = File::open(file).unwrap();
+        let (file, body) = (Arc::new(BodyFile::new(opened, 4, None)), b"body".to_vec().into());
+        let (count, keep_from, version) = (1, 0, sequence);
+        let put = Put { stream, sequence, count, version, keep_from, bytes: b"", body: None };
+        batch.put_with_body(1, &put, BodyPart { file, offset: 0, body }).unwrap();
+        let (bodies, body) = (store.bodies(), Body { file: 1, offset: 0, length: 4, checksum: 0 });
+        let pin = || bodies.pin(1).unwrap_or_else(|| bodies.add(1, None));
+        assert!(batch.keep_bodies(|_| Ok((body, pin()))).is_none());
+        commit(store, batch);
+        let mut batch = Batch::new();
+        batch.settle(stream, &[(sequence, sequence)]).unwrap();
+        commit(store, batch);
+        assert!(store.remove_bodies().unwrap().is_empty(), "it is not on the disk yet");
+    }
+
+    #[test]
+    fn a_file_that_is_named_again_during_a_sync_waits_for_the_next() {
+        let name = format!("tiderace-store-named-again-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        let options = Options { sync: Sync::Never, ..Options::default() };
+        let (mut store, _) = Store::open(&directory, options).unwrap();
+        let file = directory.join(body_name(1));
+        fs::write(&file, b"body").unwrap();
+        come_and_go(&mut store, &file, 1);
+        let (_, to) = store.begin_sync().unwrap();
+        come_and_go(&mut store, &file, 2);
+        assert!(store.end_sync(to, Ok(())).unwrap().is_empty());
+        assert!(file.exists(), "a record on the disk may name it");
+        let (_, to) = store.begin_sync().unwrap();
+        assert_eq!(store.end_sync(to, Ok(())).unwrap().len(), 1);
+        assert!(!file.exists());
+        store.close().unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -110,13 +110,32 @@ struct Load {
     loading: Loading,
 }
 
+/// Room that a batch takes of its submitter's, until it is answered: what was taken is given back, even if the batch has become
+/// shorter since.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Room {
+    fn take(waiting: &Arc<AtomicUsize>, bytes: usize) -> Room {
+        waiting.fetch_add(bytes, Ordering::Relaxed);
+        Room { bytes, waiting: Arc::clone(waiting) }
+    }
+
+    fn give_back(self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 #[derive(Debug)]
 enum Message {
     Batch {
         shard: u16,
         ticket: u64,
         batch: Batch,
-        waiting: Arc<AtomicUsize>,
+        room: Room,
     },
     Load(Load),
     /// The reader has done what was handed over first.
@@ -218,21 +237,20 @@ impl Submitter {
         if waiting > 0 && waiting.saturating_add(bytes) > self.waiting_bytes_max {
             return refuse(batch, RefusedReason::Waiting);
         }
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        let (shard, waiting) = (self.shard, Arc::clone(&self.waiting));
+        let (shard, room) = (self.shard, Room::take(&self.waiting, bytes));
         if batch.has_bodies() || self.keeping.load(Ordering::Acquire) > 0 {
-            self.keep(batch, move |batch| Message::Batch { shard, ticket, batch, waiting });
+            self.keep(batch, move |batch| Message::Batch { shard, ticket, batch, room });
             return Ok(());
         }
-        match self.queue.send(Message::Batch { shard, ticket, batch, waiting }) {
+        match self.queue.send(Message::Batch { shard, ticket, batch, room }) {
             Ok(()) => Ok(()),
-            Err(error) => {
-                self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-                match error.0 {
-                    Message::Batch { batch, .. } => refuse(batch, RefusedReason::Stopped),
-                    _ => refuse(Batch::new(), RefusedReason::Stopped),
+            Err(error) => match error.0 {
+                Message::Batch { batch, room, .. } => {
+                    room.give_back();
+                    refuse(batch, RefusedReason::Stopped)
                 }
-            }
+                _ => refuse(Batch::new(), RefusedReason::Stopped),
+            },
         }
     }
 
@@ -311,17 +329,17 @@ struct Worker<D: Disk, R> {
 #[derive(Default)]
 struct Group {
     batches: Vec<Batch>,
-    owners: Vec<(u16, u64, usize, Arc<AtomicUsize>)>,
+    owners: Vec<(u16, u64, Room)>,
     bytes: usize,
     /// Somebody waits for one of them.
     is_awaited: bool,
 }
 
 impl Group {
-    fn add(&mut self, shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize>) {
+    fn add(&mut self, shard: u16, ticket: u64, batch: Batch, room: Room) {
         self.bytes += batch.bytes();
         self.is_awaited |= !batch.may_wait();
-        self.owners.push((shard, ticket, cost(&batch), waiting));
+        self.owners.push((shard, ticket, room));
         self.batches.push(batch);
     }
 }
@@ -365,8 +383,8 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         let mut held_since = None;
         while let Some(message) = next {
             match message {
-                Message::Batch { shard, ticket, batch, waiting } => {
-                    group.add(shard, ticket, batch, waiting);
+                Message::Batch { shard, ticket, batch, room } => {
+                    group.add(shard, ticket, batch, room);
                 }
                 Message::Load(load) => self.loads.push_back(load),
                 Message::Reader(ReaderDone::Read) => self.loads_begun -= 1,
@@ -449,9 +467,9 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             .owners
             .into_iter()
             .zip(outcomes)
-            .map(|((shard, ticket, bytes, waiting), outcome)| {
+            .map(|((shard, ticket, room), outcome)| {
                 // Before the report, so that the shard that hears of it finds the room.
-                waiting.fetch_sub(bytes, Ordering::Relaxed);
+                room.give_back();
                 Done { shard, ticket, outcome }
             })
             .collect();

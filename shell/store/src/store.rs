@@ -4,7 +4,7 @@
 //! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
 //! batches that only take away still find room in the reserve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -339,9 +339,7 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// When it is not certain what is on disk.
     pub fn remove_bodies(&mut self) -> Result<Vec<D::File>, CommitError> {
-        self.log.account();
-        self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
-        self.unneeded.append(&mut self.bodies.take_unpinned());
+        self.note_unneeded();
         let waits = self.options.sync != Sync::Always && self.log.is_dirty();
         if self.unneeded.is_empty() || self.log.is_broken || waits {
             return Ok(Vec::new());
@@ -372,7 +370,7 @@ impl<D: Disk> Store<D> {
         to: SyncedTo,
         result: std::io::Result<()>,
     ) -> Result<Vec<D::File>, CommitError> {
-        let then = self.unneeded_then.take().unwrap_or_default();
+        let mut then = self.unneeded_then.take().unwrap_or_default();
         add(&self.metrics.syncs, 1);
         let ended = self.log.end_sync(to, result);
         set(&self.metrics.is_broken, u64::from(self.log.is_broken));
@@ -380,10 +378,22 @@ impl<D: Disk> Store<D> {
         if self.log.is_broken {
             return Ok(Vec::new());
         }
+        // A file that was named again meanwhile may be so on the disk, though no record does any more: it waits for the next
+        // sync.
+        self.note_unneeded();
+        let again: BTreeSet<u64> = self.unneeded.iter().copied().collect();
+        then.retain(|number| !again.contains(number));
         let later = std::mem::replace(&mut self.unneeded, then);
         let removed = self.remove_files();
         self.unneeded = later;
         Ok(removed)
+    }
+
+    /// Notes the files that no record names any more and no batch is about to name.
+    fn note_unneeded(&mut self) {
+        self.log.account();
+        self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
+        self.unneeded.append(&mut self.bodies.take_unpinned());
     }
 
     /// Removes the files that no record on the disk names.

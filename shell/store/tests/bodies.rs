@@ -104,7 +104,10 @@ impl Life {
     }
 
     fn begin_with(folder: &Folder, sync: Sync) -> Life {
-        let options = Options { sync, ..Options::default() };
+        Life::begin_as(folder, Options { sync, ..Options::default() })
+    }
+
+    fn begin_as(folder: &Folder, options: Options) -> Life {
         let (store, recovered) = Store::open(&folder.store(), options).unwrap();
         let ((tell_done, done), (tell_loaded, loaded)) = (channel(), channel());
         let (tell_refused, refused) = channel();
@@ -329,6 +332,27 @@ fn a_body_that_cannot_be_kept_is_left_out_and_all_else_is_there() {
     let life = Life::begin(&folder);
     assert_eq!(found(&life, 1), [(3, false), (5, true), (7, true)]);
     assert!(found(&life, 2).is_empty());
+    life.end();
+}
+
+#[test]
+fn what_is_left_out_gives_back_all_the_room_that_it_took() {
+    let (folder, maps) = (Folder::new("room"), Maps::open().unwrap());
+    let options = Options { waiting_bytes_max: 1_000, ..Options::default() };
+    let life = Life::begin_as(&folder, options);
+    let mut batch = Batch::new();
+    declare(&mut batch, 1, StreamKind::Queue);
+    life.commit(1, batch);
+    block(&folder, 1..40);
+    let lost = body(&folder, &maps, &content(3, 100_000));
+    for ticket in 2..40 {
+        let mut batch = Batch::new();
+        batch.put_with_body(ticket, &put(1, ticket), lost.clone()).unwrap();
+        batch.put(&put(1, ticket)).unwrap();
+        life.commit(ticket, batch);
+        assert_eq!(life.refused.recv().unwrap(), ticket);
+        assert_eq!(life.submitter.waiting_bytes(), 0);
+    }
     life.end();
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_filter::Selector;
-use tiderace_journal::AnswerKind;
+use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_queues::{Look, Segment, Slice, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{MovedMessages, OperationResult, Peek};
@@ -249,7 +249,7 @@ impl QueueJob {
     }
 
     /// What is answered when all is done, and the record that this waits for.
-    pub(crate) fn result(&mut self) -> ((u64, AnswerKind), Operated) {
+    pub(crate) fn result(&mut self) -> ((Awaited, AnswerKind), Operated) {
         let up_to = self.last;
         let result = match self.kind {
             JobKind::Purge => OperationResult::Purged { messages: self.done, up_to },
@@ -263,7 +263,7 @@ impl QueueJob {
             JobKind::Purge => AnswerKind::Removal,
             JobKind::Move { .. } => AnswerKind::Write,
         };
-        ((self.record, kind), Ok(result))
+        ((Awaited::before(self.record), kind), Ok(result))
     }
 }
 

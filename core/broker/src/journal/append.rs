@@ -197,8 +197,10 @@ impl OpenJournal {
         let Some(stream) = home.stream() else { return };
         let from = home.keeps_from();
         let subject = RecordSubject::Topic(key, stream);
+        // Each message says from where on the topic keeps some: a record that only took away would stay if the one with
+        // the value were left out, and the value before it would be lost.
+        let before = self.journal.last();
         let mut append = |record| self.journal.append(record, subject);
-        append(StoreRecord::Trim { stream, up_to: from.saturating_sub(1) });
         let kept = home.series().into_iter().flat_map(|series| series.runs());
         let first = kept.clone().next().map(Kept::first);
         if let Some(value) = home.value()
@@ -216,6 +218,10 @@ impl OpenJournal {
             let mut run = Run::single(destination, now.time, &[], &[], meta);
             run.set_version(home.take_version());
             append(put(stream, &run, from, &alone(now)));
+        }
+        if self.journal.last() == before {
+            let up_to = from.saturating_sub(1);
+            self.journal.append(StoreRecord::Trim { stream, up_to }, subject);
         }
     }
 }

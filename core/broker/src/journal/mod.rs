@@ -20,6 +20,7 @@ mod fed;
 mod queues;
 mod reservation;
 mod restore;
+mod settlers;
 mod views;
 
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, Streams, TakenRecords,
+    AnswerKind, Awaited, Journal, RecordSubject, Settled, StoreOutage, Streams, TakenRecords,
 };
 use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 
@@ -50,6 +51,7 @@ use crate::requester::Requester;
 
 use fed::FedAnswers;
 use reservation::Reservation;
+use settlers::Settlers;
 
 /// How many numbers are reserved at once, so that they are not given again after a restart.
 const NUMBERS_AHEAD: u64 = 1 << 20;
@@ -71,6 +73,8 @@ struct OpenJournal {
     streams: Streams,
     numbers: Reservation,
     fences: Reservation,
+    /// Sessions that have settled something and have not asked whether it is stored.
+    settlers: Settlers,
     /// Places with publishers that wait for the store.
     throttled: PlaceSet,
     /// The highest number of a message that was restored here.
@@ -188,31 +192,50 @@ impl HomeJournal {
         }
     }
 
-    /// Holds an answer until a record and those before it are stored. Given back if there is nothing to wait
+    /// Holds an answer until its records and those before them are stored. Given back if there is nothing to wait
     /// for.
-    pub(crate) fn hold(&mut self, record: u64, kind: AnswerKind, answer: Answer) -> Option<Answer> {
+    pub(crate) fn hold(
+        &mut self,
+        records: impl Into<Awaited>,
+        kind: AnswerKind,
+        answer: Answer,
+    ) -> Option<Answer> {
         match self.open.as_deref_mut() {
-            Some(open) => open.journal.hold(record, kind, answer).err(),
+            Some(open) => open.journal.hold(records, kind, answer).err(),
             None => Some(answer),
         }
     }
 
-    /// Holds an answer about what was consumed until a record is stored, or everything that was said to be gone. Given back
-    /// if there is nothing to wait for, or nothing will be stored.
+    /// Holds an answer until it is stored that something is gone, as records up to a number say. Given back if there is nothing
+    /// to wait for, or nothing will be stored.
+    pub(crate) fn hold_removal(&mut self, until: u64, answer: Answer) -> Option<Released<Answer>> {
+        let Some(open) = self.open.as_deref_mut() else { return Some((answer, Ok(()))) };
+        let held = open.journal.hold_removal(until, answer);
+        held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+    }
+
+    /// Holds an answer about what a session has consumed until a record is stored, or all by which it has settled something
+    /// without asking. Given back if there is nothing to wait for, or nothing will be stored.
     pub(crate) fn hold_settled(
         &mut self,
+        session: SessionId,
         record: Option<u64>,
         answer: Answer,
     ) -> Option<Released<Answer>> {
-        let Some(open) = self.open.as_deref_mut() else { return Some((answer, Ok(()))) };
-        let held = match record {
-            Some(record) => {
-                let held = open.journal.hold(record, AnswerKind::Messages, answer);
-                held.map_err(|answer| (answer, Ok(())))
-            }
-            None => open.journal.hold_removal(answer),
+        let Some(record) = record else {
+            let open = self.open.as_deref_mut();
+            let until = open.map_or(0, |open| open.settlers.take(session));
+            return self.hold_removal(until, answer);
         };
-        held.err().map(|(answer, result)| (answer, result.map_err(Close::from)))
+        let held = self.hold(Awaited::before(record), AnswerKind::Messages, answer);
+        held.map(|answer| (answer, Ok(())))
+    }
+
+    /// A session has settled messages by a record, without asking for a confirmation.
+    pub(crate) fn note_settled(&mut self, session: SessionId, record: u64) {
+        if let Some(open) = self.open.as_deref_mut().filter(|_| record != 0) {
+            open.settlers.note(session, record);
+        }
     }
 
     /// Whether the store has not answered a record yet.

@@ -14,6 +14,7 @@ use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, decode};
 use super::reservation::{self, Reservation};
+use super::settlers::Settlers;
 use super::{FENCES_AHEAD, HomeJournal, NUMBERS_AHEAD, OpenJournal};
 use crate::places::PlaceSet;
 
@@ -235,6 +236,7 @@ impl HomeJournal {
             volatile: Streams::of_home(VOLATILE_FROM, shard.0, shards),
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
+            settlers: Settlers::default(),
             throttled: PlaceSet::EMPTY,
             queues_full: false,
             shared: VecDeque::new(),
