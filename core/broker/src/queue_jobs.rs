@@ -388,7 +388,7 @@ fn goal_of(segment: &Segment, index: u32, to: Option<&Path>) -> Option<Path> {
     let from = Path::parse(&from).ok()?;
     // It says so as its host does; so nothing that it says leads out of that.
     match root_of(&segment.run.destination().path) {
-        Some(root) => root.path(&from).ok(),
+        Some(root) => root.path(Kind::Queue, &from).ok(),
         None => Some(from),
     }
 }

@@ -57,4 +57,5 @@ mod view_histories;
 mod viewing;
 mod views;
 mod virtual_hosts;
+mod virtual_hosts_apart;
 mod work;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Prefetch, own_name, root_of};
+use tiderace_wire::{Flags, Kind, Prefetch, own_name, root_of};
 
 use crate::delayed::Delayed;
 use crate::effect::{DeathReason, Effect};
@@ -358,7 +358,7 @@ fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
     part = part.get(..most)?.trim_end_matches('/');
     loop {
         if let Ok(path) = Path::parse(&template.replace(PLACEHOLDER, part)) {
-            match root.as_ref().map(|root| root.path(&path)) {
+            match root.as_ref().map(|root| root.path(Kind::Queue, &path)) {
                 None => return Some(path),
                 Some(Ok(path)) => return Some(path),
                 Some(Err(_)) => {}
