@@ -7,7 +7,7 @@ use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement}
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Destination, Flags, Kind, Meta, Run, RunBuilder, Settle, SubscriptionKey, Target,
-    Token, own_name, properties,
+    Token, called_at, properties,
 };
 
 use crate::effects::Effects;
@@ -274,7 +274,9 @@ impl HomeSide<'_> {
                 self.end_move(source, true);
             }
             let mut block = without_death(message.properties);
-            properties::append(&mut block, "dead-letter-queue", &own_name(from));
+            if let Some(from) = called_at(&to, from) {
+                properties::append(&mut block, "dead-letter-queue", from.as_str());
+            }
             properties::append(&mut block, "dead-letter-reason", reason.text());
             properties::append(&mut block, "dead-letter-time", &wall_ms.to_string());
             let redeliveries = segment.redeliveries.to_string();

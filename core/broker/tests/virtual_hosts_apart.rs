@@ -4,13 +4,13 @@ use tiderace_base::CloseCode;
 use tiderace_broker::{BrokerOptions, Principal, Who};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Command, Credentials, DurableSubscription, Fetch, MoveMessages, Operation, OperationResult,
-    Peek, durable_queue,
+    Browsable, Command, Credentials, DurableSubscription, Fetch, MoveMessages, Operation,
+    OperationResult, Outcome, Peek, durable_queue, properties,
 };
 
 use crate::support::asking::{create, path, tell};
-use crate::support::{Wish, World, for_seeds};
-use crate::virtual_hosts::{got, options, pairs, three};
+use crate::support::{Outgoing, Wish, World, for_seeds};
+use crate::virtual_hosts::{browse, got, options, pairs, three};
 
 fn subscription(name: &str, topics: &str) -> Operation {
     let topics = vec![Pattern::parse(topics).unwrap()];
@@ -172,4 +172,70 @@ fn names_that_would_be_others_in_a_host_are_refused_in_the_whole_tree() {
     world.subscribe(shop, 0, Wish::to("topic:@shop"));
     world.publish(shop, "topic:@shop", "x");
     assert_eq!(got(&mut world, shop), pairs(&[("@shop", "x")]));
+}
+
+#[test]
+fn dead_letters_that_are_moved_out_of_their_host_go_back_into_it() {
+    for_seeds(0..9, |seed| {
+        let mut options = options(seed);
+        options.queue_default.redeliveries_max = 1;
+        let mut world = World::new(seed, options);
+        let [shop, bank, all] = three(&mut world);
+        world.publish(shop, "queue:jobs", "dead");
+        let explicit = Wish { explicit: true, window: Some(1), ..Wish::to("queue:jobs") };
+        world.subscribe(shop, 0, explicit);
+        for _ in 0..2 {
+            world.quiesce();
+            let message = world.clients[shop].received.pop().unwrap();
+            world.settle(shop, &message, Outcome::Reject);
+        }
+        world.quiesce();
+        world.unsubscribe(shop, 0);
+        let forged = |name: &str| {
+            let properties = format!("dead-letter-queue:{name}\ndead-letter-queue:x\n");
+            Outgoing { properties, ..Outgoing::new("forged") }
+        };
+        world.publish_all(shop, "queue:dlq/jobs", &[forged("@bank/jobs")]);
+        world.quiesce();
+        let origins = |world: &mut World, queue: &str| {
+            let path = path(queue);
+            let peek = Peek { path, from: 0, limit: 0, body_bytes: 0, selector: None };
+            let page = tell(world, all, Operation::Peek(Box::new(peek))).unwrap();
+            let OperationResult::Messages(page) = page else { panic!("{page:?}") };
+            let messages = page.messages.iter().map(|it| it.run.message(it.place).unwrap());
+            messages
+                .map(|it| properties::find(it.properties, "dead-letter-queue").map(String::from))
+                .collect::<Vec<_>>()
+        };
+        let some = |name: &str| Some(name.to_owned());
+        tell(&mut world, all, move_all("@shop/dlq/jobs", Some("archive"))).unwrap();
+        assert_eq!(origins(&mut world, "archive"), [some("@shop/jobs"), some("@shop/@bank/jobs")]);
+        match seed % 3 {
+            0 => {}
+            // Back in their host they say so as they did.
+            1 => {
+                tell(&mut world, all, move_all("archive", Some("@shop/again"))).unwrap();
+                assert_eq!(origins(&mut world, "@shop/again"), [some("jobs"), some("@bank/jobs")]);
+                tell(&mut world, all, move_all("@shop/again", Some("archive"))).unwrap();
+            }
+            // In another host there is no name for where they were.
+            _ => {
+                tell(&mut world, all, move_all("archive", Some("@bank/other"))).unwrap();
+                assert_eq!(origins(&mut world, "@bank/other"), [None, None]);
+                world.end();
+                return;
+            }
+        }
+        tell(&mut world, all, move_all("archive", None)).unwrap();
+        let mut queues = browse(&mut world, all, Browsable::Queues).unwrap();
+        queues.retain(|name| name.ends_with("jobs"));
+        assert!(!queues.contains(&"jobs".to_owned()), "{queues:?}");
+        assert!(!queues.contains(&"@bank/jobs".to_owned()), "{queues:?}");
+        for (client, name, bodies) in [(shop, "jobs", &[("jobs", "dead")][..]), (bank, "jobs", &[])]
+        {
+            world.subscribe(client, 1, Wish::to(&format!("queue:{name}")));
+            assert_eq!(got(&mut world, client), pairs(bodies));
+        }
+        world.end();
+    });
 }
