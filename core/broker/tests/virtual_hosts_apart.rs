@@ -1,7 +1,7 @@
 //! Virtual hosts: what leads out of one is refused, and what does not belong to it is told to nobody there.
 
 use tiderace_base::CloseCode;
-use tiderace_broker::{BrokerOptions, Principal, Who};
+use tiderace_broker::{Action, BrokerOptions, DurableOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
     Browsable, Command, Credentials, DurableSubscription, Fetch, MoveMessages, Operation,
@@ -238,4 +238,55 @@ fn dead_letters_that_are_moved_out_of_their_host_go_back_into_it() {
         }
         world.end();
     });
+}
+
+#[test]
+fn durable_subscriptions_of_one_name_are_counted_for_each_host() {
+    let durables = DurableOptions { per_principal_max: 1, ..DurableOptions::default() };
+    let mut world = World::new(0, BrokerOptions { durables, ..options(0) });
+    for client in three(&mut world) {
+        tell(&mut world, client, subscription("one", "a")).unwrap();
+        let second = tell(&mut world, client, subscription("two", "a"));
+        assert_eq!(second.unwrap_err(), CloseCode::TooManySubscriptions);
+    }
+}
+
+#[test]
+fn an_owner_is_one_of_the_host_of_the_topic() {
+    let mut world = World::new(1, options(1));
+    let [shop, _, all] = three(&mut world);
+    let owned = r#"{"owner":"ann"}"#;
+    tell(&mut world, shop, create("a", owned, Some("1"))).unwrap();
+    tell(&mut world, shop, create("user/ann/a", "{}", Some("1"))).unwrap();
+    // Nobody owns what is private to another, there as elsewhere.
+    for (client, name) in [(shop, "user/bob/a"), (all, "@shop/user/bob/b"), (all, "user/bob/c")] {
+        for owner in [owned, r#"{"owner":"cat"}"#] {
+            let refused = tell(&mut world, client, create(name, owner, Some("1")));
+            assert_eq!(refused.unwrap_err(), CloseCode::NotAuthorised, "{name} {owner}");
+        }
+    }
+
+    let rule = |allow, action, paths: &[&str]| Rule {
+        allow,
+        actions: match action {
+            Some(action) => [action].into_iter().collect(),
+            None => Action::ALL.into_iter().map(|(_, action)| action).collect(),
+        },
+        who: vec![Who::All],
+        paths: paths.iter().map(|text| Pattern::parse(text).unwrap()).collect(),
+        kind: None,
+    };
+    let rules = vec![rule(true, None, &[]), rule(false, Some(Action::Publish), &["**"])];
+    let mut world = World::new(1, BrokerOptions { rules: Rules::new(rules), ..options(1) });
+    let [shop, _, all] = three(&mut world);
+    tell(&mut world, shop, create("a", owned, None)).unwrap();
+    tell(&mut world, all, create("a", owned, None)).unwrap();
+    for (client, name, is_owner) in
+        [(shop, "topic:a", true), (all, "topic:@shop/a", false), (all, "topic:a", true)]
+    {
+        world.publish(client, name, "x");
+        world.quiesce();
+        let refused = world.clients[client].refused.pop().map(|(_, code)| code);
+        assert_eq!(refused, (!is_owner).then_some(CloseCode::NotAuthorised), "{name}");
+    }
 }
