@@ -10,7 +10,7 @@ use tiderace_wire::{
 
 use crate::support::asking::{create, path, tell};
 use crate::support::{Outgoing, Wish, World, for_seeds};
-use crate::virtual_hosts::{browse, got, options, pairs, three};
+use crate::virtual_hosts::{browse, connect, got, options, pairs, three};
 
 fn subscription(name: &str, topics: &str) -> Operation {
     let topics = vec![Pattern::parse(topics).unwrap()];
@@ -238,6 +238,19 @@ fn dead_letters_that_are_moved_out_of_their_host_go_back_into_it() {
         }
         world.end();
     });
+}
+
+#[test]
+fn nobody_logs_in_under_the_name_of_the_server() {
+    for host in ["", "shop.example"] {
+        let mut world = World::new(1, options(1));
+        let client = connect(&mut world, "*", host);
+        world.publish(client, "topic:$sys/a", "x");
+        world.quiesce();
+        let refused: Vec<_> = world.clients[client].refused.iter().map(|(_, code)| *code).collect();
+        assert_eq!(refused.first(), Some(&CloseCode::LoginFailed), "{host:?}");
+        assert_eq!(world.clients[client].name, None);
+    }
 }
 
 #[test]
