@@ -97,6 +97,7 @@ impl SessionSide<'_> {
         let changed = login.change().is_some();
         let Login { before, principal, link } = login;
         let (name, anonymous) = (principal.name.clone(), principal.anonymous);
+        let host = principal.host.clone();
         if let Some(before) = before {
             if changed {
                 self.show_again(now, session, &principal, effects);
@@ -114,7 +115,7 @@ impl SessionSide<'_> {
         } else {
             self.show_session(now, session, &principal, effects);
         }
-        self.reply(session, Reply::LoggedIn { name, anonymous }, effects);
+        self.reply(session, Reply::LoggedIn { name, anonymous, host }, effects);
     }
 
     /// Whether the identity may have all that the session listens to. What patterns of topics show
