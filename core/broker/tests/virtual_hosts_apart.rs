@@ -1,5 +1,7 @@
 //! Virtual hosts: what leads out of one is refused, and what does not belong to it is told to nobody there.
 
+#![allow(clippy::unwrap_used)]
+
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, DurableOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
