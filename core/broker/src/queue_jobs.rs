@@ -18,8 +18,8 @@ use tiderace_journal::AnswerKind;
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, called_at, host_of,
-    is_temporary, meant_at, properties,
+    Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, host_of, is_temporary,
+    meant_at, properties,
 };
 
 use crate::Action;
@@ -33,7 +33,7 @@ use crate::peer_lost::lost;
 use crate::places::Place;
 use crate::price;
 use crate::queue_operations::queue_unknown;
-use crate::queueing::without_death;
+use crate::queueing::{ORIGIN, append_origin, without_death};
 use crate::requester::Requester;
 
 /// Messages and bytes that are on their way for one job at a time.
@@ -389,9 +389,6 @@ fn goal_of(segment: &Segment, index: u32, to: Option<&Path>) -> Option<Path> {
     meant_at(&segment.run.destination().path, &from)
 }
 
-/// The property that says where a message has died.
-const ORIGIN: &str = "dead-letter-queue";
-
 /// Why a message stays that does not say where it came from.
 fn no_origin() -> Close {
     let reason = "a message has no property dead-letter-queue that names another queue: say where it is to go";
@@ -453,8 +450,8 @@ fn write(run: &mut RunBuilder, (from, message): (&Run, &Message<'_>), change: Ch
             others.for_each(|line| block.extend_from_slice(line));
             let origin = properties::find(message.properties, ORIGIN);
             let origin = origin.and_then(|name| meant_at(&from.destination().path, &name));
-            if let Some(name) = origin.and_then(|origin| called_at(to, &origin)) {
-                properties::append(block, ORIGIN, name.as_str());
+            if let Some(origin) = origin {
+                append_origin(block, to, &origin);
             }
         }
         Change::None => block.extend_from_slice(message.properties),

@@ -274,9 +274,7 @@ impl HomeSide<'_> {
                 self.end_move(source, true);
             }
             let mut block = without_death(message.properties);
-            if let Some(from) = called_at(&to, from) {
-                properties::append(&mut block, "dead-letter-queue", from.as_str());
-            }
+            append_origin(&mut block, &to, from);
             properties::append(&mut block, "dead-letter-reason", reason.text());
             properties::append(&mut block, "dead-letter-time", &wall_ms.to_string());
             let redeliveries = segment.redeliveries.to_string();
@@ -294,6 +292,16 @@ impl HomeSide<'_> {
         }
     }
 }
+
+/// Says where a message has died, as what lies at a path calls that, if it has a name for it.
+pub(crate) fn append_origin(block: &mut Vec<u8>, at: &Path, origin: &Path) {
+    if let Some(origin) = called_at(at, origin) {
+        properties::append(block, ORIGIN, origin.as_str());
+    }
+}
+
+/// The property that says where a message has died.
+pub(crate) const ORIGIN: &str = "dead-letter-queue";
 
 /// Properties without those that say where a message has died, and why: of an earlier death, or of nobody's.
 pub(crate) fn without_death(block: &[u8]) -> Vec<u8> {
