@@ -106,5 +106,7 @@ impl BrokerOptions {
 
 /// Whether a principal has what a specification gives to its owner, on a path.
 pub(crate) fn is_owned_by(spec: &TopicSpec, principal: &Principal, path: &Path) -> bool {
-    !principal.anonymous && spec.owner.as_deref() == Some(&*principal.name) && !is_private(path)
+    spec.owner.as_deref() == Some(&*principal.name)
+        && principal.may_own_at(path)
+        && !is_private(path)
 }

@@ -15,8 +15,8 @@ impl SessionSide<'_> {
     /// Answers a session of this shard.
     pub(crate) fn reply(&self, session: SessionId, mut reply: Reply, effects: &mut Effects) {
         if let Some(record) = self.session(session) {
-            if let Some(root) = record.root() {
-                root.leave(&mut reply);
+            if record.root().is_some_and(|root| !root.leave(&mut reply)) {
+                return;
             }
             effects.replies.push((record.link, session, reply));
         }

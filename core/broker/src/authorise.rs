@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::{Kind, is_temporary, within_host};
+use tiderace_wire::{Kind, host_of, is_temporary, within_host};
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,6 +161,19 @@ impl Principal {
     /// wildcards.
     pub fn server() -> Principal {
         Principal { name: "*".into(), groups: [].into(), anonymous: false, host: None }
+    }
+
+    /// Whether it may be the owner of what is at a path: owners are those of that name in the virtual host of the path.
+    pub(crate) fn may_own_at(&self, path: &Path) -> bool {
+        !self.anonymous && self.host.as_deref() == host_of(path)
+    }
+
+    /// Its name where those of one name in several virtual hosts are counted apart.
+    pub(crate) fn whole_name(&self) -> Arc<str> {
+        match &self.host {
+            None => self.name.clone(),
+            Some(host) => ["@", host, "/", &self.name].concat().into(),
+        }
     }
 
     pub(crate) fn is_server(&self) -> bool {

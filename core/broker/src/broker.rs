@@ -124,7 +124,7 @@ impl Broker {
         let mut together = CommandsTogether::default();
         for turn in 0usize.. {
             if turn.is_multiple_of(AHEAD) && commands.len() > 1 {
-                self.expect_commands(commands.as_slice());
+                self.expect_commands(session, commands.as_slice());
             }
             let Some(command) = commands.next() else { break };
             self.command(now, session, command, commands.as_slice(), &mut together, effects);
@@ -266,8 +266,10 @@ impl Broker {
             return self.session_side().reply(session, reply, effects);
         }
         let is_in_host = record.root().is_some();
-        let entered =
-            if is_in_host { self.enter_host(session, command, effects) } else { Some(command) };
+        let entered = match is_in_host || !self.options.virtual_hosts.is_empty() {
+            true => self.enter_host(session, command, effects),
+            false => Some(command),
+        };
         let Some(command) = entered else { return };
         match command {
             Command::Login(credentials) => {

@@ -55,7 +55,12 @@ impl FeedParts {
         memory: &Memory,
     ) -> Vec<Run> {
         let (queue, selector) = (&about.queue, about.selector.as_ref());
-        let in_host = source_of(run, queue).is_some();
+        let topic = &run.destination().path;
+        let root = root_of(queue);
+        if root.as_ref().is_some_and(|root| !root.shows(topic)) {
+            return Vec::new();
+        }
+        let in_host = root.is_some_and(|root| root.holds(topic));
         if !self.are_shared {
             let mut price = 0;
             let wants = |_, message: &Message<'_>| is_wanted(message, selector, &mut price);

@@ -61,7 +61,7 @@ impl HomeSide<'_> {
             let record = self.journal.last_record();
             return Ok(Done { result: OperationResult::Done, record, fed: Some(Box::new(fed)) });
         }
-        let name = requester.principal.name.clone();
+        let name = requester.principal.whole_name();
         if known.is_none() {
             self.home.feeds().check_room(&name, &self.options.durables)?;
         }

@@ -34,26 +34,34 @@ impl Login {
 
 impl SessionSide<'_> {
     /// Who shows such credentials, unless they are to be verified first.
+    ///
+    /// # Errors
+    /// When nobody can have the name: what the server does, it does under a name that is a wildcard.
     #[must_use = "who it is has yet to be told"]
     pub(crate) fn login(
         &mut self,
         session: SessionId,
         mut credentials: Credentials,
         effects: &mut Effects,
-    ) -> Option<Principal> {
+    ) -> Result<Option<Principal>, Close> {
         if let Some(host) = credentials.host.take() {
             self.name_host(session, &host);
         }
         if self.options.verify_logins {
             effects.verify.push((session, credentials));
-            return None;
+            return Ok(None);
         }
-        Some(match credentials.login {
+        let principal = match credentials.login {
             Some(login) if !login.is_empty() => {
                 Principal { name: login.into(), groups: [].into(), anonymous: false, host: None }
             }
             _ => Principal::anonymous(),
-        })
+        };
+        if principal.is_server() {
+            let reason = "nobody logs in as `*`, which means everybody; use another name";
+            return Err(Close::new(CloseCode::LoginFailed, reason));
+        }
+        Ok(Some(principal))
     }
 
     /// A session is somebody from now on, of which it has yet to be told.
@@ -89,6 +97,7 @@ impl SessionSide<'_> {
         let changed = login.change().is_some();
         let Login { before, principal, link } = login;
         let (name, anonymous) = (principal.name.clone(), principal.anonymous);
+        let host = principal.host.clone();
         if let Some(before) = before {
             if changed {
                 self.show_again(now, session, &principal, effects);
@@ -106,7 +115,7 @@ impl SessionSide<'_> {
         } else {
             self.show_session(now, session, &principal, effects);
         }
-        self.reply(session, Reply::LoggedIn { name, anonymous }, effects);
+        self.reply(session, Reply::LoggedIn { name, anonymous, host }, effects);
     }
 
     /// Whether the identity may have all that the session listens to. What patterns of topics show

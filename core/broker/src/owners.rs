@@ -49,7 +49,7 @@ impl SessionSide<'_> {
         destination.kind == Kind::Topic
             && !is_reserved(path)
             && !is_private(path)
-            && self.owner_name(session).is_some()
+            && self.principal_of(session).is_some_and(|principal| principal.may_own_at(path))
     }
 
     /// The name under which a session may own topics.

@@ -59,7 +59,7 @@ impl HomeSide<'_> {
     /// At a topic's home: whether a principal owns the topic that is there. Where none is, the owner that
     /// the configuration names may publish and subscribe, but not create it.
     pub(crate) fn is_owner(&self, principal: &Principal, action: Action, path: &Path) -> bool {
-        !principal.anonymous && self.owner_of(action, path) == Some(&*principal.name)
+        principal.may_own_at(path) && self.owner_of(action, path) == Some(&*principal.name)
     }
 
     /// The name that may do that there as the owner.

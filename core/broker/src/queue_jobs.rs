@@ -19,8 +19,8 @@ use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_queues::{Segment, Taken};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, is_temporary,
-    properties, root_of,
+    Destination, Flags, Kind, Message, Meta, MoveMessages, Run, RunBuilder, host_of, is_temporary,
+    meant_at, properties,
 };
 
 use crate::Action;
@@ -34,7 +34,7 @@ use crate::peer_lost::lost;
 use crate::places::Place;
 use crate::price;
 use crate::queue_operations::queue_unknown;
-use crate::queueing::without_death;
+use crate::queueing::{ORIGIN, append_origin, without_death};
 use crate::requester::Requester;
 
 /// Messages and bytes that are on their way for one job at a time.
@@ -387,13 +387,9 @@ fn goal_of(segment: &Segment, index: u32, to: Option<&Path>) -> Option<Path> {
         return Some(to.clone());
     }
     let message = segment.run.message(index as usize)?;
-    let from = properties::find(message.properties, "dead-letter-queue")?;
-    let from = Path::parse(&from).ok()?;
+    let from = properties::find(message.properties, ORIGIN)?;
     // It says so as its host does; so nothing that it says leads out of that.
-    match root_of(&segment.run.destination().path) {
-        Some(root) => root.path(&from).ok(),
-        None => Some(from),
-    }
+    meant_at(&segment.run.destination().path, &from)
 }
 
 /// Why a message stays that does not say where it came from.
@@ -405,7 +401,13 @@ fn no_origin() -> Close {
 /// Adds messages to the last run for a queue, or to new ones.
 fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
     let published = segment.run.published();
+    let crosses = host_of(&segment.run.destination().path) != host_of(path);
     let mut rest = Some(segment);
+    let change = match redrive {
+        true => Change::Alive,
+        false if crosses => Change::Crosses(path),
+        false => Change::None,
+    };
     while let Some(mut part) = rest.take() {
         let is_of = |batch: &&mut Batch| batch.run.destination().path == *path;
         let last = batches.iter_mut().rev().find(is_of);
@@ -419,7 +421,7 @@ fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
         let mut next = part.from;
         while next < part.to && batch.run.has_room() {
             if let Some(message) = part.run.message(next as usize) {
-                write(&mut batch.run, (&part.run, &message), redrive);
+                write(&mut batch.run, (&part.run, &message), change);
             }
             next += 1;
         }
@@ -428,16 +430,39 @@ fn add(batches: &mut Vec<Batch>, path: &Path, segment: Segment, redrive: bool) {
     }
 }
 
-/// Writes a message as it was, or as it was before it was dead.
-fn write(run: &mut RunBuilder, (from, message): (&Run, &Message<'_>), redrive: bool) {
+/// What of its properties a message loses when it is moved.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    /// That it was dead.
+    Alive,
+    /// To the tree of another virtual host, or out of one: there it says in other words where it was.
+    Crosses(&'a Path),
+    /// Nothing.
+    None,
+}
+
+/// Writes a message with its change.
+fn write(run: &mut RunBuilder, (from, message): (&Run, &Message<'_>), change: Change<'_>) {
     let block = run.properties();
-    if redrive {
-        block.extend_from_slice(&without_death(message.properties));
-    } else {
-        block.extend_from_slice(message.properties);
+    let start = block.len();
+    match change {
+        Change::Alive => block.extend_from_slice(&without_death(message.properties)),
+        Change::Crosses(to) => {
+            let lines = message.properties.split_inclusive(|byte| *byte == b'\n');
+            let others = lines.filter(|line| properties::find(line, ORIGIN).is_none());
+            others.for_each(|line| block.extend_from_slice(line));
+            let origin = properties::find(message.properties, ORIGIN);
+            let origin = origin.and_then(|name| meant_at(&from.destination().path, &name));
+            if let Some(origin) = origin {
+                append_origin(block, to, &origin);
+            }
+        }
+        Change::None => block.extend_from_slice(message.properties),
     }
+    let own = block.get(start..).unwrap_or_default();
+    let escaped = if own.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
     // Its time has come already.
-    let flags = message.flags.without(Flags::DELAYED);
+    let flags = message.flags.without(Flags::DELAYED) | escaped;
     run.finish_as(from, message, Meta { flags, expires_ms: message.expires_ms });
 }
 

@@ -7,7 +7,7 @@ use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement}
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Destination, Flags, Kind, Meta, Run, RunBuilder, Settle, SubscriptionKey, Target,
-    Token, own_name, properties,
+    Token, called_at, properties,
 };
 
 use crate::effects::Effects;
@@ -280,7 +280,7 @@ impl HomeSide<'_> {
                 self.end_move(source, true);
             }
             let mut block = without_death(message.properties);
-            properties::append(&mut block, "dead-letter-queue", &own_name(from));
+            append_origin(&mut block, &to, from);
             properties::append(&mut block, "dead-letter-reason", reason.text());
             properties::append(&mut block, "dead-letter-time", &wall_ms.to_string());
             let redeliveries = segment.redeliveries.to_string();
@@ -300,6 +300,16 @@ impl HomeSide<'_> {
         }
     }
 }
+
+/// Says where a message has died, as what lies at a path calls that, if it has a name for it.
+pub(crate) fn append_origin(block: &mut Vec<u8>, at: &Path, origin: &Path) {
+    if let Some(origin) = called_at(at, origin) {
+        properties::append(block, ORIGIN, origin.as_str());
+    }
+}
+
+/// The property that says where a message has died.
+pub(crate) const ORIGIN: &str = "dead-letter-queue";
 
 /// Properties without those that say where a message has died, and why: of an earlier death, or of nobody's.
 pub(crate) fn without_death(block: &[u8]) -> Vec<u8> {

@@ -13,6 +13,7 @@ use tiderace_topics::Path;
 use tiderace_value::{Budget, Json, Limits, Patch};
 use tiderace_wire::{
     Change, Destination, Flags, Kind, Meta, NewValue, OperationResult, Run, TopicSpec, Update,
+    within_host,
 };
 
 use crate::Action;
@@ -232,12 +233,13 @@ impl HomeSide<'_> {
     ) -> Result<(), Close> {
         let Some(owner) = &spec.owner else { return Ok(()) };
         let principal = &requester.principal;
-        let is_self = !principal.anonymous && **owner == *principal.name;
+        let is_self = **owner == *principal.name && principal.may_own_at(path);
         if !is_self {
             self.may_operate(requester, Action::Admin, path)?;
         }
-        let is_private = match path.levels().next() {
-            Some("user") => path.levels().nth(1).is_some_and(|name| *name != **owner),
+        let mut levels = within_host(path.as_str()).split('/');
+        let is_private = match levels.next() {
+            Some("user") => levels.next().is_some_and(|name| *name != **owner),
             _ => is_self && principal.is_kept_from(path),
         };
         if !is_private {

@@ -59,4 +59,5 @@ mod view_histories;
 mod viewing;
 mod views;
 mod virtual_hosts;
+mod virtual_hosts_apart;
 mod work;

@@ -24,13 +24,13 @@ fn hosts(is_closed: bool) -> VirtualHosts {
     VirtualHosts::new(HOSTS.map(host).to_vec(), is_closed)
 }
 
-fn options(seed: u64) -> BrokerOptions {
+pub fn options(seed: u64) -> BrokerOptions {
     let shards = 1 + (seed % 3) as usize;
     BrokerOptions { shards, virtual_hosts: hosts(false), ..BrokerOptions::default() }
 }
 
 /// A client that names a host and logs in by a name.
-fn connect(world: &mut World, login: &str, host: &str) -> usize {
+pub fn connect(world: &mut World, login: &str, host: &str) -> usize {
     let shards = world.brokers.len();
     let shard = world.random.below(shards);
     let client = world.open(shard);
@@ -41,11 +41,11 @@ fn connect(world: &mut World, login: &str, host: &str) -> usize {
 }
 
 /// One of each host, and one of the whole tree; all have one name.
-fn three(world: &mut World) -> [usize; 3] {
+pub fn three(world: &mut World) -> [usize; 3] {
     ["shop.example", "BANK.example:61613", "127.0.0.1"].map(|host| connect(world, "ann", host))
 }
 
-fn got(world: &mut World, client: usize) -> Vec<(String, String)> {
+pub fn got(world: &mut World, client: usize) -> Vec<(String, String)> {
     world.quiesce();
     let received = std::mem::take(&mut world.clients[client].received);
     let mut got: Vec<_> = received.into_iter().map(|it| (it.path, it.body)).collect();
@@ -53,7 +53,7 @@ fn got(world: &mut World, client: usize) -> Vec<(String, String)> {
     got
 }
 
-fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+pub fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(path, body)| ((*path).to_owned(), (*body).to_owned())).collect()
 }
 
@@ -133,7 +133,7 @@ fn values_lists_and_locks_are_those_of_the_host() {
     });
 }
 
-fn browse(world: &mut World, client: usize, what: Browsable) -> Result<Vec<String>, CloseCode> {
+pub fn browse(world: &mut World, client: usize, what: Browsable) -> Result<Vec<String>, CloseCode> {
     let (mut from, mut names) = (BrowseCursor::default(), Vec::new());
     loop {
         let browse = Browse { what, from, limit: 0, patterns: Vec::new() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Prefetch, own_name, root_of};
+use tiderace_wire::{Flags, Kind, Prefetch, own_name, root_of, within_host};
 
 use crate::accounts::Account;
 use crate::delayed::Delayed;
@@ -144,9 +144,10 @@ impl Queue {
         let dead_letter = dead_letter_path(&options.dead_letter, &path);
         let dead_letter = dead_letter.filter(|dead_letter| *dead_letter != path);
         // What is dead already does not die again.
-        let is_dead_letter = match options.dead_letter.split_once("{queue}") {
+        let template = template_for(&options.dead_letter, &path);
+        let is_dead_letter = match template.split_once(PLACEHOLDER) {
             Some((prefix, _)) => !prefix.is_empty() && own_name(&path).starts_with(prefix),
-            None => options.dead_letter == own_name(&path),
+            None => template == own_name(&path),
         };
         let dead_letter_expired = options.policy.dead_letter_expired && !is_dead_letter;
         Queue {
@@ -403,10 +404,17 @@ impl Queue {
 /// What a dead letter costs beside a message that is looked at.
 const DEAD_LETTER_LOOKS: usize = 15;
 
+/// A template as it counts for a queue: for one of a virtual host without the host, of whichever it says, since dead
+/// letters stay there.
+fn template_for<'a>(template: &'a str, queue: &Path) -> &'a str {
+    if root_of(queue).is_some() { within_host(template) } else { template }
+}
+
 /// The path that `{queue}` gives in a template; dead letters of a virtual host stay there. A name that would be too long
 /// or too deep loses levels, and bytes, at its end: the messages say themselves where they come from.
 fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
     let (root, own) = (root_of(queue), own_name(queue));
+    let template = template_for(template, queue);
     let mut part = &*own;
     let of_host = root.as_ref().map_or(0, |root| root.level().len() + 1);
     let around = of_host + template.len().saturating_sub(PLACEHOLDER.len());
@@ -417,7 +425,7 @@ fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
     part = part.get(..most)?.trim_end_matches('/');
     loop {
         if let Ok(path) = Path::parse(&template.replace(PLACEHOLDER, part)) {
-            match root.as_ref().map(|root| root.path(&path)) {
+            match root.as_ref().map(|root| root.path(Kind::Queue, &path)) {
                 None => return Some(path),
                 Some(Ok(path)) => return Some(path),
                 Some(Err(_)) => {}
@@ -449,7 +457,17 @@ mod tests {
         assert_eq!(made("dlq/{queue}", "@shop/a/b").as_deref(), Some("@shop/dlq/a/b"));
         assert_eq!(made("dlq/{queue}", "dsub/@shop/a").as_deref(), Some("@shop/dlq/dsub/a"));
         assert_eq!(made("dead", "@shop/a/b").as_deref(), Some("@shop/dead"));
-        assert_eq!(made("@bank/{queue}", "@shop/a").as_deref(), Some("@shop/@bank/a"));
+        for (template, dead) in [
+            ("@shop/failed", "@shop/failed"),
+            ("@shop/dlq/{queue}", "@shop/dlq/a"),
+            ("@bank/failed", "@shop/failed"),
+            ("@bank/{queue}/dead", "@shop/a/dead"),
+        ] {
+            assert_eq!(made(template, "@shop/a").as_deref(), Some(dead), "{template}");
+        }
+        assert_eq!(made("@shop/failed", "a").as_deref(), Some("@shop/failed"));
+        let twice = made("dlq/{queue}", "@shop/@bank/a");
+        assert_eq!(twice.as_deref(), Some("@shop/dlq/@bank/a"));
         assert_eq!(made("", "@shop/a"), None);
         for depth in 1..=PATH_DEPTH_MAX {
             let queue = vec!["x"; depth].join("/");

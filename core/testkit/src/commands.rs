@@ -195,7 +195,7 @@ mod tests {
     fn logged_in() -> CommandCheck {
         let mut check = CommandCheck::default();
         assert_eq!(check.command(&Command::Login(Credentials::default())), Ok(()));
-        check.reply(&Reply::LoggedIn { name: "a".into(), anonymous: false });
+        check.reply(&Reply::LoggedIn { name: "a".into(), anonymous: false, host: None });
         check
     }
 

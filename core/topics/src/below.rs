@@ -26,10 +26,15 @@ impl Pattern {
     pub fn with_level(&self, behind: usize, level: &str) -> Result<Pattern, PathError> {
         let text = self.as_str();
         match mark_of(text).and_then(|mark| text.strip_prefix(mark)) {
-            Some(rest) => Pattern::parse(&insert("?", rest, behind, &regex_syntax::escape(level))),
+            Some(rest) => Pattern::parse(&insert("?", rest, behind, &as_expression(level))),
             None => Pattern::parse(&insert("", text, behind, level)),
         }
     }
+}
+
+/// How a text is written among regular expressions, to stand for itself.
+pub fn as_expression(text: &str) -> String {
+    regex_syntax::escape(text)
 }
 
 fn insert(mark: &str, text: &str, behind: usize, level: &str) -> String {

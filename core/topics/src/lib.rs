@@ -19,6 +19,7 @@ mod selector;
 mod table;
 mod tree;
 
+pub use below::as_expression;
 pub use index::PatternIndex;
 pub use level::Level;
 pub use path::{Path, PathError};

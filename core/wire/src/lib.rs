@@ -79,6 +79,6 @@ pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};
 pub use virtual_host::{
-    EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, host_name, is_host_name, names_host,
-    own_name, root_of, within_host,
+    EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, called_at, host_name, host_of,
+    is_host_name, meant_at, names_host, own_name, root_of, within_host,
 };

@@ -18,6 +18,8 @@ pub enum Reply {
         name: std::sync::Arc<str>,
         /// Whether the name is not authenticated, so that `~/` stands for nothing.
         anonymous: bool,
+        /// The virtual host that the session is in.
+        host: Option<std::sync::Arc<str>>,
     },
     /// These were done. Answers from different shards may come in another order than their
     /// questions; sessions whose protocol promises an order keep it themselves.

@@ -9,20 +9,22 @@
 //! ```
 //! The broker puts the [`Root`] of a session's host before the names in its commands, and takes it off those that it
 //! is told; protocols know nothing of it. What the server finds by its first levels keeps them, with the host's
-//! level behind. Relies on paths and patterns. Invariant: whatever a session of a host names is below its root, or a
-//! temporary destination, or the server's own.
+//! level behind. Relies on paths and patterns. Invariants: whatever a session of a host names is below its root, or a
+//! temporary destination, or the server's own; it is told of nothing else.
 
 mod commands;
 mod replies;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_topics::{Level, Path, Pattern};
+use tiderace_topics::{Level, Path, Pattern, as_expression, is_at_or_below};
 
 use crate::operation::DURABLE;
-use crate::{bad_name, shown};
+use crate::{Kind, bad_name, shown};
 
 /// How the first level of a host's tree begins.
 const MARK: char = '@';
@@ -58,9 +60,9 @@ impl Root {
     ///
     /// # Errors
     /// When that would be too long or too deep.
-    pub fn path(&self, path: &Path) -> Result<Path, Close> {
+    pub fn path(&self, kind: Kind, path: &Path) -> Result<Path, Close> {
         let mut levels = path.levels();
-        match place([levels.next(), levels.next(), levels.next()]) {
+        match place(kind, [levels.next(), levels.next(), levels.next()]) {
             Place::Nowhere => Ok(path.clone()),
             Place::Behind(behind) => {
                 path.with_level(behind, &self.0).map_err(|error| bad_name(path.as_str(), error))
@@ -71,13 +73,20 @@ impl Root {
     /// What a session of the host means by a pattern.
     ///
     /// # Errors
-    /// When that would be too long or too deep.
-    pub fn pattern(&self, pattern: &Pattern) -> Result<Pattern, Close> {
+    /// When that would be too long or too deep, or the pattern leaves open whether it names what is told of other hosts.
+    pub fn pattern(&self, kind: Kind, pattern: &Pattern) -> Result<Pattern, Close> {
+        if leaves_open(pattern) {
+            let reason = format!(
+                "`{}` could name what $sys tells of other virtual hosts: spell out the level behind $sys, as in $sys/presence/**",
+                shown(pattern.as_str())
+            );
+            return Err(Close::new(CloseCode::BadDestination, reason));
+        }
         let level = |at: usize| match pattern.levels().get(at)? {
             Level::Literal(text) => Some(&**text),
             _ => Some("*"),
         };
-        match place([level(0), level(1), level(2)]) {
+        match place(kind, [level(0), level(1), level(2)]) {
             Place::Nowhere => Ok(pattern.clone()),
             Place::Behind(behind) => pattern
                 .with_level(behind, &self.0)
@@ -96,26 +105,59 @@ impl Root {
         self.split(path.as_str()).is_some()
     }
 
-    /// A text in which names occur, as a session of the host is told it.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for level in self.spellings() {
-            if text.contains(&level) {
-                text = Cow::Owned(text.replace(&level, ""));
-            }
+    /// Whether a session of the host is told of a path, should one of its patterns name it: of its host's own, of
+    /// temporary destinations, and of what the server says of no host.
+    pub fn shows(&self, path: &Path) -> bool {
+        let text = path.as_str();
+        let is_told = |rest: &str| TOLD_OF.iter().any(|told| is_at_or_below(rest, told));
+        match text.strip_prefix("$sys") {
+            Some("") => true,
+            Some(rest) if rest.starts_with('/') && !is_told(rest) => true,
+            _ => text.starts_with("temp/") || self.split(text).is_some(),
         }
-        text
     }
 
-    /// Whether a path or pattern, as it is written, is one of the host's tree.
-    fn begins(&self, text: &str) -> bool {
-        let text = text.strip_prefix('?').unwrap_or(text);
-        self.spellings().iter().any(|level| text.starts_with(level))
+    /// A path or pattern as it is written, as a session of the host calls it, if it is one of the host.
+    fn name(&self, text: &str) -> Option<String> {
+        let Some(expressions) = text.strip_prefix('?') else {
+            return self.split(text).map(|(front, rest)| [front, rest].concat());
+        };
+        let level = as_expression(&self.0);
+        FRONTS.iter().find_map(|front| {
+            let front = as_expression(front);
+            let rest = expressions.strip_prefix(&*front)?.strip_prefix(&*level)?;
+            Some(["?", &front, rest.strip_prefix('/')?].concat())
+        })
     }
 
-    /// How the level is written in names, and among regular expressions.
-    fn spellings(&self) -> [String; 2] {
-        [format!("{}/", self.0), format!("{}/", self.0.replace('-', r"\-"))]
+    /// Names with a comma between them, as a session of the host calls them.
+    fn names(&self, text: &str) -> String {
+        let own = |name: &str| self.name(name).unwrap_or_else(|| name.to_owned());
+        text.split(',').map(own).collect::<Vec<_>>().join(",")
+    }
+
+    /// A sentence in which names occur, as a session of the host is told it: where a name of the host begins, its level
+    /// is left out. That is a guess, so nothing but sentences is told so.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let (mut told, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find(&*self.0) {
+            let (before, level) = rest.split_at(at);
+            let before_it = text.get(..text.len() - level.len()).unwrap_or_default();
+            let behind = level.strip_prefix(&*self.0).unwrap_or_default();
+            told.push_str(before);
+            rest = match behind.strip_prefix('/').filter(|_| begins_name(before_it)) {
+                Some(name) => name,
+                None => {
+                    told.push_str(&self.0);
+                    behind
+                }
+            };
+        }
+        if told.len() + rest.len() == text.len() {
+            return Cow::Borrowed(text);
+        }
+        told.push_str(rest);
+        Cow::Owned(told)
     }
 
     /// What stands before and behind the host's level.
@@ -145,13 +187,39 @@ pub fn is_host_name(text: &str) -> bool {
 /// Bytes of the name of a virtual host, which is part of every name there.
 const HOST_NAME_BYTES_MAX: usize = 64;
 
+/// Behind `$sys`, where the server tells of topics: below that the names of a host have its level. There itself it tells of
+/// patterns, which are those of all hosts.
+const TOLD_OF: [&str; 2] = ["/presence", "/missing"];
+
+/// Whether a pattern below `$sys` could name what is told of topics without saying so, and so of those of all hosts. A first
+/// level that is not spelled out names nothing below `$sys`.
+fn leaves_open(pattern: &Pattern) -> bool {
+    let (first, second, deeper) = match pattern.levels() {
+        [first, Level::Rest] => (first, &Level::Rest, true),
+        [first, second, deeper @ ..] => (first, second, !deeper.is_empty()),
+        _ => return false,
+    };
+    let is_open = || !matches!(second, Level::Literal(_));
+    deeper
+        && matches!(first, Level::Literal(text) if **text == *"$sys")
+        && is_open()
+        && TOLD_OF.iter().any(|told| second.fits(told.trim_start_matches('/')))
+}
+
+/// Whether a name may begin behind a text.
+fn begins_name(text: &str) -> bool {
+    let fronts = FRONTS.iter().filter(|front| !front.is_empty());
+    let before = fronts.copied().find_map(|front| text.strip_suffix(front)).unwrap_or(text);
+    !before.ends_with(|last: char| last.is_alphanumeric() || "/-_.@$".contains(last))
+}
+
 /// Where the level of a host goes in a name with these first levels.
-fn place(levels: [Option<&str>; 3]) -> Place {
+fn place(kind: Kind, levels: [Option<&str>; 3]) -> Place {
     match levels {
         [Some("temp"), Some(_), _] => Place::Nowhere,
         [Some("$sys"), Some("presence" | "missing"), Some(_)] => Place::Behind(2),
         [Some("$sys"), ..] => Place::Nowhere,
-        [Some(DURABLE), Some(_), _] => Place::Behind(1),
+        [Some(DURABLE), Some(_), _] if kind == Kind::Queue => Place::Behind(1),
         _ => Place::Behind(0),
     }
 }
@@ -165,12 +233,18 @@ pub fn within_host(path: &str) -> &str {
     }
 }
 
+/// The name of the host that a path belongs to.
+#[inline]
+pub fn host_of(path: &Path) -> Option<&str> {
+    let text = path.as_str();
+    let behind = FRONTS.iter().find_map(|front| text.strip_prefix(front)?.strip_prefix(MARK))?;
+    behind.split_once('/').map(|(host, _)| host)
+}
+
 /// The root of the host that a path belongs to.
 #[inline]
 pub fn root_of(path: &Path) -> Option<Root> {
-    let text = path.as_str();
-    let behind = FRONTS.iter().find_map(|front| text.strip_prefix(front)?.strip_prefix(MARK))?;
-    behind.split_once('/').map(|(host, _)| Root::of(host))
+    host_of(path).map(Root::of)
 }
 
 /// What a path is called in its virtual host; itself if it belongs to none.
@@ -178,6 +252,23 @@ pub fn own_name(path: &Path) -> Cow<'_, str> {
     match root_of(path).and_then(|root| root.without(path)) {
         Some(own) => Cow::Owned(own.as_str().to_owned()),
         None => Cow::Borrowed(path.as_str()),
+    }
+}
+
+/// How what lies at a path calls another one: as their host does, if that is one; absent if it has no name there.
+pub fn called_at(path: &Path, called: &Path) -> Option<Path> {
+    match root_of(path) {
+        None => Some(called.clone()),
+        Some(root) => root.without(called),
+    }
+}
+
+/// The queue that what lies at a path means by such a name.
+pub fn meant_at(path: &Path, name: &str) -> Option<Path> {
+    let name = Path::parse(name).ok()?;
+    match root_of(path) {
+        None => Some(name),
+        Some(root) => root.path(Kind::Queue, &name).ok(),
     }
 }
 
@@ -207,8 +298,12 @@ const HOST_BYTES_MAX: usize = 255;
 /// The virtual hosts of a server, and the names by which clients may call them.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualHosts {
-    /// In the order of the configuration.
-    hosts: Vec<VirtualHost>,
+    /// Their names.
+    names: HashSet<Arc<str>>,
+    /// By what clients call them, spelled out.
+    spelled: HashMap<Box<str>, Arc<str>>,
+    /// By ends of what clients call them, from the dot on; the longest first.
+    ends: Vec<(Box<str>, Arc<str>)>,
     /// Whether clients that name no virtual host are refused.
     is_closed: bool,
 }
@@ -240,12 +335,23 @@ pub const EVERY_HOST: &str = "*";
 impl VirtualHosts {
     /// These; `is_closed` says whether clients that name none of them are refused.
     pub fn new(hosts: Vec<VirtualHost>, is_closed: bool) -> VirtualHosts {
-        VirtualHosts { hosts, is_closed }
+        let mut made = VirtualHosts { is_closed, ..VirtualHosts::default() };
+        for host in hosts {
+            for called in host.hosts {
+                match called.strip_prefix('*') {
+                    Some(end) => made.ends.push((end.into(), host.name.clone())),
+                    None => drop(made.spelled.insert(called, host.name.clone())),
+                }
+            }
+            made.names.insert(host.name);
+        }
+        made.ends.sort_by_key(|(end, _)| Reverse(end.len()));
+        made
     }
 
     /// Whether there are none, so that no name of a host means anything.
     pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty()
+        self.names.is_empty()
     }
 
     /// What a client means that names a host.
@@ -262,13 +368,40 @@ impl VirtualHosts {
 
     /// A name that is spelled out goes before the end of names, of which the longest counts.
     fn find(&self, name: &str) -> Option<&Arc<str>> {
-        let rank = |known: &str| match known.strip_prefix('*') {
-            None => (known == name).then_some(usize::MAX),
-            Some(end) => (name.len() > end.len() && name.ends_with(end)).then_some(end.len()),
+        let fits = |end: &str| name.len() > end.len() && name.ends_with(end);
+        let by_end = || self.ends.iter().find(|(end, _)| fits(end)).map(|(_, host)| host);
+        self.spelled.get(name).or_else(by_end)
+    }
+
+    /// Whether who sees the whole tree may name a destination: not one that would be in a virtual host without a name
+    /// there, or would have the name of something else.
+    ///
+    /// # Errors
+    /// Says how the name is understood.
+    pub fn check_whole(&self, kind: Kind, path: &Path) -> Result<(), Close> {
+        if self.is_misnamed(kind, path.as_str()) {
+            let reason = format!(
+                "`{path}` is no name in a virtual host: there it would be none, or that of something else; durable subscriptions are at dsub/@NAME/…, what is below $sys and temp/ has no host before it"
+            );
+            return Err(Close::new(CloseCode::BadDestination, reason));
+        }
+        Ok(())
+    }
+
+    fn is_misnamed(&self, kind: Kind, text: &str) -> bool {
+        let durable = text.strip_prefix(DURABLE).and_then(|rest| rest.strip_prefix('/'));
+        let Some(rest) = durable.unwrap_or(text).strip_prefix(MARK) else { return false };
+        let (name, own) = rest.split_once('/').unwrap_or((rest, ""));
+        let mut levels = own.split('/');
+        let first = (levels.next(), levels.next());
+        let is_own = |own: (Option<&str>, Option<&str>)| match own {
+            (Some(""), _) => true,
+            _ if durable.is_some() => false,
+            (Some("$sys"), _) | (Some("temp"), Some(_)) => true,
+            (Some(DURABLE), Some(_)) => kind == Kind::Queue,
+            _ => false,
         };
-        let of = |host: &VirtualHost| host.hosts.iter().filter_map(|known| rank(known)).max();
-        let ranked = self.hosts.iter().filter_map(|host| Some((of(host)?, host)));
-        ranked.max_by_key(|(rank, _)| *rank).map(|(_, host)| &host.name)
+        self.names.contains(name) && is_own(first)
     }
 
     /// The host in which somebody is who has named one and is bound to `bound`; absent for the whole tree.

@@ -10,8 +10,8 @@ use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, host_name, parse_path,
-    parse_selector, properties,
+    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, parse_path, parse_selector,
+    properties,
 };
 
 use crate::accept::form;
@@ -92,6 +92,8 @@ pub(crate) enum Since {
 pub(crate) struct Who<'a> {
     pub(crate) name: &'a str,
     pub(crate) anonymous: bool,
+    /// The virtual host that the session is in.
+    pub(crate) host: Option<&'a str>,
 }
 
 impl Task {
@@ -424,7 +426,7 @@ fn property_name(field: &str) -> Option<String> {
         .then(|| name.to_ascii_lowercase())
 }
 
-/// The idempotency key with everything it holds for but the principal.
+/// The idempotency key with everything it holds for but the principal and its virtual host.
 fn key(options: &EventsOptions, request: &Request<'_>) -> Result<Option<(String, u64)>, Fault> {
     let Some(key) = request.field("idempotency-key") else {
         return Ok(None);
@@ -446,9 +448,7 @@ fn key(options: &EventsOptions, request: &Request<'_>) -> Result<Option<(String,
     }
     let query = request.query.unwrap_or("").as_bytes();
     let parts = [request.method.as_bytes(), request.path.as_bytes(), query, request.body];
-    // By another name of the server it may be another virtual host.
-    let host = request.text_field("host").and_then(host_name).unwrap_or_default();
-    Ok(Some((format!("{key}\n{host}"), fingerprint(&parts))))
+    Ok(Some((key.to_owned(), fingerprint(&parts))))
 }
 
 /// FNV-1a: tells a client's own requests apart, which is no place for attacks.
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn the_tilde_is_the_users_own() {
-        let who = Who { name: "ann", anonymous: false };
+        let who = Who { name: "ann", anonymous: false, host: None };
         assert_eq!(who.path("~/a/b").unwrap().as_str(), "user/ann/a/b");
         let status = |who: Who<'_>| who.path("~/a").map_err(|close| Fault::from(close).status);
         assert_eq!(status(Who { name: "a/b", ..who }), Err(400));

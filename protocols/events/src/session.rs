@@ -50,7 +50,7 @@ enum Stage {
     /// The same, and the broker is looking at the credentials of its head.
     Judging { origin: Option<Box<str>> },
     /// The same, and the client is this one.
-    Admitted { name: Box<str>, anonymous: bool },
+    Admitted { name: Box<str>, anonymous: bool, host: Option<Arc<str>> },
     /// The broker is looking at the credentials.
     LoggingIn(Box<PendingRequest>),
     /// Something is asked of the broker.
@@ -257,7 +257,9 @@ impl Session for EventsSession {
     ) -> Result<Answer, Close> {
         let admitted = match &mut self.stage {
             Stage::Fresh => None,
-            Stage::Admitted { name, anonymous } => Some((std::mem::take(name), *anonymous)),
+            Stage::Admitted { name, anonymous, host } => {
+                Some((std::mem::take(name), *anonymous, host.take()))
+            }
             _ => return Err(CloseCode::UnexpectedFrame.into()),
         };
         let file = context.commands.part_in_file(request.body);
@@ -269,9 +271,10 @@ impl Session for EventsSession {
                     self.deadline = now.time + *timeout + self.options.request_timeout;
                 }
                 let answer = if held { Answer::Hold(Held::default()) } else { Answer::Later };
-                if let Some((name, anonymous)) = admitted {
+                if let Some((name, anonymous, host)) = admitted {
                     self.stage = Stage::LoggingIn(Box::new(pending));
-                    self.begin(now, Who { name: &name, anonymous }, context);
+                    let host = host.as_deref();
+                    self.begin(now, Who { name: &name, anonymous, host }, context);
                     return Ok(context.actions.take_response().map_or(answer, Answer::Respond));
                 }
                 self.stage = Stage::LoggingIn(Box::new(pending));
@@ -318,11 +321,14 @@ impl Session for EventsSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name, anonymous } => match self.stage {
+            Reply::LoggedIn { name, anonymous, host } => match self.stage {
                 Stage::Judging { .. } => {
-                    self.stage = Stage::Admitted { name: (&*name).into(), anonymous };
+                    self.stage = Stage::Admitted { name: (&*name).into(), anonymous, host };
                 }
-                _ => self.begin(now, Who { name: &name, anonymous }, context),
+                _ => {
+                    let host = host.as_deref();
+                    self.begin(now, Who { name: &name, anonymous, host }, context);
+                }
             },
             Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
             Reply::Recovered { complete, .. } => {

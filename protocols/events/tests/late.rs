@@ -24,7 +24,11 @@ fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
     session.request(*now, &request, &mut context).expect("it is taken");
     context.commands.drain().for_each(drop);
     session
-        .reply(*now, Reply::LoggedIn { name: "ann".into(), anonymous: false }, &mut context)
+        .reply(
+            *now,
+            Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None },
+            &mut context,
+        )
         .expect("it goes on");
     let sent = context.commands.drain().count();
     let mut answer = context.actions.take_response();

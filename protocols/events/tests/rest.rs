@@ -293,6 +293,29 @@ fn a_request_that_comes_again_is_not_done_again() {
 }
 
 #[test]
+fn a_key_is_one_of_a_virtual_host_by_whatever_name_that_is_reached() {
+    let mut world = World::new();
+    let mut replayed = |host: &str| {
+        let fields = [ANN, "Idempotency-Key: k", &format!("Host: {host}")];
+        let answer = world.ask("POST /topics/a", &fields, b"once");
+        assert_eq!(answer.status, 200, "{host}");
+        answer.field("idempotency-replayed").is_some()
+    };
+    for (host, known) in [
+        ("localhost", false),
+        ("127.0.0.1:7800", true),
+        ("somewhere", true),
+        ("shop.example", false),
+        ("WWW.shop.example:80", true),
+        ("bank.example", false),
+        ("www.bank.example", true),
+        ("127.0.0.1", true),
+    ] {
+        assert_eq!(replayed(host), known, "{host}");
+    }
+}
+
+#[test]
 fn a_refused_request_frees_its_key() {
     let mut world = World::new();
     let key = "Idempotency-Key: k";

@@ -116,7 +116,7 @@ fn session(flags: u64) -> Box<dyn Session> {
     }
     let message = Incoming { text: false, bytes: &bytes };
     session.message(Now::default(), message, &mut context).unwrap();
-    let logged_in = Reply::LoggedIn { name: "a".into(), anonymous: false };
+    let logged_in = Reply::LoggedIn { name: "a".into(), anonymous: false, host: None };
     session.reply(Now::default(), logged_in, &mut context).unwrap();
     session
 }

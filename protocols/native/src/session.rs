@@ -292,7 +292,7 @@ impl Session for NativeSession {
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         self.batch.close(&mut context.output);
         match reply {
-            Reply::LoggedIn { name, anonymous } => {
+            Reply::LoggedIn { name, anonymous, .. } => {
                 return self.logged_in(now, name, anonymous, context);
             }
             Reply::Confirmed(confirm) => {

@@ -51,7 +51,7 @@ fn idle_bytes(subscription: u32) -> isize {
         session
             .reply(
                 Now::default(),
-                Reply::LoggedIn { name: name.clone(), anonymous: false },
+                Reply::LoggedIn { name: name.clone(), anonymous: false, host: None },
                 context,
             )
             .unwrap();

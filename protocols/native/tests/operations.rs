@@ -240,7 +240,7 @@ fn topics_join_and_leave() {
 fn own_topics_take_a_login() {
     let mut rig = Rig::fresh(NativeOptions::default());
     rig.send(&hello());
-    rig.reply(Reply::LoggedIn { name: "anonymous".into(), anonymous: true });
+    rig.reply(Reply::LoggedIn { name: "anonymous".into(), anonymous: true, host: None });
     rig.received();
     rig.send(&ClientMessage::Subscribe(subscribe(1, 0, 0, "~/inbox")));
     rig.send(&operate(2, r#"{"do":"remove","selector":"[a, ~/b]"}"#, None));

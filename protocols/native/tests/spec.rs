@@ -53,7 +53,7 @@ fn what_follows_hello_waits_for_the_login() {
     rig.send(&publish(2, "b", b"y"));
     assert!(matches!(&rig.commands[..], [Command::Login(_)]));
     assert!(!rig.session.is_established());
-    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
     assert_eq!(rig.commands.len(), 3);
     let welcome = &rig.received()[0];
     assert!(welcome.contains("name: \"ann\", epoch: [172, 2]"), "{welcome}");
@@ -96,7 +96,7 @@ fn a_session_can_log_in_again() {
         request: 2,
         auth: Auth::Password { user: "bob", password: "p" },
     });
-    rig.reply(Reply::LoggedIn { name: "bob".into(), anonymous: false });
+    rig.reply(Reply::LoggedIn { name: "bob".into(), anonymous: false, host: None });
     assert_eq!(rig.received(), ["LoggedIn { request: 2, name: \"bob\" }"]);
     rig.commands.clear();
     rig.send(&publish(0, "~/inbox", b""));
@@ -115,7 +115,7 @@ fn own_topics_are_those_of_any_name_that_is_a_level() {
     ] {
         let mut rig = Rig::new();
         rig.send(&ClientMessage::Login { request: 1, auth: Auth::Token("t") });
-        rig.reply(Reply::LoggedIn { name: name.into(), anonymous: false });
+        rig.reply(Reply::LoggedIn { name: name.into(), anonymous: false, host: None });
         rig.commands.clear();
         rig.send(&publish(0, "~/inbox", b""));
         let path = rig.commands.first().map(|command| match command {
@@ -395,7 +395,7 @@ fn a_client_comes_back_to_its_position() {
     Position::new(300).write(&mut position);
     let ClientMessage::Hello(hello) = hello() else { panic!() };
     rig.send(&ClientMessage::Hello(Hello { position: &position, ..hello }));
-    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
     for (request, key) in [(1, 0), (2, 1)] {
         let path = if key == 0 { "a" } else { "b" };
         rig.send(&ClientMessage::Subscribe(SubscribeMessage {

@@ -267,7 +267,7 @@ impl Player {
                 self.reply(Reply::Refused { token: None, close: CloseCode::LoginFailed.into() });
             }
             Command::Login(_) => {
-                self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false })
+                self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None })
             }
             _ if self.mute => {}
             Command::Publish { mut run, confirm, .. } => {

@@ -175,7 +175,7 @@ impl Session for RSocketSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name, anonymous } => {
+            Reply::LoggedIn { name, anonymous, .. } => {
                 let early = self.logged_in(now, Some(name).filter(|_| !anonymous), context);
                 self.early_frames(now, &early, context)?;
             }

@@ -38,7 +38,7 @@ impl Pair {
         pair.client.begin(Time::ZERO, &mut pair.out);
         pair.turn();
         assert!(matches!(pair.server.asked()[..], [Command::Login(_)]));
-        pair.server.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+        pair.server.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
         pair.turn();
         pair
     }

@@ -72,7 +72,8 @@ fn an_idle_session_takes_little() {
         let output = Output { framing: Framing::Stream, queue: &mut queue };
         let mut context = tiderace_wire::Context::new(&mut commands, output);
         session.receive(tiderace_base::Now::default(), &setup, &mut context).unwrap();
-        let reply = tiderace_wire::Reply::LoggedIn { name: "ann".into(), anonymous: false };
+        let reply =
+            tiderace_wire::Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None };
         session.reply(tiderace_base::Now::default(), reply, &mut context).unwrap();
     }
     drop(commands);

@@ -403,7 +403,7 @@ fn own_topics_are_those_of_any_name_that_is_a_level() {
     ] {
         let mut rig = Rig::fresh(RSocketOptions::default());
         rig.send(&Frame::connection(Body::Setup(setup())));
-        rig.reply(Reply::LoggedIn { name: name.into(), anonymous: false });
+        rig.reply(Reply::LoggedIn { name: name.into(), anonymous: false, host: None });
         rig.commands.clear();
         rig.request(Interaction::FireAndForget, 1, 0, Some(&route("~/inbox")), b"x");
         let path = rig.commands.first().map(|command| match command {
@@ -418,7 +418,7 @@ fn own_topics_are_those_of_any_name_that_is_a_level() {
 fn own_topics_take_a_login() {
     let mut rig = Rig::fresh(RSocketOptions::default());
     rig.send(&Frame::connection(Body::Setup(setup())));
-    rig.reply(Reply::LoggedIn { name: "anonymous".into(), anonymous: true });
+    rig.reply(Reply::LoggedIn { name: "anonymous".into(), anonymous: true, host: None });
     rig.commands.clear();
     rig.request(Interaction::Stream, 1, 9, Some(&route("~/inbox")), b"");
     assert_eq!(rig.received(), ["1 ERROR APPLICATION_ERROR login-required"]);

@@ -175,7 +175,7 @@ fn requests_may_follow_setup_at_once() {
     Frame { stream: 1, body }.write(tiderace_wire::Framing::Stream, &mut bytes);
     rig.send_bytes(&bytes);
     assert!(rig.received().is_empty() && rig.input.len() == 14, "they wait for the login");
-    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
     assert_eq!(rig.received(), ["1 PAYLOAD CN early"]);
 }
 

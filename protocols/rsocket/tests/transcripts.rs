@@ -256,7 +256,9 @@ fn answer(rig: &mut Rig, reply: &str, token: Option<u32>) {
         _ => ExchangeKey::responder(words[2].parse().unwrap()),
     };
     match words[0] {
-        "logged-in" => rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false }),
+        "logged-in" => {
+            rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None })
+        }
         "confirmed" => rig.confirm(token.unwrap()),
         "refused" => rig.reply(Reply::Refused { token, close: close(words[1]) }),
         "ended" => {

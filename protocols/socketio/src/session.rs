@@ -284,7 +284,7 @@ impl Session for SocketSession {
 
     fn reply(&mut self, _now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name, anonymous } => self.logged_in(name, anonymous, context),
+            Reply::LoggedIn { name, anonymous, .. } => self.logged_in(name, anonymous, context),
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete, .. } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),

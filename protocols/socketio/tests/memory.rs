@@ -29,7 +29,11 @@ fn an_idle_session_with_a_subscription_takes_little() {
         for bytes in [&b"0"[..], br#"20["subscribe","load/topic-1"]"#] {
             session.message(now, Incoming { text: true, bytes }, &mut context).unwrap();
             session
-                .reply(now, Reply::LoggedIn { name: name.clone(), anonymous: false }, &mut context)
+                .reply(
+                    now,
+                    Reply::LoggedIn { name: name.clone(), anonymous: false, host: None },
+                    &mut context,
+                )
                 .unwrap();
             session.reply(now, Reply::Confirmed(Confirm::one(1)), &mut context).unwrap();
         }

@@ -59,7 +59,11 @@ fn connected(framing: Framing) -> (Box<dyn Session>, Commands) {
     let mut queue = OutQueue::new();
     let mut context = context(&mut commands, &mut queue);
     session
-        .reply(Now::default(), Reply::LoggedIn { name: "a".into(), anonymous: false }, &mut context)
+        .reply(
+            Now::default(),
+            Reply::LoggedIn { name: "a".into(), anonymous: false, host: None },
+            &mut context,
+        )
         .unwrap();
     commands.drain();
     (session, commands)

@@ -131,7 +131,7 @@ impl Player {
             });
             self.input = input.into_iter().skip(consumed).collect();
             if std::mem::take(&mut self.login) && self.end.is_none() {
-                let reply = Reply::LoggedIn { name: "a".into(), anonymous: false };
+                let reply = Reply::LoggedIn { name: "a".into(), anonymous: false, host: None };
                 self.call(|session, context| session.reply(Now::default(), reply, context));
             }
         }

@@ -323,7 +323,7 @@ fn a_body_is_asked_for_by_its_length() {
     let now = Default::default();
     session.receive(now, b"CONNECT\n\n\0", &mut context).unwrap();
     session
-        .reply(now, Reply::LoggedIn { name: "".into(), anonymous: false }, &mut context)
+        .reply(now, Reply::LoggedIn { name: "".into(), anonymous: false, host: None }, &mut context)
         .unwrap();
     let head = b"\n\nSEND\ndestination:/topic/a\ncontent-length:1000000\n\n";
     let progress = session.receive(now, head, &mut context).unwrap();

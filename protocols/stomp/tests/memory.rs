@@ -22,7 +22,11 @@ fn an_idle_session_with_a_subscription_takes_little() {
         let connect = b"CONNECT\naccept-version:1.2\nheart-beat:10000,10000\n\n\0";
         session.receive(now, connect, &mut context).unwrap();
         session
-            .reply(now, Reply::LoggedIn { name: "a".into(), anonymous: false }, &mut context)
+            .reply(
+                now,
+                Reply::LoggedIn { name: "a".into(), anonymous: false, host: None },
+                &mut context,
+            )
             .unwrap();
         let subscribe = b"SUBSCRIBE\nid:sub-0\ndestination:/topic/load/1\n\n\0";
         session.receive(now, subscribe, &mut context).unwrap();

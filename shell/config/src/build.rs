@@ -235,6 +235,12 @@ fn set_origin(tables: &[Table], keys: [&str; 2]) -> Origin {
     origins.into_iter().find(|origin| *origin != Origin::Default).unwrap_or(Origin::Default)
 }
 
+/// The level of the virtual host that the name of a queue, or a pattern of such, spells out.
+fn level_of_host(queues: &str) -> Option<&str> {
+    let behind = queues.strip_prefix("dsub/").unwrap_or(queues);
+    behind.split('/').next().filter(|level| level.starts_with('@') && !level.contains(['*', '+']))
+}
+
 /// A dead-letter name must be a path once the queue's name is filled in.
 fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
     for table in tables.iter().filter(|table| matches!(table.section.name, "queue" | "queues")) {
@@ -251,6 +257,19 @@ fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
                 }
                 Ok(_) => None,
             };
+            let queues = table.settings.iter().find_map(|setting| match &setting.value {
+                Value::Pattern(queues) => level_of_host(queues.as_str()),
+                _ => None,
+            });
+            if let (Some(own), Some(other)) = (queues, level_of_host(text))
+                && own != other
+            {
+                let message = format!(
+                    "{}: {text:?} is in another virtual host than {own:?}; dead letters stay in their host",
+                    setting.spec.key
+                );
+                problems.add(setting.origin.clone(), message);
+            }
             if let Some(reason) = reason {
                 let key = setting.spec.key;
                 let message = format!(

@@ -181,6 +181,10 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:1: queues.dead_letter: \"dlq//{queue}\" does not become a path such as \"dlq/{queue}\": level 2 of the name is empty (levels are joined by single separators)",
     ),
     (
+        "[[queue]]\nmatch = \"@shop/a\"\ndead_letter = \"@bank/failed\"",
+        "t.toml:3:1: queue.dead_letter: \"@bank/failed\" is in another virtual host than \"@shop\"; dead letters stay in their host",
+    ),
+    (
         "[[queue]]\nmatch = \"a\"\ndead_letter = \"{topic}\"",
         "t.toml:3:1: queue.dead_letter: \"{topic}\" does not become a path such as \"dlq/{queue}\": {queue} is the only placeholder",
     ),

@@ -10,6 +10,8 @@
 //! Relies on the HTTP crate for framing. Requests are answered in order. Invariant: after a request
 //! whose framing is in doubt nothing more is read from the connection.
 
+use std::net::SocketAddr;
+
 use tiderace_base::{Close, CloseCode, Key};
 use tiderace_http1::{
     Body, ChunkedDecoder, HEADERS_CAPACITY, HttpError, RequestHead, ResponseBody,
@@ -90,19 +92,15 @@ impl<D: Driver> Shard<D> {
             *slot = field;
             count += 1;
         }
-        let request = Request {
-            method: head.method(),
-            path: head.path(),
-            query: head.query(),
-            fields: fields.get(..count).unwrap_or_default(),
-            body: b"",
-            peer: connection.peer.socket(),
-        };
+        let peer = connection.peer.socket();
+        let request = request_of(head, fields.get(..count).unwrap_or_default(), peer);
         let hosts = self.shared.options.hosts.as_ref();
         if let Some(Err(close)) = hosts.map(|hosts| hosts.check(head.host(), &request)) {
             self.metrics.http_requests.add(1);
             return self.respond(key, head, refusal(&close), available);
         }
+        address(&mut fields, &mut count, head.host());
+        let request = request_of(head, fields.get(..count).unwrap_or_default(), peer);
         match upgrade(&self.shared, self.id, head, &request) {
             Upgrade::None => {}
             Upgrade::Elsewhere(shard) => return Self::leave_for(shard),
@@ -237,5 +235,51 @@ impl<D: Driver> Shard<D> {
         self.write_answer(key, &response, false, false);
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);
         Step::Wait(available)
+    }
+}
+
+/// A request without its body.
+fn request_of<'a>(
+    head: &'a RequestHead<'a>,
+    fields: &'a [(&'a str, &'a [u8])],
+    peer: SocketAddr,
+) -> Request<'a> {
+    let (method, path, query) = (head.method(), head.path(), head.query());
+    Request { method, path, query, fields, body: b"", peer }
+}
+
+/// What a request's target says of the host counts in place of the field (RFC 9112 section 3.2.2).
+fn address<'a>(fields: &mut [(&'a str, &'a [u8])], count: &mut usize, host: &'a str) {
+    if host.is_empty() {
+        return;
+    }
+    let known = fields.iter().take(*count).position(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if let Some(field) = fields.get_mut(known.unwrap_or(*count)) {
+        *field = ("host", host.as_bytes());
+        *count += usize::from(known.is_none());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_the_target_counts_in_place_of_the_field() {
+        let addressed = |field: &'static [(&str, &[u8])], host: &'static str| {
+            let mut fields = [("", &b""[..]); 2];
+            for (slot, field) in fields.iter_mut().zip(field) {
+                *slot = *field;
+            }
+            let mut count = field.len();
+            address(&mut fields, &mut count, host);
+            fields.get(..count).map(<[_]>::to_vec)
+        };
+        let host = |host: &'static [u8]| ("host", host);
+        let own: &[(&str, &[u8])] = &[("Host", b"a"), ("x", b"y")];
+        assert_eq!(addressed(own, ""), Some(own.to_vec()));
+        assert_eq!(addressed(own, "b:1"), Some(vec![host(b"b:1"), ("x", b"y")]));
+        assert_eq!(addressed(&[("x", b"y")], "b"), Some(vec![("x", &b"y"[..]), host(b"b")]));
+        assert_eq!(addressed(&[], ""), Some(Vec::new()));
     }
 }

@@ -45,8 +45,12 @@ fn stomp(address: SocketAddr, host: &[u8], token: &str) -> String {
 }
 
 fn http(address: SocketAddr, host: &str, token: &str) -> String {
+    http_at(address, "/topics/a", host, token)
+}
+
+fn http_at(address: SocketAddr, target: &str, host: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!("GET /topics/a HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
     stream.write_all(format!("{head}Authorization: Bearer {token}\r\n\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -76,6 +80,14 @@ fn who_names_no_host_is_refused_where_one_is_wanted() {
         assert!(http(server.address, host, TENANT).contains("not-found"), "{host}");
     }
     assert!(http(server.address, "other", TENANT).contains("wrong-host"));
+    // What the target of a request says of the host goes before the field.
+    for (target, host, code) in [
+        ("http://shop.example/topics/a", "other", "not-found"),
+        ("http://other/topics/a", "shop.example", "wrong-host"),
+    ] {
+        let answer = http_at(server.address, target, host, TENANT);
+        assert!(answer.contains(code), "{target} {host}: {answer}");
+    }
     // Who is the operator is everywhere, and the one who is bound needs no name.
     assert!(stomp(server.address, b"other", OPERATOR).contains("receipt-id:bye"));
     assert!(http(server.address, "other", OPERATOR).contains("not-found"));

@@ -1,8 +1,8 @@
 //! What sessions of virtual hosts ask: their names become those of the server.
 //!
-//! Relies on [`tiderace_wire::Root`]. Called for sessions of hosts alone. What they get has their names when it is answered
-//! (`answering.rs`) and taken (`delivery/taking.rs`). Invariant: nothing sees a command of such a
-//! session as its client has written it.
+//! Relies on [`tiderace_wire::Root`]. Called for sessions of hosts, and for all where there are hosts. What they get has
+//! their names when it is answered (`answering.rs`) and taken (`delivery/taking.rs`). Invariant: nothing sees a command of
+//! a session of a host as its client has written it.
 
 use std::sync::Arc;
 
@@ -18,16 +18,20 @@ impl Broker {
         self.session_side().name_host(session, host);
     }
 
-    /// A command with the names that the server has for what it names, unless it is refused.
-    #[cold]
+    /// A command with the names that the server has for what it names, unless it is refused. Where there are virtual
+    /// hosts, also one of somebody who sees the whole tree.
+    #[inline(never)]
     pub(super) fn enter_host(
         &mut self,
         session: SessionId,
         mut command: Command,
         effects: &mut Effects,
     ) -> Option<Command> {
-        let root = self.session(session)?.root()?.clone();
-        match root.enter(&mut command) {
+        let entered = match self.session(session)?.root() {
+            Some(root) => root.enter(&mut command),
+            None => self.options.virtual_hosts.check_command(&command),
+        };
+        match entered {
             Ok(()) => Some(command),
             Err(close) => {
                 self.refuse_command(session, &command, close, effects);

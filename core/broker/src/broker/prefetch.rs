@@ -5,7 +5,7 @@
 //! several topics are begun together, before the first is handled, and pass beside each other.
 //! Invariant: nothing is changed, and what was guessed wrongly costs nothing but time.
 
-use tiderace_base::prefetch;
+use tiderace_base::{SessionId, prefetch};
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Target};
 
@@ -23,22 +23,37 @@ impl Broker {
         }));
     }
 
-    /// The first [`AHEAD`] commands are about to be handled.
-    pub(super) fn expect_commands(&self, commands: &[Command]) {
-        self.expect_topics(commands.iter().take(AHEAD).filter_map(|command| match command {
+    /// The first [`AHEAD`] commands of a session are about to be handled.
+    pub(super) fn expect_commands(&self, session: SessionId, commands: &[Command]) {
+        let paths = commands.iter().take(AHEAD).filter_map(|command| match command {
             Command::Publish { run, .. } => Some(&run.destination().path),
             Command::Subscribe(subscribe) => match subscribe.targets.first() {
                 Some(Target::Exact(destination)) => Some(&destination.path),
                 _ => None,
             },
             _ => None,
+        });
+        let Some(root) = self.session(session).and_then(|record| record.root()) else {
+            return self.expect_topics(paths);
+        };
+        // Its client has named them without the host.
+        let mut name = [root.level(), "/"].concat();
+        let front = name.len();
+        self.expect_guesses(paths.map(|path| {
+            name.truncate(front);
+            name.push_str(path.as_str());
+            self.directory.guess(&name)
         }));
     }
 
     fn expect_topics<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        self.expect_guesses(paths.map(|path| self.directory.guess(path.as_str())));
+    }
+
+    fn expect_guesses(&self, guesses: impl Iterator<Item = Option<u32>>) {
         let mut slots = [None; AHEAD];
-        for (slot, path) in slots.iter_mut().zip(paths) {
-            *slot = self.directory.guess(path.as_str());
+        for (slot, guess) in slots.iter_mut().zip(guesses) {
+            *slot = guess;
             let slot = slot.unwrap_or(u32::MAX);
             self.directory.topics().prefetch(slot);
             self.home.prefetch(slot);

@@ -74,13 +74,35 @@ impl Broker {
         effects: &mut Effects,
     ) -> Option<Pending> {
         let (mut pending, left, more) = self.delivery.take(&mut self.sessions, session)?;
-        if more {
-            self.note_taken(now, session, &mut pending, left, effects);
+        if more && !self.note_taken(now, session, &mut pending, left, effects) {
+            pending = self.take_shown(now, session, pending, effects)?;
         }
         if pending.source == Source::AutoQueue {
             self.accept_taken(session, &pending, effects);
         }
         Some(pending)
+    }
+
+    /// The first that the session is told of, behind one that it is not: of another virtual host.
+    #[cold]
+    fn take_shown(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        mut hidden: Pending,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
+        loop {
+            if hidden.source.is_queue() {
+                self.session_side().settle_taken(session, &hidden, Settlement::Reject, effects);
+            }
+            self.take_loopback(now, effects);
+            let (mut pending, left, more) = self.delivery.take(&mut self.sessions, session)?;
+            if !more || self.note_taken(now, session, &mut pending, left, effects) {
+                return Some(pending);
+            }
+            hidden = pending;
+        }
     }
 
     /// The first that the session takes, from one on whose body lies in a file.
@@ -116,7 +138,8 @@ impl Broker {
         }
     }
 
-    /// Apart from [`Broker::next`], which most deliveries leave without a side of the shard.
+    /// Whether the session is told of it. Apart from [`Broker::next`], which most deliveries leave without a side of the
+    /// shard.
     #[inline(never)]
     fn note_taken(
         &mut self,
@@ -125,12 +148,13 @@ impl Broker {
         pending: &mut Pending,
         left: usize,
         effects: &mut Effects,
-    ) {
-        self.session_side().note_taken(now, session, pending, left, effects);
+    ) -> bool {
+        let is_told = self.session_side().note_taken(now, session, pending, left, effects);
         // Behind that, which takes what the delivery has said of positions where its credit is to stand.
         if let Some(exchange) = pending.begun_exchange() {
             self.exchange_side().begin_taken(session, exchange, pending);
         }
+        is_told
     }
 
     #[inline(never)]

@@ -5,6 +5,7 @@
 
 use tiderace_base::{Now, SessionId};
 use tiderace_queues::Settlement;
+use tiderace_wire::Root;
 
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::Pending;
@@ -37,7 +38,8 @@ impl Deliveries {
 
 impl SessionSide<'_> {
     /// What else follows when a delivery is taken and so many bytes are left: of sessions that recover,
-    /// are slow, or wait for pages or for credit that was given back.
+    /// are slow, or wait for pages or for credit that was given back. Says whether the session is told of
+    /// it, as its virtual host calls it.
     pub(crate) fn note_taken(
         &mut self,
         now: Now,
@@ -45,13 +47,10 @@ impl SessionSide<'_> {
         pending: &mut Pending,
         left: usize,
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let key = key_of(session);
-        let Some(record) = self.sessions.get_mut(key) else { return };
-        if let Some(renamed) = record.root().and_then(|root| pending.run.renamed(root)) {
-            // As the client of a virtual host calls it.
-            pending.run = renamed;
-        }
+        let Some(record) = self.sessions.get_mut(key) else { return true };
+        let is_told = record.root().is_none_or(|root| leave_host(root, pending));
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
             rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
         }
@@ -68,6 +67,7 @@ impl SessionSide<'_> {
         if refunded {
             self.use_refunds(now, session, effects);
         }
+        is_told
     }
 
     /// Settles messages of a queue when they are taken: they are accepted if their subscription settles nothing.
@@ -90,4 +90,16 @@ impl SessionSide<'_> {
             effects,
         );
     }
+}
+
+/// A delivery with the name that a client of the host has for where it comes from; whether it is told of it.
+fn leave_host(root: &Root, pending: &mut Pending) -> bool {
+    if let Some(renamed) = pending.run.renamed(root) {
+        pending.run = renamed;
+        return true;
+    }
+    // An exchange belongs to those who take part in it.
+    pending.exchange_key().is_some()
+        || pending.source.is_place()
+        || root.shows(&pending.run.run().destination().path)
 }

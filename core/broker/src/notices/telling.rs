@@ -83,8 +83,13 @@ impl NoticeSide<'_> {
         credentials: Credentials,
         effects: &mut Effects,
     ) {
-        if let Some(principal) = self.sessions.login(session, credentials, effects) {
-            self.logged_in(now, session, principal, effects);
+        match self.sessions.login(session, credentials, effects) {
+            Ok(Some(principal)) => self.logged_in(now, session, principal, effects),
+            Ok(None) => {}
+            Err(close) => {
+                let reply = Reply::Refused { token: None, close };
+                self.sessions.reply(session, reply, effects);
+            }
         }
     }
 

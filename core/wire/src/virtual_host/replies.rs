@@ -12,10 +12,15 @@ use super::Root;
 use crate::{ListingEntry, OperationResult, QueueEntry, Reply};
 
 impl Root {
-    /// Takes the root off the names in an answer.
-    pub fn leave(&self, reply: &mut Reply) {
+    /// Takes the root off the names in an answer; whether a session of the host is told it at all.
+    #[must_use]
+    pub fn leave(&self, reply: &mut Reply) -> bool {
         match reply {
-            Reply::Joined { path, .. } | Reply::Left { path, .. } => self.leave_path(path),
+            Reply::Joined { path, .. } | Reply::Left { path, .. } => {
+                let is_told = self.shows(path);
+                self.leave_path(path);
+                return is_told;
+            }
             Reply::Refused { close, .. } | Reply::ExchangeEnded { close, .. } => {
                 self.leave_close(close);
             }
@@ -27,6 +32,7 @@ impl Root {
             | Reply::Browsed { .. }
             | Reply::ExchangeCredit { .. } => {}
         }
+        true
     }
 
     /// Takes the root off the names in the sentence of an error.
@@ -42,20 +48,15 @@ impl Root {
         }
     }
 
-    fn leave_text(&self, text: &mut Arc<str>) {
-        if let Cow::Owned(own) = self.text(text) {
-            *text = own.into();
-        }
-    }
-
     fn leave_queue(&self, queue: &mut QueueEntry) {
         self.leave_path(&mut queue.path);
-        queue.topics.iter_mut().for_each(|topics| self.leave_text(topics));
+        queue.topics.iter_mut().for_each(|topics| *topics = self.names(topics).into());
     }
 
     fn leave_result(&self, result: &mut OperationResult) {
         match result {
             OperationResult::Page(page) => {
+                page.topics.retain(|topic| self.shows(&topic.path));
                 page.topics.iter_mut().for_each(|topic| self.leave_path(&mut topic.path));
                 page.next.iter_mut().for_each(|next| self.leave_path(next));
             }
@@ -93,8 +94,8 @@ impl Root {
                 is_own
             }
             ListingEntry::Service(service) => {
-                service.names.retain(|name| self.begins(name));
-                service.names.iter_mut().for_each(|name| self.leave_text(name));
+                let own = service.names.iter().filter_map(|name| self.name(name));
+                service.names = own.map(Arc::from).collect();
                 !service.names.is_empty()
             }
         }

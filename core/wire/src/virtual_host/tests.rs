@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
 use crate::{
-    Browsable, Browse, Command, Condition, Destination, Kind, Listing, ListingEntry, Meta,
-    Operation, OperationResult, Reading, Reply, Run, ServiceEntry, Subscribe, SubscriptionKey,
-    Target,
+    Browsable, Browse, Command, Condition, Destination, Fetch, Kind, LeaveReason, Listing,
+    ListingEntry, Meta, Operation, OperationResult, Reading, Reply, Run, ServiceEntry, Subscribe,
+    SubscriptionKey, Target,
 };
 use tiderace_base::{SessionId, ShardId, Time};
 
@@ -31,7 +31,7 @@ fn names_of_a_host_lie_below_its_level_and_lose_it_again() {
         ("user/ann/inbox", "@shop/user/ann/inbox"),
         ("temp", "@shop/temp"),
     ] {
-        let placed = shop().path(&path(own)).unwrap();
+        let placed = shop().path(Kind::Queue, &path(own)).unwrap();
         assert_eq!(placed.as_str(), whole);
         assert_eq!(shop().without(&placed), Some(path(own)), "{whole}");
         assert!(shop().holds(&placed) && !Root::of("bank").holds(&placed), "{whole}");
@@ -39,13 +39,13 @@ fn names_of_a_host_lie_below_its_level_and_lose_it_again() {
         assert_eq!(Root::of("bank").without(&placed), None, "{whole}");
     }
     for same in ["temp/x/a", "$sys", "$sys/sessions/s1", "$sys/missing", "$sys/presence"] {
-        assert_eq!(shop().path(&path(same)).unwrap(), path(same));
+        assert_eq!(shop().path(Kind::Queue, &path(same)).unwrap(), path(same));
     }
     for other in ["orders", "@shop", "@shops/a", "a/@shop/b", "temp/@shop/a", "$sys/x/@shop/a"] {
         assert_eq!(shop().without(&path(other)), None, "{other}");
     }
     let deep = path(&vec!["x"; tiderace_base::limits::PATH_DEPTH_MAX].join("/"));
-    assert_eq!(shop().path(&deep).unwrap_err().code, CloseCode::BadDestination);
+    assert_eq!(shop().path(Kind::Queue, &deep).unwrap_err().code, CloseCode::BadDestination);
 }
 
 #[test]
@@ -57,18 +57,173 @@ fn patterns_reach_nothing_outside_of_their_host() {
         ("dsub/**", "dsub/@shop/**"),
         ("$sys/presence/**", "$sys/presence/@shop/**"),
         ("$sys/missing/a/*", "$sys/missing/@shop/a/*"),
-        ("$sys/**", "$sys/**"),
+        ("$sys/*", "$sys/*"),
+        ("$sys/metrics/**", "$sys/metrics/**"),
+        ("$sys/s*/**", "$sys/s*/**"),
+        (r"?\$sys/(metrics|views)/.*", r"?\$sys/(metrics|views)/.*"),
+        (r"?\$sys/presence/.*", r"?\$sys/presence/@shop/.*"),
+        (r"?[$]sys/presence/.*", r"?[$]sys/presence/@shop/.*"),
+        ("$*/presence/**", "@shop/$*/presence/**"),
+        ("*/*/@bank/**", "@shop/*/*/@bank/**"),
+        ("@bank/**", "@shop/@bank/**"),
         ("temp/**", "temp/**"),
         ("?temp/.", "?temp/."),
         ("?dsub/.*", "?dsub/@shop/.*"),
     ] {
-        let pattern = shop().pattern(&Pattern::parse(own).unwrap()).unwrap();
+        let pattern = shop().pattern(Kind::Queue, &Pattern::parse(own).unwrap()).unwrap();
         assert_eq!(pattern.as_str(), whole, "{own}");
-        for outside in ["@bank/a", "@bank/a/b", "a", "dsub/@bank/a", "$sys/presence/@bank/a"] {
-            let reaches = own != "$sys/**" && pattern.matches(&path(outside));
+        for outside in OUTSIDE {
+            // The host's level by itself is no name (`check_whole`), and told to nobody.
+            let reaches = !outside.ends_with("@shop") && pattern.matches(&path(outside));
             assert!(!reaches, "{own} {outside}");
+            assert!(!shop().shows(&path(outside)), "{outside}");
         }
     }
+    for open in [
+        "$sys/*/@bank/**",
+        "$sys/*/*",
+        "$sys/*/**",
+        "$sys/m*/**",
+        "$sys/*e/@bank/a",
+        "$sys/**",
+        r"?\$sys/(presence|missing)/@bank/.*",
+        r"?\$sys/.*/.*",
+        r"?\$sys/[mp].+/**",
+        r"?\$sys/**",
+    ] {
+        for kind in [Kind::Topic, Kind::Queue, Kind::Service] {
+            let refused = shop().pattern(kind, &Pattern::parse(open).unwrap()).unwrap_err();
+            assert_eq!(refused.code, CloseCode::BadDestination, "{open}");
+        }
+    }
+}
+
+/// What a session of the host shop is told nothing of.
+const OUTSIDE: [&str; 9] = [
+    "@bank/a",
+    "@bank/a/b",
+    "a",
+    "@shop",
+    "dsub/@bank/a",
+    "dsub/@shop",
+    "$sys/presence/@bank/a",
+    "$sys/missing/@bank/a/b",
+    "$sys/missing/a",
+];
+
+proptest::proptest! {
+    #[test]
+    fn no_pattern_reaches_what_is_told_of_others(
+        levels in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "$sys", r"\$sys", "presence", "missing", "*", "p*", "*g", "**", ".*", "[pm].*",
+                "(presence|missing)", "@bank", "@.*", "dsub", "a", "temp",
+            ]),
+            1..5,
+        ),
+        is_expression in proptest::bool::ANY,
+    ) {
+        let text = [if is_expression { "?" } else { "" }, &levels.join("/")].concat();
+        let Ok(pattern) = Pattern::parse(&text) else { return Ok(()) };
+        for kind in [Kind::Topic, Kind::Queue, Kind::Service] {
+            let Ok(pattern) = shop().pattern(kind, &pattern) else { continue };
+            for outside in OUTSIDE.iter().filter(|it| !it.ends_with("@shop")) {
+                proptest::prop_assert!(!pattern.matches(&path(outside)), "{text} {outside}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_queues_of_durable_subscriptions_keep_their_first_level() {
+    let dsub = path("dsub/audit");
+    for (kind, whole) in [
+        (Kind::Queue, "dsub/@shop/audit"),
+        (Kind::Topic, "@shop/dsub/audit"),
+        (Kind::Service, "@shop/dsub/audit"),
+    ] {
+        let placed = shop().path(kind, &dsub).unwrap();
+        assert_eq!(placed.as_str(), whole);
+        assert_eq!(shop().without(&placed), Some(dsub.clone()));
+    }
+    let pattern = shop().pattern(Kind::Topic, &Pattern::parse("dsub/**").unwrap()).unwrap();
+    assert_eq!(pattern.as_str(), "@shop/dsub/**");
+}
+
+#[test]
+fn names_that_would_be_others_in_a_host_are_no_names_of_the_whole_tree() {
+    let refuses = |kind, text: &str| hosts(false).check_whole(kind, &path(text)).is_err();
+    for text in ["@shop", "@bank", "dsub/@shop", "@shop/$sys", "@shop/$sys/a", "@shop/temp/a"] {
+        for kind in [Kind::Topic, Kind::Queue, Kind::Service] {
+            assert!(refuses(kind, text), "{text}");
+        }
+    }
+    assert!(refuses(Kind::Queue, "@shop/dsub/a") && !refuses(Kind::Topic, "@shop/dsub/a"));
+    for text in ["@ann", "a", "@shop/a", "@shop/temp", "@shop/$x/a", "dsub/@shop/temp/a", "a/@shop"]
+    {
+        assert!(!refuses(Kind::Queue, text), "{text}");
+    }
+}
+
+#[test]
+fn one_level_is_taken_off_a_name_and_none_out_of_its_middle() {
+    let name = |text: &str| Root::of("a-b").name(text);
+    for (text, own) in [
+        ("@a-b/x", Some("x")),
+        ("@a-b/@a-b/x", Some("@a-b/x")),
+        ("dsub/@a-b/x", Some("dsub/x")),
+        (r"?@a\-b/@a\-b/.*", Some(r"?@a\-b/.*")),
+        (r"?\$sys/presence/@a\-b/.*", Some(r"?\$sys/presence/.*")),
+        (r"@a\-b/x", None),
+        ("x/@a-b/y", None),
+        ("@a-bc/y", None),
+    ] {
+        assert_eq!(name(text).as_deref(), own, "{text}");
+    }
+    assert_eq!(shop().names("@shop/a/**,?@shop/b{1,2},x/@shop/c"), "a/**,?b{1,2},x/@shop/c");
+    for (text, told) in [
+        ("the queue @shop/a is full, dsub/@shop/b not", "the queue a is full, dsub/b not"),
+        ("`@shop/@shop/a`", "`@shop/a`"),
+        ("in x/@shop/a and mail@shop/a, @shops/a", "in x/@shop/a and mail@shop/a, @shops/a"),
+        ("@shop and @shop/", "@shop and "),
+        ("", ""),
+    ] {
+        assert_eq!(shop().text(text), told);
+    }
+}
+
+#[test]
+fn nothing_is_told_of_what_lies_outside_of_the_host() {
+    let key = SubscriptionKey(1);
+    let left = |text: &str| Reply::Left { key, path: path(text), reason: LeaveReason::Removed };
+    for outside in OUTSIDE {
+        assert!(!shop().leave(&mut left(outside)), "{outside}");
+    }
+    for patterns in ["$sys/missing", "$sys/presence"] {
+        assert!(!shop().leave(&mut left(patterns)), "{patterns}");
+    }
+    for told in ["@shop/a", "dsub/@shop/a", "$sys/presence/@shop/a", "$sys/metrics/a", "temp/x/a"] {
+        assert!(shop().leave(&mut left(told)), "{told}");
+    }
+}
+
+#[test]
+fn a_depth_counts_the_level_of_the_host_where_there_is_one() {
+    let depth = |selector: &str, depth| {
+        let selector = vec![Pattern::parse(selector).unwrap()];
+        let (values, specs) = (false, false);
+        let fetch = Fetch { selector, after: None, limit: 1, depth, values, specs };
+        let operation = Box::new(Operation::Fetch(Box::new(fetch)));
+        let mut command = Command::Operate { token: 1, operation };
+        shop().enter(&mut command).unwrap();
+        let Command::Operate { operation, .. } = command else { panic!() };
+        let Operation::Fetch(fetch) = *operation else { panic!() };
+        fetch.depth
+    };
+    assert_eq!(depth("a/**", 2), 3);
+    assert_eq!(depth("a/**", 0), 0);
+    assert_eq!(depth("$sys/metrics/**", 2), 2);
+    assert_eq!(depth("$sys/presence/**", 2), 3);
 }
 
 fn operation(text: &str) -> Operation {
@@ -169,7 +324,7 @@ fn messages_subscriptions_and_wills_go_to_the_host() {
 fn answers_and_errors_say_names_as_the_host_does() {
     let close = Close::new(CloseCode::QueueFull, "the queue @shop/a is full, dsub/@shop/b not");
     let mut reply = Reply::Refused { token: None, close };
-    shop().leave(&mut reply);
+    assert!(shop().leave(&mut reply));
     let Reply::Refused { close, .. } = &reply else { panic!("{reply:?}") };
     assert_eq!(close.reason, "the queue a is full, dsub/b not");
     let service = |names: &[&str]| {
@@ -186,7 +341,7 @@ fn answers_and_errors_say_names_as_the_host_does() {
     let listing = Listing { what: Browsable::Services, entries, next: None };
     let result = Box::new(OperationResult::Listing(Box::new(listing)));
     let mut reply = Reply::Operated { token: 1, result };
-    host.leave(&mut reply);
+    assert!(host.leave(&mut reply));
     let Reply::Operated { result, .. } = &reply else { panic!("{reply:?}") };
     let mut text = Vec::new();
     result.write_json(&mut text, true);

@@ -41,11 +41,15 @@ impl Start<'_> {
             return Ok(None);
         };
         // Clients without a name share one: their addresses keep them apart.
-        let key = if self.who.anonymous {
+        let mut key = if self.who.anonymous {
             format!("{}\n{key}", self.peer)
         } else {
             format!("{}\n\n{key}", self.who.name)
         };
+        // The host that it was admitted to: what it calls the server is up to each request.
+        if let Some(host) = self.who.host {
+            key.extend(["\n", host]);
+        }
         match table.claim(self.now.time, &key, request) {
             Claim::Fresh => Ok(Some(key)),
             Claim::Answered(response) => Err(response.with("Idempotency-Replayed", "true")),

@@ -19,7 +19,7 @@ use tiderace_reactor::{
     Answer, ListenerOptions, NodeControl, Options, Services, Shard, Verifier, simulate,
 };
 use tiderace_topics::Pattern;
-use tiderace_wire::{Credentials, Request, Response};
+use tiderace_wire::{Credentials, Request, Response, VirtualHost, VirtualHosts};
 
 /// Knows the token `secret` as ann, the password of ann, and nobody else but anonymous clients.
 #[derive(Debug)]
@@ -83,6 +83,12 @@ pub struct World {
     shards: Vec<Option<Shard<SimDriver>>>,
 }
 
+/// A virtual host with two names.
+fn host(name: &str) -> VirtualHost {
+    let hosts = ["", "www."].map(|front| format!("{front}{name}.example").into());
+    VirtualHost { name: name.into(), hosts: hosts.to_vec() }
+}
+
 impl World {
     pub fn new() -> World {
         World::with(1, |_| {})
@@ -105,6 +111,7 @@ impl World {
             shards,
             verify_logins: true,
             rules: rules(),
+            virtual_hosts: VirtualHosts::new(["shop", "bank"].map(host).to_vec(), false),
             ..BrokerOptions::default()
         };
         let services = Services {
@@ -146,7 +153,10 @@ impl World {
     /// Sends a request and leaves its answer to be read.
     pub fn send(&mut self, line: &str, fields: &[&str], body: &[u8]) -> Client {
         let client = self.network.connect(0);
-        let mut text = format!("{line} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n");
+        let mut text = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
+        if !fields.iter().any(|field| field.starts_with("Host: ")) {
+            text.push_str("Host: here\r\n");
+        }
         for field in fields {
             text += field;
             text += "\r\n";

@@ -86,7 +86,7 @@ impl Rig {
     pub fn offering(options: NativeOptions, framing: Framing, codecs: &[u64]) -> Rig {
         let mut rig = Rig::framed(options, framing);
         rig.send(&hello_with(codecs));
-        rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+        rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
         assert_eq!(rig.received().len(), 1);
         rig.commands.clear();
         rig

@@ -75,7 +75,7 @@ impl Rig {
         let mut rig = Rig::fresh(options);
         rig.send(&Frame::connection(Body::Setup(*setup)));
         assert!(matches!(rig.commands.pop(), Some(Command::Login(_))), "{:?}", rig.end);
-        rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
+        rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
         rig
     }
 
