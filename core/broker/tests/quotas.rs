@@ -264,24 +264,85 @@ fn dead_letters_count_for_the_owner_of_their_queue_and_what_is_moved_for_who_mov
     }
 }
 
+/// Sends all in one transaction, to each queue so many messages of so many bytes: whether it was taken. If not, nothing
+/// of it is there.
+fn together(world: &mut World, client: usize, parts: &[(&str, usize, usize)]) -> bool {
+    let before = (world.metrics().queue_messages, world.metrics().queues);
+    let refused = world.clients[client].refused.len();
+    let mut commands = Commands::new();
+    commands.push(Command::Together(true));
+    for (queue, messages, bytes) in parts {
+        commands.message(&crate::support::destination(&format!("queue:{queue}")));
+        for _ in 0..*messages {
+            commands.publish("x".repeat(*bytes).as_bytes(), Meta::default(), None);
+        }
+    }
+    commands.push(Command::Together(false));
+    world.commands(client, &mut commands);
+    world.quiesce();
+    let after = (world.metrics().queue_messages, world.metrics().queues);
+    let refused = &world.clients[client].refused[refused..];
+    if refused.is_empty() {
+        let all = parts.iter().map(|(_, messages, _)| *messages as u64).sum::<u64>();
+        assert_eq!(after.0, before.0 + all, "all of it: {parts:?}");
+        return true;
+    }
+    assert!(refused.iter().all(|it| *it == (None, CloseCode::AccountFull)), "{refused:?}");
+    assert_eq!(after, before, "nothing of it: {parts:?}");
+    false
+}
+
 #[test]
 fn a_transaction_is_refused_as_a_whole() {
     let mut world = World::new(1, options(1));
     let ann = world.connect(0, "ann");
     while send(&mut world, ann, "a", Flags::NONE) {}
-    let before = world.metrics().queue_messages;
-    let mut commands = Commands::new();
-    commands.push(Command::Together(true));
-    for (queue, body) in [("queue:b", "small".to_owned()), ("queue:a", "x".repeat(2_000))] {
-        commands.message(&crate::support::destination(queue));
-        commands.publish(body.as_bytes(), Meta::default(), None);
-    }
-    commands.push(Command::Together(false));
-    world.commands(ann, &mut commands);
-    world.quiesce();
-    assert_eq!(world.metrics().queue_messages, before);
-    assert!(world.clients[ann].refused.contains(&(None, CloseCode::AccountFull)));
+    assert!(!together(&mut world, ann, &[("b", 1, 5), ("a", 1, 2_000)]));
     assert!(show(&mut world, ann, "b").is_err());
+}
+
+#[test]
+fn a_transaction_is_asked_for_what_all_its_queues_get_together() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    assert!(together(&mut world, ann, &[("a", 1, 100), ("b", 1, 100)]));
+    // Each of them would have room for its own part.
+    assert!(!together(&mut world, ann, &[("a", 1, 15_000), ("b", 1, 15_000)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 9_000), ("b", 1, 9_000), ("c", 1, 9_000)]));
+    assert!(together(&mut world, ann, &[("a", 1, 9_000), ("b", 1, 9_000)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 1_000), ("b", 1, 1_000)]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_all_that_one_new_queue_gets() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    let nine = ("a", 1, 9_000);
+    assert!(!together(&mut world, ann, &[nine, nine, nine]));
+    assert!(!together(&mut world, ann, &[("a", 1, 15_000), ("b", 1, 15_000)]));
+    assert!(together(&mut world, ann, &[nine, nine]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_all_queues_that_it_makes() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("b", 1, 1)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 1), ("c", 1, 1), ("d", 1, 1)]));
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("c", 1, 1), ("c", 1, 1)]));
+    let eve = world.connect(0, "eve");
+    assert!(!together(&mut world, eve, &[("1", 1, 1), ("2", 1, 1), ("3", 1, 1), ("4", 1, 1)]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_what_its_messages_take_beside_their_bytes() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    let many = [("a", 400, 1), ("b", 400, 1), ("a", 400, 1), ("b", 400, 1)];
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("b", 1, 1)]));
+    assert!(!together(&mut world, ann, &many));
+    assert!(together(&mut world, ann, &many[..2]));
+    assert!(held(&mut world, ann, "a") <= BYTES_MAX);
 }
 
 #[test]

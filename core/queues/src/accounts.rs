@@ -40,6 +40,17 @@ pub enum OverQuota {
     Queues(usize),
 }
 
+/// What would come to the queues of one principal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brought {
+    /// Queues that are made for it.
+    pub(crate) queues: usize,
+    /// Bytes for queues that do not drop what is too much.
+    pub(crate) bytes: usize,
+    /// How many come together: one that comes alone is taken by an account that has nothing.
+    pub(crate) parts: usize,
+}
+
 /// Accounts that are looked at in one tick for what other homes are to be told.
 const TOLD_MAX: usize = 1_024;
 /// Other homes are told when this part of a quota has come or gone, or a tick later when nothing comes any more.
@@ -101,17 +112,24 @@ impl Account {
         self.counts() && self.used() > self.quota.bytes_max
     }
 
-    /// Why it takes no message of so many bytes; one that has nothing takes any.
-    pub(crate) fn refuses(&self, more: usize) -> Option<OverQuota> {
+    /// Why it takes no messages of so many bytes; one that has nothing takes any that come alone.
+    pub(crate) fn refuses(&self, more: usize, are_alone: bool) -> Option<OverQuota> {
         let (used, most) = (self.used(), self.quota.bytes_max);
-        let is_over = used > 0 && used.saturating_add(more as u64) > most;
+        let takes_any = used == 0 && are_alone;
+        let is_over = !takes_any && used.saturating_add(more as u64) > most;
         (self.counts() && is_over).then_some(OverQuota::Bytes(used, most))
     }
 
-    /// Why it takes no other queue.
-    fn refuses_queue(&self) -> Option<OverQuota> {
+    /// Why it takes no more queues, so many.
+    fn refuses_queues(&self, more: usize) -> Option<OverQuota> {
         let most = self.quota.queues_max;
-        (most > 0 && self.queues.get() >= most).then_some(OverQuota::Queues(most))
+        let is_over = more > 0 && self.queues.get().saturating_add(more) > most;
+        (most > 0 && is_over).then_some(OverQuota::Queues(most))
+    }
+
+    fn refuses_all(&self, more: Brought) -> Option<OverQuota> {
+        let bytes = || self.refuses(more.bytes, more.parts <= 1);
+        self.refuses_queues(more.queues).or_else(|| if more.parts > 0 { bytes() } else { None })
     }
 }
 
@@ -160,10 +178,12 @@ impl Accounts {
         self.tidy(&account.name);
     }
 
-    /// Why somebody may make no queue, for messages of so many bytes if some come with it.
-    pub(crate) fn refuses_queue(&self, name: &Arc<str>, bytes: Option<usize>) -> Option<OverQuota> {
-        let account = &self.by_name.get(name)?.account;
-        account.refuses_queue().or_else(|| account.refuses(bytes?))
+    /// Why somebody may not have so much more.
+    pub(crate) fn refuses(&self, name: &Arc<str>, more: Brought) -> Option<OverQuota> {
+        match self.by_name.get(name) {
+            Some(entry) => entry.account.refuses_all(more),
+            None => self.quotas.account(name).refuses_all(more),
+        }
     }
 
     /// Another home says how many bytes somebody has there.
@@ -281,24 +301,28 @@ mod tests {
         accounts
     }
 
+    /// A queue is made for messages of so many bytes.
+    fn brought(bytes: usize) -> Brought {
+        Brought { queues: 1, bytes, parts: 1 }
+    }
+
     #[test]
     fn an_account_has_what_its_queues_have_and_goes_with_the_last() {
         let mut accounts = accounts(100, 2);
         let [ann, bob]: [Arc<str>; 2] = ["ann".into(), "bob".into()];
-        assert_eq!(
-            accounts.refuses_queue(&ann, Some(1_000)),
-            None,
-            "one that has nothing takes any"
-        );
+        assert_eq!(accounts.refuses(&ann, brought(1_000)), None, "one that has nothing takes any");
         let account = accounts.begin_queue(&ann);
         account.change(0, 60);
-        assert_eq!(account.refuses(40), None);
-        assert_eq!(account.refuses(41), Some(OverQuota::Bytes(60, 100)));
-        assert_eq!(accounts.refuses_queue(&ann, Some(41)), Some(OverQuota::Bytes(60, 100)));
+        assert_eq!(account.refuses(40, true), None);
+        assert_eq!(account.refuses(41, true), Some(OverQuota::Bytes(60, 100)));
+        assert_eq!(accounts.refuses(&ann, brought(41)), Some(OverQuota::Bytes(60, 100)));
         accounts.begin_queue(&ann);
-        assert_eq!(accounts.refuses_queue(&ann, None), Some(OverQuota::Queues(2)));
+        assert_eq!(
+            accounts.refuses(&ann, Brought { queues: 1, ..Brought::default() }),
+            Some(OverQuota::Queues(2))
+        );
         let other = accounts.begin_queue(&bob);
-        assert!(!other.counts() && accounts.refuses_queue(&bob, Some(usize::MAX)).is_none());
+        assert!(!other.counts() && accounts.refuses(&bob, brought(usize::MAX)).is_none());
         account.change(0, 40);
         assert!(account.is_full() && !account.is_over());
         assert_eq!(accounts.count(), (2, 1));
@@ -334,12 +358,12 @@ mod tests {
         let ann: Arc<str> = "ann".into();
         accounts.note_elsewhere(1, &ann, 60);
         accounts.note_elsewhere(2, &ann, 30);
-        assert_eq!(accounts.refuses_queue(&ann, Some(11)), Some(OverQuota::Bytes(90, 100)));
+        assert_eq!(accounts.refuses(&ann, brought(11)), Some(OverQuota::Bytes(90, 100)));
         accounts.note_elsewhere(1, &ann, 20);
         let account = accounts.begin_queue(&ann);
-        assert_eq!((account.refuses(50), account.is_full()), (None, false));
+        assert_eq!((account.refuses(50, true), account.is_full()), (None, false));
         accounts.lose(2);
-        assert_eq!(account.refuses(81), Some(OverQuota::Bytes(20, 100)));
+        assert_eq!(account.refuses(81, true), Some(OverQuota::Bytes(20, 100)));
         accounts.end_queue(&account, 0);
         accounts.note_elsewhere(1, &ann, 0);
         assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
     Consume, Consumed, ConsumerState, Dropped, Effect, Ending, FullPolicy, LoadedPart, Look,
-    OverQuota, QueueChoices, QueueState, Queues, Quotas, Refusal, Segment, Settlement, Slice,
-    Taken,
+    OverQuota, QueueChoices, QueueOptions, QueueState, Queues, Quotas, Refusal, Segment,
+    Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -82,6 +82,15 @@ impl QueueHome {
         options: &BrokerOptions,
     ) -> Option<OverQuota> {
         self.queues.refuses_queue(&options.queue_of(path, maker), 0)
+    }
+
+    /// For which queue an owner would have more than it may if all these came together.
+    pub(crate) fn refuses_together<'a>(
+        &self,
+        parts: impl Iterator<Item = (&'a Path, usize, usize)>,
+        options: impl Fn(&'a Path) -> QueueOptions,
+    ) -> Option<(&'a Path, OverQuota)> {
+        self.queues.refuses_together(parts, options)
     }
 
     /// Takes a run into its queue.
