@@ -12,8 +12,8 @@ use tiderace_broker::{BrokerOptions, QueuePolicy};
 use tiderace_queues::{FullPolicy, QueueOptions, Quota, Quotas};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Command, Commands, DurableSubscription, Flags, Meta, Operation, OperationResult, Outcome,
-    durable_queue,
+    Command, Commands, DurableSubscription, Flags, Meta, MoveMessages, Operation, OperationResult,
+    Outcome, durable_queue,
 };
 
 const BYTES_MAX: u64 = 20_000;
@@ -44,6 +44,16 @@ fn send(world: &mut World, client: usize, queue: &str, flags: Flags) -> bool {
     assert_eq!(world.clients[client].refused.contains(&refused), !is_taken);
     assert!(!world.clients[client].paused, "nobody waits");
     is_taken
+}
+
+/// Rejects whatever it gets until nothing comes.
+fn reject_all(world: &mut World, client: usize) {
+    while !world.clients[client].received.is_empty() {
+        for message in std::mem::take(&mut world.clients[client].received) {
+            world.settle(client, &message, Outcome::Reject);
+        }
+        world.quiesce();
+    }
 }
 
 /// Queues of the same first letter at each home.
@@ -343,6 +353,40 @@ fn a_transaction_is_asked_for_what_its_messages_take_beside_their_bytes() {
     assert!(!together(&mut world, ann, &many));
     assert!(together(&mut world, ann, &many[..2]));
     assert!(held(&mut world, ann, "a") <= BYTES_MAX);
+}
+
+#[test]
+fn what_one_owner_has_is_redriven_and_moved_in_a_full_account() {
+    for shards in 1..=3 {
+        let mut options = options(shards);
+        options.queue_default.redeliveries_max = 1;
+        let mut world = World::new(shards as u64, options);
+        let ann = world.connect(0, "ann");
+        let mut sent = 0;
+        while send(&mut world, ann, "a", Flags::NONE) {
+            sent += 1;
+        }
+        world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to("queue:a") });
+        world.quiesce();
+        reject_all(&mut world, ann);
+        world.unsubscribe(ann, 0);
+        world.advance(Span::from_millis(50));
+        world.quiesce();
+        assert!(!send(&mut world, ann, "a", Flags::NONE), "the account is full");
+        let redrive = MoveMessages { to: None, redrive: true, ..moving("dlq/a", "a") };
+        for asked in [redrive, moving("a", "b")] {
+            let moved = tell(&mut world, ann, move_by(asked));
+            let Ok(OperationResult::Moved(result)) = moved else { panic!("{moved:?}") };
+            assert_eq!((result.messages, result.kept), (sent, 0), "{shards}: {result:?}");
+        }
+        // For another one they are asked for.
+        let eve = world.connect(0, "eve");
+        while send(&mut world, eve, "e", Flags::NONE) {}
+        let moved = tell(&mut world, eve, move_by(moving("b", "e")));
+        let Ok(OperationResult::Moved(result)) = moved else { panic!("{moved:?}") };
+        assert_eq!(result.refused.as_ref().map(|close| close.code), Some(CloseCode::AccountFull));
+        world.end();
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! consumers have is never dropped; of a queue whose publishers wait, nothing is; only what takes up the room is dropped
 //! for it; no call drops more than [`DROPPED_MAX`] messages and those that have come.
 
+use std::sync::Arc;
+
 use tiderace_base::{Key, MemoryUse};
 use tiderace_topics::Path;
 use tiderace_wire::rank_of;
@@ -131,6 +133,36 @@ impl Queues {
         {
             return Some(Refusal::Owner(over));
         }
+        self.refusal_of_queue(queue, more, are_alone)
+    }
+
+    /// The same for what lies in another queue of that owner. If this one is the owner's as well, its account has the
+    /// bytes already.
+    pub fn refusal_of_moved(
+        &self,
+        path: &Path,
+        more: (usize, usize),
+        owner: Option<&Arc<str>>,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Option<Refusal> {
+        let Some(queue) = self.queue(path) else {
+            let options = options(path);
+            let bytes = if owner.is_some() && options.owner.as_ref() == owner { 0 } else { more.1 };
+            return self.refuses_queue(&options, bytes).map(Refusal::Owner);
+        };
+        match queue.account().map(|account| account.name()) {
+            own if own == owner => self.refusal_of_queue(queue, more, true),
+            _ => self.refusal(path, more, true, options),
+        }
+    }
+
+    /// Why a queue refuses so much more by its own bounds.
+    fn refusal_of_queue(
+        &self,
+        queue: &Queue,
+        more: (usize, usize),
+        are_alone: bool,
+    ) -> Option<Refusal> {
         if queue.policy.full != FullPolicy::Reject {
             return None;
         }

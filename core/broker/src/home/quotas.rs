@@ -44,6 +44,22 @@ impl Home {
         refusal.map_or(Ok(()), |refusal| Err(refused(path, refusal)))
     }
 
+    /// Whether a queue takes messages of another one, which that owner has.
+    ///
+    /// # Errors
+    /// Says why it does not.
+    pub(crate) fn check_room_for_moved(
+        &self,
+        run: &Run,
+        (owner, mover): (Maker<'_>, Maker<'_>),
+        options: &BrokerOptions,
+    ) -> Result<(), Close> {
+        let path = &run.destination().path;
+        let of = |path: &Path| options.queue_of(path, mover);
+        let refusal = self.queues.refusal_of_moved(path, size_of_run(run), owner, of);
+        refusal.map_or(Ok(()), |refusal| Err(refused(path, refusal)))
+    }
+
     /// Whether the queues of a transaction take all that it publishes, and their owners may have it all. What a queue
     /// of it drops for that is not asked for.
     ///
