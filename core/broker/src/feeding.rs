@@ -62,6 +62,7 @@ impl HomeSide<'_> {
             return Ok(Done { result: OperationResult::Done, record, fed: Some(Box::new(fed)) });
         }
         let name = requester.principal.name.clone();
+        let known_owner = known.and_then(|known| known.owner.clone());
         if known.is_none() {
             self.home.feeds().check_room(&name, &self.options.durables)?;
         }
@@ -79,7 +80,9 @@ impl HomeSide<'_> {
         // One that is changed has a right to what was on its way to it.
         let since = self.home.feeds().get(&about.queue).map(|known| known.since);
         let since = since.unwrap_or_else(|| self.home.feeds().backlog().next_number());
-        let durable = Durable { about: about.clone(), owner: Some(name), since };
+        // It counts for who has made it, as its queue does.
+        let owner = known_owner.unwrap_or(name);
+        let durable = Durable { about: about.clone(), owner: Some(owner), since };
         let before = self.home.feeds_mut().put(durable);
         self.journal.note_queue_numbers(self.home.next_number());
         self.keep_subscription(queue, &about);

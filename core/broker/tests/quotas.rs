@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::queue_operations::{move_by, moving, show};
-use crate::support::asking::tell;
+use crate::support::asking::{ask, tell};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Wish, World, for_seeds, path_at};
 use tiderace_base::{CloseCode, Span};
@@ -386,6 +386,50 @@ fn what_one_owner_has_is_redriven_and_moved_in_a_full_account() {
         let Ok(OperationResult::Moved(result)) = moved else { panic!("{moved:?}") };
         assert_eq!(result.refused.as_ref().map(|close| close.code), Some(CloseCode::AccountFull));
         world.end();
+    }
+}
+
+#[test]
+fn dead_letters_of_many_queues_together_count_for_nobody() {
+    for shards in 1..=2 {
+        let mut options = options(shards);
+        options.queue_default.redeliveries_max = 1;
+        options.queue_default.dead_letter = "dead".into();
+        let mut world = World::new(shards as u64, options);
+        let ann = world.connect(0, "ann");
+        assert!(send(&mut world, ann, "a", Flags::NONE));
+        world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to("queue:a") });
+        world.quiesce();
+        reject_all(&mut world, ann);
+        assert!(send(&mut world, ann, "dead", Flags::NONE));
+        let dead = show(&mut world, ann, "dead").unwrap().entry;
+        assert_eq!((dead.messages, dead.owner.as_deref()), (2, None), "{shards}");
+        world.end();
+    }
+}
+
+#[test]
+fn who_changes_a_durable_subscription_does_not_become_its_owner() {
+    let mut keeping = Keeping::default();
+    for life in 0..2 {
+        let mut world = World::new(life, BrokerOptions { epoch: life + 1, ..options(1) });
+        keeping.restore(&mut world);
+        let [ann, eve] = ["ann", "eve"].map(|name| world.connect(0, name));
+        for (client, topic) in [(ann, "fx/**"), (eve, "fx/EUR")].iter().take(2 - life as usize * 2)
+        {
+            let queue = durable_queue("all").unwrap();
+            let topics = vec![Pattern::parse(topic).unwrap()];
+            let about = DurableSubscription { queue, topics, selector: None };
+            let create = Operation::CreateSubscription(Box::new(about));
+            ask(&mut world, *client, create);
+            world.quiesce();
+            keeping.finish(&mut world);
+            world.quiesce();
+        }
+        let owner = show(&mut world, eve, "dsub/all").unwrap().entry.owner;
+        assert_eq!(owner.as_deref(), Some("ann"), "life {life}");
+        keeping.finish(&mut world);
+        keeping.crash(&mut world);
     }
 }
 

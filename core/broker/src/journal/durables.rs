@@ -28,9 +28,15 @@ pub(crate) fn describe_queue(durable: Option<&Durable>, owner: Option<&Arc<str>>
     out
 }
 
-/// Who owns a queue that nothing feeds, by its description in the store.
+/// Who owns a queue, or has made a durable subscription, by its description in the store.
 pub fn queue_owner(description: &[u8]) -> Option<Arc<str>> {
-    read_owner(description)?
+    read_owner(description).unwrap_or_else(|| {
+        let mut fields = Fields(description);
+        (fields.byte()? == FORM).then_some(())?;
+        let length = u32::from_le_bytes(*fields.array()?);
+        let owner = fields.take(usize::try_from(length).ok()?)?;
+        Some(std::str::from_utf8(owner).ok()?.into())
+    })
 }
 
 /// Who owns a queue that nothing feeds, if its description is understood.
@@ -104,6 +110,7 @@ mod tests {
             let about = DurableSubscription { queue: queue.clone(), topics, selector };
             let bytes = describe_durable(&about, &owner);
             let read = read_durable(&queue, &bytes);
+            prop_assert_eq!(queue_owner(&bytes).as_deref(), Some(owner.as_str()));
             prop_assert_eq!(read, Some((about.clone(), Arc::from(owner.as_str()))));
             for cut in 0..bytes.len() {
                 if let Some((cut, _)) = read_durable(&queue, bytes.get(..cut).unwrap()) {
@@ -119,6 +126,7 @@ mod tests {
             let mut formed = vec![FORM];
             formed.extend_from_slice(&bytes);
             let _ = (read_durable(&queue, &bytes), read_durable(&queue, &formed));
+            let _ = (queue_owner(&bytes), queue_owner(&formed));
         }
     }
 }
