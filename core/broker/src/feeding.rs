@@ -62,24 +62,28 @@ impl HomeSide<'_> {
             return Ok(Done { result: OperationResult::Done, record, fed: Some(Box::new(fed)) });
         }
         let name = requester.principal.whole_name();
+        let known_owner = known.and_then(|known| known.owner.clone());
         if known.is_none() {
             self.home.feeds().check_room(&name, &self.options.durables)?;
         }
         let bytes = durable_bytes(&about);
-        self.home.check_new_queue(&about.queue, Some(&name), self.options)?;
+        let account = &requester.principal.name;
+        self.home.check_new_queue(&about.queue, Some(account), self.options)?;
         if !self.home.queues().may_have(&about.queue)
             || !self.memory.has_room(MemoryUse::Names, bytes)
         {
             return Err(CloseCode::MemoryFull.into());
         }
         let about = Arc::new(about);
-        let whose = (&about.queue, Some(&name));
+        let whose = (&about.queue, Some(account));
         let queue = self.home.queues_mut().set_staying(now, whose, true, self.options);
         self.memory.charge(MemoryUse::Names, bytes);
         // One that is changed has a right to what was on its way to it.
         let since = self.home.feeds().get(&about.queue).map(|known| known.since);
         let since = since.unwrap_or_else(|| self.home.feeds().backlog().next_number());
-        let durable = Durable { about: about.clone(), owner: Some(name), since };
+        // It counts for who has made it, as its queue does.
+        let owner = known_owner.unwrap_or(name);
+        let durable = Durable { about: about.clone(), owner: Some(owner), since };
         let before = self.home.feeds_mut().put(durable);
         self.journal.note_queue_numbers(self.home.next_number());
         self.keep_subscription(queue, &about);

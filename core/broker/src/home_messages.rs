@@ -68,8 +68,9 @@ impl HomeSide<'_> {
                 let what = Deferred::ForConsumer(Box::new((from, message)));
                 self.defer(session, what, effects);
             }
-            ToHome::Transfer { transfer, run, mover } => {
-                self.take_transfer(now, from, transfer, (*run, &mover), effects);
+            ToHome::Transfer { transfer, run, mover, owner } => {
+                let whose = (owner.as_ref(), &mover);
+                self.take_transfer(now, from, transfer, (*run, whose), effects);
             }
             ToHome::Transferred { transfer, result } => {
                 self.transferred(now, transfer, result, effects);

@@ -209,8 +209,15 @@ impl BrokerOptions {
     /// The same of one that somebody makes, who owns it unless the configuration says who does.
     pub(crate) fn queue_of(&self, path: &Path, maker: Maker<'_>) -> QueueOptions {
         let options = self.queue(path);
-        let owner = options.owner.or_else(|| maker.filter(|_| !is_temporary(path)).cloned());
+        let may_own = || !is_temporary(path) && !self.gathers_dead_letters(path);
+        let owner = options.owner.or_else(|| maker.filter(|_| may_own()).cloned());
         QueueOptions { owner, ..options }
+    }
+
+    /// Whether dead letters of queues with different names go there: nobody is to pay for those of others.
+    fn gathers_dead_letters(&self, path: &Path) -> bool {
+        let named = self.queue_policies.iter().map(|policy| &policy.options);
+        named.chain([&self.queue_default]).any(|options| options.dead_letter == path.as_str())
     }
 
     /// Whether a queue and the topic of its name mirror each other: what is a session's alone, the server's own, or fed by

@@ -29,6 +29,7 @@ use crate::effects::Effects;
 use crate::home::queue_jobs::{Chosen, JobKind, QueueJob, Transfer};
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, versions_of};
+use crate::maker::Maker;
 use crate::messages::{ToHome, TransferId};
 use crate::peer_lost::lost;
 use crate::places::Place;
@@ -235,7 +236,8 @@ impl HomeSide<'_> {
             let part = job.begin(Transfer::new(to, path, segments));
             let transfer = TransferId { job: number, part };
             let (run, mover) = (Box::new(run), job.requester().principal.name.clone());
-            self.send(to, ToHome::Transfer { transfer, run, mover }, effects);
+            let owner = self.home.queues().owner_of(job.queue()).cloned();
+            self.send(to, ToHome::Transfer { transfer, run, mover, owner }, effects);
         }
         self.work.charge_at(now, copied);
         if !kept.is_empty() {
@@ -258,10 +260,10 @@ impl HomeSide<'_> {
         now: Now,
         from: Place,
         transfer: TransferId,
-        (run, mover): (Run, &Arc<str>),
+        (run, (owner, mover)): (Run, (Maker<'_>, &Arc<str>)),
         effects: &mut Effects,
     ) {
-        if let Err(close) = self.check_transfer(now, &run, mover) {
+        if let Err(close) = self.check_transfer(now, &run, (owner, mover)) {
             return self.answer_transfer(from, transfer, Err(close), effects);
         }
         let put = self.enqueue(now, (from, Some(mover)), run, effects);
@@ -298,8 +300,13 @@ impl HomeSide<'_> {
         record
     }
 
-    /// Whether a queue here has room for messages of another one.
-    fn check_transfer(&self, now: Now, run: &Run, mover: &Arc<str>) -> Result<(), Close> {
+    /// Whether a queue here has room for messages of another one, which that owner has.
+    fn check_transfer(
+        &self,
+        now: Now,
+        run: &Run,
+        (owner, mover): (Maker<'_>, &Arc<str>),
+    ) -> Result<(), Close> {
         let (path, queues) = (&run.destination().path, self.home.queues());
         may_be_moved_to(path)?;
         if queues.is_at_limit(path) {
@@ -308,7 +315,8 @@ impl HomeSide<'_> {
         if !self.memory.has_room(MemoryUse::Queues, run.bytes()) {
             return Err(CloseCode::MemoryFull.into());
         }
-        self.check_queue(now, run, Some(mover))
+        self.check_kind(now, run)?;
+        self.home.check_room_for_moved(run, (owner, Some(mover)), self.options)
     }
 
     /// Says what became of messages of another home's queue.

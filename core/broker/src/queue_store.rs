@@ -33,6 +33,14 @@ impl HomeSide<'_> {
     /// ones without a store, whatever the protocol.
     #[inline]
     pub(crate) fn check_queue(&self, now: Now, run: &Run, maker: Maker<'_>) -> Result<(), Close> {
+        let (path, room) = (&run.destination().path, (size_of_run(run), true));
+        self.check_kind(now, run)?;
+        self.home.check_room(path, room, maker, self.options)
+    }
+
+    /// Whether a queue may have messages of that kind, if there is room for them.
+    #[inline]
+    pub(crate) fn check_kind(&self, now: Now, run: &Run) -> Result<(), Close> {
         if !self.home.queues().may_have(&run.destination().path) {
             return Err(CloseCode::MemoryFull.into());
         }
@@ -42,8 +50,6 @@ impl HomeSide<'_> {
             let policy = &self.options.queue(&run.destination().path).policy;
             check_schedule(now, run, policy.delay_max)?;
         }
-        let (path, room) = (&run.destination().path, (size_of_run(run), true));
-        self.home.check_room(path, room, maker, self.options)?;
         match marks.contains(Flags::PERSISTENT) && !is_temporary(&run.destination().path) {
             true => self.journal.check_message(self.options.persistent_in_memory),
             false => Ok(()),
@@ -274,11 +280,11 @@ impl HomeSide<'_> {
         let mut stores = false;
         let mut refused = Ok(());
         for (part, _) in &parts {
-            if let ToHome::Publish { run, origin: Some(_), author, .. } = part
+            if let ToHome::Publish { run, origin: Some(_), .. } = part
                 && run.destination().kind == Kind::Queue
             {
                 stores |= is_kept(run);
-                refused = refused.and_then(|()| self.check_queue(now, run, author.as_ref()));
+                refused = refused.and_then(|()| self.check_kind(now, run));
             }
         }
         let refused = refused.and_then(|()| self.home.check_room_together(&parts, self.options));
@@ -290,6 +296,7 @@ impl HomeSide<'_> {
             _ => None,
         });
         let (mut consumed, mut confirms) = (Vec::new(), Vec::new());
+        self.home.set_has_room(true);
         for (part, recipients) in parts {
             match part {
                 ToHome::Publish { run, origin, author, confirm } => {
@@ -325,6 +332,7 @@ impl HomeSide<'_> {
                 _ => debug_assert!(false, "a transaction publishes and settles"),
             }
         }
+        self.home.set_has_room(false);
         let record = self.journal.last_record();
         if !consumed.is_empty() {
             let publisher = session.map(|session| (session, None));

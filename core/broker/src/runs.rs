@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Now;
+use tiderace_queues::Segment;
 use tiderace_wire::{Flags, Message, Run, TopicSpec};
 
 /// The message of a run that decides what the topic's value is.
@@ -56,9 +57,9 @@ pub(crate) fn keeps(spec: &TopicSpec) -> bool {
     spec.series || !spec.history.is_none()
 }
 
-/// The messages and bytes of a run.
+/// The messages of a run, and the bytes that they count for in a queue.
 pub(crate) fn size_of_run(run: &Run) -> (usize, usize) {
-    (run.len(), run.bytes_of(0, run.len()))
+    (run.len(), Segment::bytes_of_run(run))
 }
 
 #[cfg(test)]

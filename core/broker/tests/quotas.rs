@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::queue_operations::{move_by, moving, show};
-use crate::support::asking::tell;
+use crate::support::asking::{ask, tell};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Wish, World, for_seeds, path_at};
 use tiderace_base::{CloseCode, Span};
@@ -12,8 +12,8 @@ use tiderace_broker::{BrokerOptions, QueuePolicy};
 use tiderace_queues::{FullPolicy, QueueOptions, Quota, Quotas};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Command, Commands, DurableSubscription, Flags, Meta, Operation, OperationResult, Outcome,
-    durable_queue,
+    Command, Commands, DurableSubscription, Flags, Meta, MoveMessages, Operation, OperationResult,
+    Outcome, durable_queue,
 };
 
 const BYTES_MAX: u64 = 20_000;
@@ -44,6 +44,16 @@ fn send(world: &mut World, client: usize, queue: &str, flags: Flags) -> bool {
     assert_eq!(world.clients[client].refused.contains(&refused), !is_taken);
     assert!(!world.clients[client].paused, "nobody waits");
     is_taken
+}
+
+/// Rejects whatever it gets until nothing comes.
+fn reject_all(world: &mut World, client: usize) {
+    while !world.clients[client].received.is_empty() {
+        for message in std::mem::take(&mut world.clients[client].received) {
+            world.settle(client, &message, Outcome::Reject);
+        }
+        world.quiesce();
+    }
 }
 
 /// Queues of the same first letter at each home.
@@ -264,24 +274,163 @@ fn dead_letters_count_for_the_owner_of_their_queue_and_what_is_moved_for_who_mov
     }
 }
 
+/// Sends all in one transaction, to each queue so many messages of so many bytes: whether it was taken. If not, nothing
+/// of it is there.
+fn together(world: &mut World, client: usize, parts: &[(&str, usize, usize)]) -> bool {
+    let before = (world.metrics().queue_messages, world.metrics().queues);
+    let refused = world.clients[client].refused.len();
+    let mut commands = Commands::new();
+    commands.push(Command::Together(true));
+    for (queue, messages, bytes) in parts {
+        commands.message(&crate::support::destination(&format!("queue:{queue}")));
+        for _ in 0..*messages {
+            commands.publish("x".repeat(*bytes).as_bytes(), Meta::default(), None);
+        }
+    }
+    commands.push(Command::Together(false));
+    world.commands(client, &mut commands);
+    world.quiesce();
+    let after = (world.metrics().queue_messages, world.metrics().queues);
+    let refused = &world.clients[client].refused[refused..];
+    if refused.is_empty() {
+        let all = parts.iter().map(|(_, messages, _)| *messages as u64).sum::<u64>();
+        assert_eq!(after.0, before.0 + all, "all of it: {parts:?}");
+        return true;
+    }
+    assert!(refused.iter().all(|it| *it == (None, CloseCode::AccountFull)), "{refused:?}");
+    assert_eq!(after, before, "nothing of it: {parts:?}");
+    false
+}
+
 #[test]
 fn a_transaction_is_refused_as_a_whole() {
     let mut world = World::new(1, options(1));
     let ann = world.connect(0, "ann");
     while send(&mut world, ann, "a", Flags::NONE) {}
-    let before = world.metrics().queue_messages;
-    let mut commands = Commands::new();
-    commands.push(Command::Together(true));
-    for (queue, body) in [("queue:b", "small".to_owned()), ("queue:a", "x".repeat(2_000))] {
-        commands.message(&crate::support::destination(queue));
-        commands.publish(body.as_bytes(), Meta::default(), None);
-    }
-    commands.push(Command::Together(false));
-    world.commands(ann, &mut commands);
-    world.quiesce();
-    assert_eq!(world.metrics().queue_messages, before);
-    assert!(world.clients[ann].refused.contains(&(None, CloseCode::AccountFull)));
+    assert!(!together(&mut world, ann, &[("b", 1, 5), ("a", 1, 2_000)]));
     assert!(show(&mut world, ann, "b").is_err());
+}
+
+#[test]
+fn a_transaction_is_asked_for_what_all_its_queues_get_together() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    assert!(together(&mut world, ann, &[("a", 1, 100), ("b", 1, 100)]));
+    // Each of them would have room for its own part.
+    assert!(!together(&mut world, ann, &[("a", 1, 15_000), ("b", 1, 15_000)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 9_000), ("b", 1, 9_000), ("c", 1, 9_000)]));
+    assert!(together(&mut world, ann, &[("a", 1, 9_000), ("b", 1, 9_000)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 1_000), ("b", 1, 1_000)]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_all_that_one_new_queue_gets() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    let nine = ("a", 1, 9_000);
+    assert!(!together(&mut world, ann, &[nine, nine, nine]));
+    assert!(!together(&mut world, ann, &[("a", 1, 15_000), ("b", 1, 15_000)]));
+    assert!(together(&mut world, ann, &[nine, nine]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_all_queues_that_it_makes() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("b", 1, 1)]));
+    assert!(!together(&mut world, ann, &[("a", 1, 1), ("c", 1, 1), ("d", 1, 1)]));
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("c", 1, 1), ("c", 1, 1)]));
+    let eve = world.connect(0, "eve");
+    assert!(!together(&mut world, eve, &[("1", 1, 1), ("2", 1, 1), ("3", 1, 1), ("4", 1, 1)]));
+}
+
+#[test]
+fn a_transaction_is_asked_for_what_its_messages_take_beside_their_bytes() {
+    let mut world = World::new(1, options(1));
+    let ann = world.connect(0, "ann");
+    let many = [("a", 400, 1), ("b", 400, 1), ("a", 400, 1), ("b", 400, 1)];
+    assert!(together(&mut world, ann, &[("a", 1, 1), ("b", 1, 1)]));
+    assert!(!together(&mut world, ann, &many));
+    assert!(together(&mut world, ann, &many[..2]));
+    assert!(held(&mut world, ann, "a") <= BYTES_MAX);
+}
+
+#[test]
+fn what_one_owner_has_is_redriven_and_moved_in_a_full_account() {
+    for shards in 1..=3 {
+        let mut options = options(shards);
+        options.queue_default.redeliveries_max = 1;
+        let mut world = World::new(shards as u64, options);
+        let ann = world.connect(0, "ann");
+        let mut sent = 0;
+        while send(&mut world, ann, "a", Flags::NONE) {
+            sent += 1;
+        }
+        world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to("queue:a") });
+        world.quiesce();
+        reject_all(&mut world, ann);
+        world.unsubscribe(ann, 0);
+        world.advance(Span::from_millis(50));
+        world.quiesce();
+        assert!(!send(&mut world, ann, "a", Flags::NONE), "the account is full");
+        let redrive = MoveMessages { to: None, redrive: true, ..moving("dlq/a", "a") };
+        for asked in [redrive, moving("a", "b")] {
+            let moved = tell(&mut world, ann, move_by(asked));
+            let Ok(OperationResult::Moved(result)) = moved else { panic!("{moved:?}") };
+            assert_eq!((result.messages, result.kept), (sent, 0), "{shards}: {result:?}");
+        }
+        // For another one they are asked for.
+        let eve = world.connect(0, "eve");
+        while send(&mut world, eve, "e", Flags::NONE) {}
+        let moved = tell(&mut world, eve, move_by(moving("b", "e")));
+        let Ok(OperationResult::Moved(result)) = moved else { panic!("{moved:?}") };
+        assert_eq!(result.refused.as_ref().map(|close| close.code), Some(CloseCode::AccountFull));
+        world.end();
+    }
+}
+
+#[test]
+fn dead_letters_of_many_queues_together_count_for_nobody() {
+    for shards in 1..=2 {
+        let mut options = options(shards);
+        options.queue_default.redeliveries_max = 1;
+        options.queue_default.dead_letter = "dead".into();
+        let mut world = World::new(shards as u64, options);
+        let ann = world.connect(0, "ann");
+        assert!(send(&mut world, ann, "a", Flags::NONE));
+        world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to("queue:a") });
+        world.quiesce();
+        reject_all(&mut world, ann);
+        assert!(send(&mut world, ann, "dead", Flags::NONE));
+        let dead = show(&mut world, ann, "dead").unwrap().entry;
+        assert_eq!((dead.messages, dead.owner.as_deref()), (2, None), "{shards}");
+        world.end();
+    }
+}
+
+#[test]
+fn who_changes_a_durable_subscription_does_not_become_its_owner() {
+    let mut keeping = Keeping::default();
+    for life in 0..2 {
+        let mut world = World::new(life, BrokerOptions { epoch: life + 1, ..options(1) });
+        keeping.restore(&mut world);
+        let [ann, eve] = ["ann", "eve"].map(|name| world.connect(0, name));
+        for (client, topic) in [(ann, "fx/**"), (eve, "fx/EUR")].iter().take(2 - life as usize * 2)
+        {
+            let queue = durable_queue("all").unwrap();
+            let topics = vec![Pattern::parse(topic).unwrap()];
+            let about = DurableSubscription { queue, topics, selector: None };
+            let create = Operation::CreateSubscription(Box::new(about));
+            ask(&mut world, *client, create);
+            world.quiesce();
+            keeping.finish(&mut world);
+            world.quiesce();
+        }
+        let owner = show(&mut world, eve, "dsub/all").unwrap().entry.owner;
+        assert_eq!(owner.as_deref(), Some("ann"), "life {life}");
+        keeping.finish(&mut world);
+        keeping.crash(&mut world);
+    }
 }
 
 #[test]

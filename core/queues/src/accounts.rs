@@ -5,9 +5,8 @@
 //! since the last tick. Relies on queues that say what they gain and lose. Invariants: what an account has is the sum over
 //! its queues; one that nobody has queues in, here or elsewhere, is not kept; who has no quota of bytes is not counted.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,7 +39,18 @@ pub enum OverQuota {
     Queues(usize),
 }
 
-/// Accounts that are looked at in one tick for what other homes are to be told.
+/// What would come to the queues of one principal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brought {
+    /// Queues that are made for it.
+    pub(crate) queues: usize,
+    /// Bytes for queues that do not drop what is too much.
+    pub(crate) bytes: usize,
+    /// How many come together: one that comes alone is taken by an account that has nothing.
+    pub(crate) parts: usize,
+}
+
+/// Accounts that have changed of which so many are looked at in one tick for what other homes are to be told.
 const TOLD_MAX: usize = 1_024;
 /// Other homes are told when this part of a quota has come or gone, or a tick later when nothing comes any more.
 const STEP_DIVISOR: u64 = 128;
@@ -63,6 +73,19 @@ pub(crate) struct Account {
     told: Cell<u64>,
     /// What there was a tick ago.
     before: Cell<u64>,
+    /// Whether it is among those that are full, and among those that have changed.
+    counted_full: Cell<bool>,
+    noted: Cell<bool>,
+    notes: Rc<Notes>,
+}
+
+/// What all accounts of a home note together, so that nobody has to look through them.
+#[derive(Debug, Default)]
+struct Notes {
+    /// How many are full.
+    full: Cell<usize>,
+    /// Those that have changed since other homes were told of them.
+    changed: RefCell<VecDeque<Arc<str>>>,
 }
 
 impl Account {
@@ -79,6 +102,19 @@ impl Account {
     #[inline]
     pub(crate) fn change(&self, less: u64, more: u64) {
         self.bytes.set((self.bytes.get() + more).saturating_sub(less));
+        self.count_if_full();
+        if !self.noted.replace(true) {
+            self.notes.changed.borrow_mut().push_back(self.name.clone());
+        }
+    }
+
+    /// Counts it where the full ones are counted, or no more.
+    #[inline]
+    fn count_if_full(&self) {
+        let (is_full, all) = (self.is_full(), &self.notes.full);
+        if self.counted_full.replace(is_full) != is_full {
+            all.set(if is_full { all.get() + 1 } else { all.get().saturating_sub(1) });
+        }
     }
 
     fn used(&self) -> u64 {
@@ -101,17 +137,24 @@ impl Account {
         self.counts() && self.used() > self.quota.bytes_max
     }
 
-    /// Why it takes no message of so many bytes; one that has nothing takes any.
-    pub(crate) fn refuses(&self, more: usize) -> Option<OverQuota> {
+    /// Why it takes no messages of so many bytes; one that has nothing takes any that come alone.
+    pub(crate) fn refuses(&self, more: usize, are_alone: bool) -> Option<OverQuota> {
         let (used, most) = (self.used(), self.quota.bytes_max);
-        let is_over = used > 0 && used.saturating_add(more as u64) > most;
+        let takes_any = used == 0 && are_alone;
+        let is_over = !takes_any && used.saturating_add(more as u64) > most;
         (self.counts() && is_over).then_some(OverQuota::Bytes(used, most))
     }
 
-    /// Why it takes no other queue.
-    fn refuses_queue(&self) -> Option<OverQuota> {
+    /// Why it takes no more queues, so many.
+    fn refuses_queues(&self, more: usize) -> Option<OverQuota> {
         let most = self.quota.queues_max;
-        (most > 0 && self.queues.get() >= most).then_some(OverQuota::Queues(most))
+        let is_over = more > 0 && self.queues.get().saturating_add(more) > most;
+        (most > 0 && is_over).then_some(OverQuota::Queues(most))
+    }
+
+    fn refuses_all(&self, more: Brought) -> Option<OverQuota> {
+        let bytes = || self.refuses(more.bytes, more.parts <= 1);
+        self.refuses_queues(more.queues).or_else(|| if more.parts > 0 { bytes() } else { None })
     }
 }
 
@@ -128,15 +171,14 @@ struct Entry {
 pub(crate) struct Accounts {
     quotas: Quotas,
     by_name: BTreeMap<Arc<str>, Entry>,
-    /// The account that was looked at last.
-    looked_at: Option<Arc<str>>,
+    notes: Rc<Notes>,
     memory: Rc<Memory>,
 }
 
 impl Accounts {
     pub(crate) fn new(memory: Rc<Memory>) -> Accounts {
         let (quotas, by_name) = (Quotas::default(), BTreeMap::new());
-        Accounts { quotas, by_name, looked_at: None, memory }
+        Accounts { quotas, by_name, notes: Rc::default(), memory }
     }
 
     /// What principals may have; to be said before there are any.
@@ -160,10 +202,12 @@ impl Accounts {
         self.tidy(&account.name);
     }
 
-    /// Why somebody may make no queue, for messages of so many bytes if some come with it.
-    pub(crate) fn refuses_queue(&self, name: &Arc<str>, bytes: Option<usize>) -> Option<OverQuota> {
-        let account = &self.by_name.get(name)?.account;
-        account.refuses_queue().or_else(|| account.refuses(bytes?))
+    /// Why somebody may not have so much more.
+    pub(crate) fn refuses(&self, name: &Arc<str>, more: Brought) -> Option<OverQuota> {
+        match self.by_name.get(name) {
+            Some(entry) => entry.account.refuses_all(more),
+            None => self.quotas.account(name, &self.notes).refuses_all(more),
+        }
     }
 
     /// Another home says how many bytes somebody has there.
@@ -185,39 +229,40 @@ impl Accounts {
         }
     }
 
-    /// What other homes are to be told: who has how many bytes here. Some accounts at a time.
+    /// What other homes are to be told: who has how many bytes here, of those where that has changed. Some accounts at a
+    /// time.
     pub(crate) fn news(&mut self) -> Vec<(Arc<str>, u64)> {
-        let after = match self.looked_at.take() {
-            Some(name) => Bound::Excluded(name),
-            None => Bound::Unbounded,
-        };
-        let (mut news, mut last) = (Vec::new(), None);
-        let accounts = self.by_name.range::<Arc<str>, _>((after, Bound::Unbounded));
-        for (at, (name, entry)) in accounts.take(TOLD_MAX).enumerate() {
-            if let Some(bytes) = entry.account.news() {
-                news.push((name.clone(), bytes));
+        let mut news = Vec::new();
+        let changed = self.notes.changed.borrow().len();
+        for _ in 0..changed.min(TOLD_MAX) {
+            let Some(name) = self.notes.changed.borrow_mut().pop_front() else { break };
+            let Some(entry) = self.by_name.get(&name) else { continue };
+            let account = &entry.account;
+            let bytes = account.news();
+            if account.is_told() {
+                account.noted.set(false);
+            } else {
+                self.notes.changed.borrow_mut().push_back(name.clone());
             }
-            last = (at + 1 == TOLD_MAX).then(|| name.clone());
-        }
-        self.looked_at = last;
-        for (name, _) in &news {
-            // It may have been kept until others know that it has nothing.
-            self.tidy(name);
+            if let Some(bytes) = bytes {
+                // It may have been kept until others know that it has nothing.
+                self.tidy(&name);
+                news.push((name, bytes));
+            }
         }
         news
     }
 
     /// How many principals have queues, and how many of them all the bytes that they may.
     pub(crate) fn count(&self) -> (usize, usize) {
-        let full = self.by_name.values().filter(|entry| entry.account.is_full()).count();
-        (self.by_name.len(), full)
+        (self.by_name.len(), self.notes.full.get())
     }
 
     fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
-        let Accounts { quotas, memory, .. } = self;
+        let Accounts { quotas, memory, notes, .. } = self;
         self.by_name.entry(name.clone()).or_insert_with(|| {
             memory.charge(MemoryUse::Names, price_of(name));
-            Entry { account: Rc::new(quotas.account(name)), elsewhere: Vec::new() }
+            Entry { account: Rc::new(quotas.account(name, notes)), elsewhere: Vec::new() }
         })
     }
 
@@ -238,10 +283,16 @@ impl Entry {
     fn add_up(&self) {
         let sum = self.elsewhere.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         self.account.elsewhere.set(sum);
+        self.account.count_if_full();
     }
 }
 
 impl Account {
+    /// Whether other homes know what it has.
+    fn is_told(&self) -> bool {
+        self.bytes.get() == self.told.get()
+    }
+
     /// What other homes are to be told, if it is worth it.
     fn news(&self) -> Option<u64> {
         let (bytes, told) = (self.bytes.get(), self.told.get());
@@ -256,12 +307,13 @@ impl Account {
 }
 
 impl Quotas {
-    fn account(&self, name: &Arc<str>) -> Account {
+    fn account(&self, name: &Arc<str>, notes: &Rc<Notes>) -> Account {
         let own = self.of.iter().find(|(of, _)| of == name);
         let quota = own.map_or(self.usual, |(_, quota)| *quota);
-        let (name, queues) = (name.clone(), Cell::new(0));
+        let (name, queues, notes) = (name.clone(), Cell::new(0), notes.clone());
+        let [counted_full, noted] = [const { Cell::new(false) }; 2];
         let [bytes, elsewhere, told, before] = [const { Cell::new(0) }; 4];
-        Account { name, quota, queues, bytes, elsewhere, told, before }
+        Account { name, quota, queues, bytes, elsewhere, told, before, counted_full, noted, notes }
     }
 }
 
@@ -281,24 +333,28 @@ mod tests {
         accounts
     }
 
+    /// A queue is made for messages of so many bytes.
+    fn brought(bytes: usize) -> Brought {
+        Brought { queues: 1, bytes, parts: 1 }
+    }
+
     #[test]
     fn an_account_has_what_its_queues_have_and_goes_with_the_last() {
         let mut accounts = accounts(100, 2);
         let [ann, bob]: [Arc<str>; 2] = ["ann".into(), "bob".into()];
-        assert_eq!(
-            accounts.refuses_queue(&ann, Some(1_000)),
-            None,
-            "one that has nothing takes any"
-        );
+        assert_eq!(accounts.refuses(&ann, brought(1_000)), None, "one that has nothing takes any");
         let account = accounts.begin_queue(&ann);
         account.change(0, 60);
-        assert_eq!(account.refuses(40), None);
-        assert_eq!(account.refuses(41), Some(OverQuota::Bytes(60, 100)));
-        assert_eq!(accounts.refuses_queue(&ann, Some(41)), Some(OverQuota::Bytes(60, 100)));
+        assert_eq!(account.refuses(40, true), None);
+        assert_eq!(account.refuses(41, true), Some(OverQuota::Bytes(60, 100)));
+        assert_eq!(accounts.refuses(&ann, brought(41)), Some(OverQuota::Bytes(60, 100)));
         accounts.begin_queue(&ann);
-        assert_eq!(accounts.refuses_queue(&ann, None), Some(OverQuota::Queues(2)));
+        assert_eq!(
+            accounts.refuses(&ann, Brought { queues: 1, ..Brought::default() }),
+            Some(OverQuota::Queues(2))
+        );
         let other = accounts.begin_queue(&bob);
-        assert!(!other.counts() && accounts.refuses_queue(&bob, Some(usize::MAX)).is_none());
+        assert!(!other.counts() && accounts.refuses(&bob, brought(usize::MAX)).is_none());
         account.change(0, 40);
         assert!(account.is_full() && !account.is_over());
         assert_eq!(accounts.count(), (2, 1));
@@ -334,15 +390,33 @@ mod tests {
         let ann: Arc<str> = "ann".into();
         accounts.note_elsewhere(1, &ann, 60);
         accounts.note_elsewhere(2, &ann, 30);
-        assert_eq!(accounts.refuses_queue(&ann, Some(11)), Some(OverQuota::Bytes(90, 100)));
+        assert_eq!(accounts.refuses(&ann, brought(11)), Some(OverQuota::Bytes(90, 100)));
         accounts.note_elsewhere(1, &ann, 20);
         let account = accounts.begin_queue(&ann);
-        assert_eq!((account.refuses(50), account.is_full()), (None, false));
+        assert_eq!((account.refuses(50, true), account.is_full()), (None, false));
         accounts.lose(2);
-        assert_eq!(account.refuses(81), Some(OverQuota::Bytes(20, 100)));
+        assert_eq!(account.refuses(81, true), Some(OverQuota::Bytes(20, 100)));
         accounts.end_queue(&account, 0);
         accounts.note_elsewhere(1, &ann, 0);
         assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn only_what_has_changed_is_looked_at() {
+        let mut accounts = accounts(100, 0);
+        let of = |at: usize| Arc::from(format!("{at:05}").as_str());
+        let all: Vec<_> = (0..5_000).map(|at| accounts.begin_queue(&of(at))).collect();
+        let bob = accounts.begin_queue(&"bob".into());
+        assert!(!bob.counts() && accounts.news().is_empty());
+        all[4_999].change(0, 99);
+        assert_eq!(accounts.news(), [(of(4_999), 99)], "in the first tick");
+        assert_eq!(accounts.count(), (5_001, 1));
+        all[4_999].change(50, 0);
+        accounts.note_elsewhere(1, &of(4_999), 50);
+        assert_eq!(accounts.count(), (5_001, 1), "with what others have");
+        all[4_999].change(49, 0);
+        assert_eq!((accounts.count(), accounts.news()), ((5_001, 0), vec![(of(4_999), 0)]));
+        assert!(accounts.notes.changed.borrow().is_empty());
     }
 
     #[test]

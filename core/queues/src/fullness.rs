@@ -5,7 +5,9 @@
 //! refused before anything is taken ([`Queues::refusal`]), or messages are dropped when those that come are in. Relies on
 //! queues that count what they have, and on the store for which of its messages are still there. Invariants: what
 //! consumers have is never dropped; of a queue whose publishers wait, nothing is; only what takes up the room is dropped
-//! for it; no call drops more than [`DROPPED_MAX`] messages.
+//! for it; no call drops more than [`DROPPED_MAX`] messages and those that have come.
+
+use std::sync::Arc;
 
 use tiderace_base::{Key, MemoryUse};
 use tiderace_topics::Path;
@@ -59,6 +61,11 @@ impl Queue {
         (self.ready.len() + self.in_flight + delayed).saturating_add(swapped)
     }
 
+    /// Bytes of all its messages, in memory and in the store alone.
+    fn bytes_now(&self) -> u64 {
+        (self.bytes as u64).saturating_add(self.swapped_bytes())
+    }
+
     /// Of what it has more than it may, by its own bounds, if it may have so many bytes in memory.
     fn excess(&self, bytes_max: usize) -> Option<Excess> {
         let most = self.policy.messages_max;
@@ -107,8 +114,8 @@ impl Queues {
         self.queue(path).is_some_and(Queue::shows_full)
     }
 
-    /// Why a queue refuses so many more messages with so many bytes, if it does: it or its owner would have more than
-    /// they may with them. An empty one takes any that come alone. If it is not there, `options` says what it would be.
+    /// Why a queue refuses so many more messages with so many bytes ([`Segment::bytes_of_run`]), if it does: it or its
+    /// owner would have more than they may with them. An empty one takes any that come alone. If it is not there, `options` says what it would be.
     pub fn refusal(
         &self,
         path: &Path,
@@ -122,15 +129,45 @@ impl Queues {
         // Publishers do not wait for an account: what makes room may come by the connection that would wait.
         if let Some(account) = queue.counting()
             && !queue.policy.full.drops()
-            && let Some(over) = account.refuses(more.1)
+            && let Some(over) = account.refuses(more.1, are_alone)
         {
             return Some(Refusal::Owner(over));
         }
+        self.refusal_of_queue(queue, more, are_alone)
+    }
+
+    /// The same for what lies in another queue of that owner. If this one is the owner's as well, its account has the
+    /// bytes already.
+    pub fn refusal_of_moved(
+        &self,
+        path: &Path,
+        more: (usize, usize),
+        owner: Option<&Arc<str>>,
+        options: impl FnOnce(&Path) -> QueueOptions,
+    ) -> Option<Refusal> {
+        let Some(queue) = self.queue(path) else {
+            let options = options(path);
+            let bytes = if owner.is_some() && options.owner.as_ref() == owner { 0 } else { more.1 };
+            return self.refuses_queue(&options, bytes).map(Refusal::Owner);
+        };
+        match queue.account().map(|account| account.name()) {
+            own if own == owner => self.refusal_of_queue(queue, more, true),
+            _ => self.refusal(path, more, true, options),
+        }
+    }
+
+    /// Why a queue refuses so much more by its own bounds.
+    fn refusal_of_queue(
+        &self,
+        queue: &Queue,
+        more: (usize, usize),
+        are_alone: bool,
+    ) -> Option<Refusal> {
         if queue.policy.full != FullPolicy::Reject {
             return None;
         }
         let messages = queue.messages();
-        let bytes = (queue.bytes as u64).saturating_add(queue.swapped_bytes());
+        let bytes = queue.bytes_now();
         let most = queue.policy.messages_max;
         let is_full = (most > 0 && messages.saturating_add(more.0) > most)
             || queue.bytes.saturating_add(more.1) > self.bytes_max_of(queue)
@@ -194,7 +231,7 @@ impl Queues {
     pub(crate) fn drop_excess(
         &mut self,
         key: Key,
-        (first, last): (u64, u64),
+        ((first, last), came_bytes): ((u64, u64), usize),
         effects: &mut Vec<Effect>,
     ) {
         let Some(queue) = self.queues.get(key) else { return };
@@ -203,16 +240,17 @@ impl Queues {
             return;
         }
         let bytes_max = self.bytes_max_of(queue);
-        // If there is no memory, or its owner has no room, as many go as have come.
+        // If there is no memory, or its owner has no room, as many bytes go as have come.
+        let limit = queue.bytes_now().saturating_sub(came_bytes as u64);
         let came = (last - first + 1) as usize;
         let mut tail = last;
-        for dropped in 0..DROPPED_MAX {
+        for dropped in 0..DROPPED_MAX.saturating_add(came) {
             let Some(queue) = self.queues.get(key) else { return };
             let has_no_room =
                 || self.memory.is_full() || queue.counting().is_some_and(Account::is_over);
-            let no_room = (dropped < came && has_no_room()).then_some(Excess::Memory);
+            let no_room = (queue.bytes_now() > limit && has_no_room()).then_some(Excess::Memory);
             let Some(excess) = queue.excess(bytes_max).or(no_room) else { break };
-            if policy == FullPolicy::DropHead {
+            if policy == FullPolicy::DropHead && dropped < DROPPED_MAX {
                 match self.drop_head(key, excess, effects) {
                     HeadDrop::Done => {
                         self.dropped.head += 1;

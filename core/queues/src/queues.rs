@@ -229,9 +229,10 @@ impl Queues {
     pub fn publish(&mut self, now: Now, key: Key, run: Arc<Run>, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
         let versions = (run.queue_version(), run.queue_version() + run.len() as u64 - 1);
+        let bytes = Segment::bytes_of_run(&run);
         self.add(now, key, Segment::whole(run));
         self.dispatch(key, effects);
-        self.drop_excess(key, versions, effects);
+        self.drop_excess(key, (versions, bytes), effects);
     }
 
     /// Adds a consumer, or another target to one; or somebody who browses.

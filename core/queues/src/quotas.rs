@@ -2,13 +2,14 @@
 //!
 //! Relies on the accounts for what each has. Invariant: what is refused here has changed nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tiderace_base::Key;
 use tiderace_topics::Path;
 
 use crate::QueueOptions;
-use crate::accounts::{Account, OverQuota, Quotas};
+use crate::accounts::{Account, Brought, OverQuota, Quotas};
 use crate::queues::Queues;
 
 impl Queues {
@@ -29,8 +30,41 @@ impl Queues {
 
     /// Why a queue may not be made, for messages of so many bytes: its owner has as much as it may.
     pub fn refuses_queue(&self, options: &QueueOptions, bytes: usize) -> Option<OverQuota> {
-        let is_refused = bytes > 0 && !options.policy.full.drops();
-        self.accounts.refuses_queue(options.owner.as_ref()?, is_refused.then_some(bytes))
+        let bytes = if options.policy.full.drops() { 0 } else { bytes };
+        let more = Brought { queues: 1, bytes, parts: usize::from(bytes > 0) };
+        self.accounts.refuses(options.owner.as_ref()?, more)
+    }
+
+    /// For which queue an owner would have more than it may, and of what, if all these came together: for each queue
+    /// bytes, and the number of messages that have them. `options` says what a queue would be that is not there.
+    pub fn refuses_together<'a>(
+        &self,
+        parts: impl Iterator<Item = (&'a Path, usize, usize)>,
+        options: impl Fn(&'a Path) -> QueueOptions,
+    ) -> Option<(&'a Path, OverQuota)> {
+        let mut by_owner = BTreeMap::<Arc<str>, Brought>::new();
+        for (path, bytes, messages) in parts {
+            let (owner, drops, queues) = match self.queue(path) {
+                Some(queue) => {
+                    let owner = queue.account().map(|account| account.name().clone());
+                    (owner, queue.policy.full.drops(), 0)
+                }
+                None => {
+                    let QueueOptions { owner, policy, .. } = options(path);
+                    (owner, policy.full.drops(), 1)
+                }
+            };
+            let Some(owner) = owner else { continue };
+            let all = by_owner.entry(owner.clone()).or_default();
+            all.queues += queues;
+            if !drops {
+                (all.bytes, all.parts) = (all.bytes.saturating_add(bytes), all.parts + messages);
+            }
+            if let Some(over) = self.accounts.refuses(&owner, *all) {
+                return Some((path, over));
+            }
+        }
+        None
     }
 
     /// Whether the owner of a queue has all the bytes that it may.

@@ -6,6 +6,9 @@ use tiderace_wire::Run;
 
 use crate::weight::Weight;
 
+/// What keeping a message takes beside its bytes.
+const KEPT_BYTES: usize = 16;
+
 /// Messages `from..to` of a run; never empty.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -76,7 +79,13 @@ impl Segment {
 
     /// What it counts for in budgets, in bytes: the messages and a little for keeping them.
     pub fn bytes(&self) -> usize {
-        self.run.bytes_of(self.from as usize, self.to as usize) + self.len() as usize * 16
+        bytes_of(&self.run, (self.from as usize, self.to as usize))
+    }
+
+    /// What all messages of a run count for.
+    #[inline]
+    pub fn bytes_of_run(run: &Run) -> usize {
+        bytes_of(run, (0, run.len()))
     }
 
     /// What it counts for in its queue, and in the memory budget: of messages that other queues have as well, the run and
@@ -113,4 +122,10 @@ impl Segment {
         self.to = at;
         (!rest.is_empty()).then_some(rest)
     }
+}
+
+/// What messages `from..to` of a run count for.
+#[inline]
+fn bytes_of(run: &Run, (from, to): (usize, usize)) -> usize {
+    run.bytes_of(from, to) + (to - from) * KEPT_BYTES
 }

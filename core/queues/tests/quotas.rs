@@ -17,7 +17,7 @@ use tiderace_wire::{Prefetch, Run, SubscriptionKey};
 const KEY: SubscriptionKey = SubscriptionKey(0);
 
 fn queues(bytes_max: u64) -> (Queues, Rc<Memory>) {
-    let memory = Rc::new(Memory::new(1 << 20));
+    let memory = Rc::new(Memory::new(1 << 23));
     let mut queues = Queues::new(memory.clone());
     let roomy = ("bob".into(), Quota::default());
     queues.set_quotas(Quotas { usual: Quota { bytes_max, queues_max: 2 }, of: vec![roomy] });
@@ -30,6 +30,11 @@ fn owned(name: &str, full: FullPolicy) -> impl Fn(&Path) -> QueueOptions + Copy 
     move |path| QueueOptions { owner: Some(name.into()), policy, window, ..options(path) }
 }
 
+/// The same of a queue that may have more than its owner may.
+fn roomy(full: FullPolicy) -> impl Fn(&Path) -> QueueOptions + Copy {
+    move |path| QueueOptions { bytes_max: 1 << 23, ..owned("ann", full)(path) }
+}
+
 fn path(name: &str) -> Path {
     Path::parse(name).unwrap()
 }
@@ -38,6 +43,16 @@ fn path(name: &str) -> Path {
 fn message(name: &str, number: u64) -> Run {
     let mut one = run(number, 1)
         .shared_with(tiderace_wire::Destination { path: path(name), ..destination() });
+    one.number(tiderace_base::ShardId(0), number);
+    one
+}
+
+/// A message of so many bytes for that queue.
+fn sized(name: &str, number: u64, bytes: usize) -> Run {
+    let to = tiderace_wire::Destination { path: path(name), ..destination() };
+    let mut builder = tiderace_wire::RunBuilder::new(to, Time::ZERO);
+    builder.finish(&vec![b'x'; bytes], tiderace_wire::Meta::default());
+    let mut one = builder.build();
     one.number(tiderace_base::ShardId(0), number);
     one
 }
@@ -143,6 +158,38 @@ fn a_queue_that_drops_does_so_for_its_owner() {
         assert_eq!(head == 0, full == FullPolicy::DropTail);
         assert_eq!(queues.at(0).unwrap().messages, 7, "nothing of other queues is dropped");
     }
+}
+
+#[test]
+fn large_messages_do_not_displace_small_ones_one_by_one() {
+    for full in [FullPolicy::DropHead, FullPolicy::DropTail] {
+        let ((mut queues, _), mut effects) = (queues(100_000), Vec::new());
+        let ann = roomy(full);
+        for number in 0..50 {
+            publish(&mut queues, at_ms(0), message("a", number), ann, &mut effects);
+        }
+        for number in 50..60 {
+            let large = sized("a", number, 60_000);
+            publish(&mut queues, at_ms(0), large, ann, &mut effects);
+            assert!(held(&queues, "a") <= 100_000, "{full:?}: {}", held(&queues, "a"));
+        }
+        let left = queues.at(0).unwrap().messages;
+        assert_eq!(left, if full == FullPolicy::DropHead { 1 } else { 51 });
+    }
+}
+
+#[test]
+fn what_comes_is_dropped_where_too_many_small_ones_would_have_to_go() {
+    let ((mut queues, _), mut effects) = (queues(1 << 20), Vec::new());
+    let ann = roomy(FullPolicy::DropHead);
+    for number in 0..10_000 {
+        publish(&mut queues, at_ms(0), message("a", number), ann, &mut effects);
+    }
+    for number in 10_000..10_004 {
+        publish(&mut queues, at_ms(0), sized("a", number, 1_000_000), ann, &mut effects);
+        assert!(held(&queues, "a") <= 1 << 20, "{}", held(&queues, "a"));
+    }
+    assert!(queues.at(0).unwrap().messages > 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tiderace_wire::{number_of, rank_of, version_of};
 use super::Broker;
 use crate::durables::Durable;
 use crate::effects::Effects;
-use crate::journal::{RestoredQueue, Unrestorable, read_durable, read_owner};
+use crate::journal::{RestoredQueue, Unrestorable, account_of, read_durable, read_owner};
 use crate::price::durable_bytes;
 use crate::queue_loads::Unreadable;
 
@@ -43,7 +43,7 @@ impl Broker {
             return Ok(());
         }
         let owner = match &durable {
-            Some((_, owner)) => Some(owner.clone()),
+            Some((_, owner)) => Some(account_of(owner).into()),
             None => match read_owner(restored.description) {
                 Some(owner) => owner,
                 None => return Err(Unrestorable::Description { path }),

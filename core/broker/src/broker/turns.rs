@@ -50,9 +50,6 @@ impl Broker {
     pub(super) fn tell_accounts(&mut self, effects: &mut Effects) {
         let here = self.loopback.here();
         let others = PlaceSet::all(self.options.shards).minus(self.loopback.lost()).without(here);
-        if others.is_empty() {
-            return;
-        }
         for (owner, bytes) in self.home.queues_mut().account_news() {
             for place in others.iter() {
                 let message = ToHome::AccountBytes { owner: owner.clone(), bytes };

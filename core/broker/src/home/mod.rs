@@ -94,6 +94,8 @@ pub(crate) struct Home {
     locks: Locks,
     graces: Graces,
     queues: QueueHome,
+    /// A transaction is done now, for all of which there is room.
+    has_room: bool,
     /// Durable subscriptions, and whom topics feed.
     feeds: Box<Feeds>,
     queue_jobs: QueueJobs,
@@ -128,6 +130,7 @@ impl Home {
             graces: Graces::default(),
             feeds: Box::default(),
             queues: QueueHome::new(memory.clone()),
+            has_room: false,
             queue_jobs: QueueJobs::default(),
             queue_loads: QueueLoads::default(),
             services: Services::default(),

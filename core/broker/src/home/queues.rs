@@ -3,13 +3,14 @@
 //! Relies on [`Queues`] for what a queue does; gives what comes of each call as its effects. Invariant: a
 //! shard that was told to hold publishers back is told to let them go.
 
+mod accounts;
+
 use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, Now, SessionId};
 use tiderace_queues::{
     Consume, Consumed, ConsumerState, Dropped, Effect, Ending, FullPolicy, LoadedPart, Look,
-    OverQuota, QueueChoices, QueueState, Queues, Quotas, Refusal, Segment, Settlement, Slice,
-    Taken,
+    QueueChoices, QueueState, Queues, Quotas, Segment, Settlement, Slice, Taken,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
@@ -57,31 +58,6 @@ impl QueueHome {
     /// What the owner of a queue has in bytes, and may have.
     pub(crate) fn account_of(&self, key: Key) -> Option<(u64, u64)> {
         self.queues.account_of(key)
-    }
-
-    /// How many principals have queues here, and how many of them all the bytes that they may.
-    pub(crate) fn owners(&self) -> (usize, usize) {
-        self.queues.owners()
-    }
-
-    /// What other homes are to be told: who has how many bytes in queues here.
-    pub(crate) fn account_news(&mut self) -> Vec<(Arc<str>, u64)> {
-        self.queues.account_news()
-    }
-
-    /// Another home says how many bytes somebody has in queues there.
-    pub(crate) fn note_elsewhere(&mut self, from: Place, owner: &Arc<str>, bytes: u64) {
-        self.queues.note_elsewhere(number_of(from), owner, bytes);
-    }
-
-    /// Why somebody may make no queue.
-    pub(crate) fn refuses_queue(
-        &self,
-        path: &Path,
-        maker: Maker<'_>,
-        options: &BrokerOptions,
-    ) -> Option<OverQuota> {
-        self.queues.refuses_queue(&options.queue_of(path, maker), 0)
     }
 
     /// Takes a run into its queue.
@@ -315,18 +291,6 @@ impl QueueHome {
         };
         policy.is_some_and(holds)
             && (self.queues.is_at_limit(path) || self.queues.is_owner_full(path))
-    }
-
-    /// Why a queue, or its owner, refuses so many more messages with so many bytes, if it does.
-    #[inline]
-    pub(crate) fn refusal(
-        &self,
-        path: &Path,
-        (more, are_alone): ((usize, usize), bool),
-        maker: Maker<'_>,
-        options: &BrokerOptions,
-    ) -> Option<Refusal> {
-        self.queues.refusal(path, more, are_alone, |path| options.queue_of(path, maker))
     }
 
     /// Messages that were dropped because their queue was full.

@@ -5,7 +5,7 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_queues::{Consume, OverQuota, Refusal};
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Run, Target};
+use tiderace_wire::{Destination, Kind, Run, Target};
 
 use super::Home;
 use crate::BrokerOptions;
@@ -14,6 +14,15 @@ use crate::maker::Maker;
 use crate::messages::ToHome;
 use crate::publisher::Recipients;
 use crate::runs::size_of_run;
+
+/// What a transaction publishes to one queue.
+struct Part<'a> {
+    path: &'a Path,
+    maker: Maker<'a>,
+    /// Messages and bytes.
+    size: (usize, usize),
+    runs: usize,
+}
 
 impl Home {
     /// Whether a queue takes so many more messages with so many bytes, and may be made if it is not there.
@@ -28,11 +37,31 @@ impl Home {
         maker: Maker<'_>,
         options: &BrokerOptions,
     ) -> Result<(), Close> {
+        if self.has_room {
+            return Ok(());
+        }
         let refusal = self.queues.refusal(path, (more, are_alone), maker, options);
         refusal.map_or(Ok(()), |refusal| Err(refused(path, refusal)))
     }
 
-    /// Whether the queues of a transaction take all that it publishes.
+    /// Whether a queue takes messages of another one, which that owner has.
+    ///
+    /// # Errors
+    /// Says why it does not.
+    pub(crate) fn check_room_for_moved(
+        &self,
+        run: &Run,
+        (owner, mover): (Maker<'_>, Maker<'_>),
+        options: &BrokerOptions,
+    ) -> Result<(), Close> {
+        let path = &run.destination().path;
+        let of = |path: &Path| options.queue_of(path, mover);
+        let refusal = self.queues.refusal_of_moved(path, size_of_run(run), owner, of);
+        refusal.map_or(Ok(()), |refusal| Err(refused(path, refusal)))
+    }
+
+    /// Whether the queues of a transaction take all that it publishes, and their owners may have it all. What a queue
+    /// of it drops for that is not asked for.
     ///
     /// # Errors
     /// Says why the first that has no room does not.
@@ -41,14 +70,50 @@ impl Home {
         parts: &[(ToHome, Recipients)],
         options: &BrokerOptions,
     ) -> Result<(), Close> {
-        let all = sizes_by_queue(parts);
-        let mut paths = published(parts).map(|(run, maker)| (&run.destination().path, maker));
-        paths.try_for_each(|(path, maker)| match all.get(path) {
-            Some((messages, bytes, runs)) => {
-                self.check_room(path, ((*messages, *bytes), *runs == 1), maker, options)
+        let all = self.sizes_by_queue(parts, options);
+        for Part { path, maker, size, runs } in &all {
+            self.check_room(path, (*size, *runs == 1), *maker, options)?;
+        }
+        // A session has one name, so who makes one of them makes all.
+        let maker = all.iter().find_map(|part| part.maker);
+        let sizes = all.iter().map(|part| (part.path, part.size.1, part.size.0));
+        let over = self.queues.refuses_together(sizes, |path| options.queue_of(path, maker));
+        over.map_or(Ok(()), |(path, over)| Err(owner_full(path, over)))
+    }
+
+    /// What a transaction does now is not asked for room, or is again: there is room for all of it.
+    pub(crate) fn set_has_room(&mut self, has_room: bool) {
+        self.has_room = has_room;
+    }
+
+    /// What sessions publish in a transaction to each queue, by itself or to the topic that feeds it.
+    fn sizes_by_queue<'a>(
+        &self,
+        parts: &'a [(ToHome, Recipients)],
+        options: &BrokerOptions,
+    ) -> Vec<Part<'a>> {
+        let mut all: Vec<Part<'a>> = Vec::new();
+        let mut places: Map<&Path, usize> = Map::default();
+        for (run, maker) in published(parts) {
+            let Destination { kind, path } = run.destination();
+            let place = places.get(path).copied();
+            let has_queue = || place.is_some() || self.queues.has(path);
+            if *kind != Kind::Queue && !(options.mirrors(path) && has_queue()) {
+                continue;
             }
-            None => Ok(()),
-        })
+            let (messages, bytes) = size_of_run(run);
+            match place.and_then(|place| all.get_mut(place)) {
+                Some(part) => {
+                    part.size = (part.size.0 + messages, part.size.1 + bytes);
+                    part.runs += 1;
+                }
+                None => {
+                    places.insert(path, all.len());
+                    all.push(Part { path, maker, size: (messages, bytes), runs: 1 });
+                }
+            }
+        }
+        all
     }
 
     /// Whether a queue may be made that is to be empty.
@@ -117,17 +182,7 @@ fn owner_full(path: &Path, over: OverQuota) -> Close {
 fn published(parts: &[(ToHome, Recipients)]) -> impl Iterator<Item = (&Run, Maker<'_>)> {
     parts.iter().filter_map(|(part, _)| match part {
         ToHome::Publish { run, origin: Some(_), author, .. } => Some((&**run, author.as_ref())),
+        ToHome::PublishAsOwner { run, author, .. } => Some((&**run, Some(author))),
         _ => None,
     })
-}
-
-/// Messages, bytes and runs of that for each queue.
-fn sizes_by_queue(parts: &[(ToHome, Recipients)]) -> Map<&Path, (usize, usize, usize)> {
-    let mut all: Map<&Path, (usize, usize, usize)> = Map::default();
-    for (run, _) in published(parts).filter(|(run, _)| run.destination().kind == Kind::Queue) {
-        let (messages, bytes) = size_of_run(run);
-        let known = all.entry(&run.destination().path).or_default();
-        *known = (known.0 + messages, known.1 + bytes, known.2 + 1);
-    }
-    all
 }

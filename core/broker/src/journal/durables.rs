@@ -28,9 +28,22 @@ pub(crate) fn describe_queue(durable: Option<&Durable>, owner: Option<&Arc<str>>
     out
 }
 
-/// Who owns a queue that nothing feeds, by its description in the store.
+/// Who owns a queue, or has made a durable subscription, by its description in the store.
 pub fn queue_owner(description: &[u8]) -> Option<Arc<str>> {
-    read_owner(description)?
+    read_owner(description).unwrap_or_else(|| {
+        let mut fields = Fields(description);
+        (fields.byte()? == FORM).then_some(())?;
+        let length = u32::from_le_bytes(*fields.array()?);
+        let owner = fields.take(usize::try_from(length).ok()?)?;
+        Some(account_of(std::str::from_utf8(owner).ok()?).into())
+    })
+}
+
+/// In whose account the queue of a durable subscription counts: those of one name in several virtual hosts make their
+/// subscriptions apart, but names of users are unique in the server, and so are accounts.
+pub(crate) fn account_of(owner: &str) -> &str {
+    let of_host = owner.strip_prefix('@').and_then(|rest| rest.split_once('/'));
+    of_host.map_or(owner, |(_, name)| name)
 }
 
 /// Who owns a queue that nothing feeds, if its description is understood.
@@ -86,9 +99,15 @@ pub(crate) fn read_durable(
 
 #[cfg(test)]
 mod tests {
+
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_account_is_a_users_in_all_virtual_hosts() {
+        assert_eq!(["ann", "@shop/ann", "@ann"].map(account_of), ["ann", "ann", "@ann"]);
+    }
 
     proptest! {
         #[test]
@@ -104,6 +123,8 @@ mod tests {
             let about = DurableSubscription { queue: queue.clone(), topics, selector };
             let bytes = describe_durable(&about, &owner);
             let read = read_durable(&queue, &bytes);
+            let account = queue_owner(&bytes);
+            prop_assert_eq!(account.as_deref(), Some(account_of(&owner)));
             prop_assert_eq!(read, Some((about.clone(), Arc::from(owner.as_str()))));
             for cut in 0..bytes.len() {
                 if let Some((cut, _)) = read_durable(&queue, bytes.get(..cut).unwrap()) {
@@ -119,6 +140,7 @@ mod tests {
             let mut formed = vec![FORM];
             formed.extend_from_slice(&bytes);
             let _ = (read_durable(&queue, &bytes), read_durable(&queue, &formed));
+            let _ = (queue_owner(&bytes), queue_owner(&formed));
         }
     }
 }

@@ -35,7 +35,7 @@ use tiderace_wire::{Confirm, OperationResult, SharedBytes, TopicSpec};
 pub(crate) use append::KeptSubject;
 pub(crate) use codec::Description;
 pub use durables::queue_owner;
-pub(crate) use durables::{describe_queue, read_durable, read_owner};
+pub(crate) use durables::{account_of, describe_queue, read_durable, read_owner};
 pub(crate) use fed::Released;
 pub(crate) use queues::versions_of;
 pub use restore::{

@@ -123,6 +123,8 @@ pub enum ToHome {
         run: Box<Run>,
         /// The name of who moves them.
         mover: Arc<str>,
+        /// In whose account they are.
+        owner: Option<Arc<str>>,
     },
     /// What became of messages that were sent by [`ToHome::Transfer`].
     Transferred {
