@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_queues::{FullPolicy, Policy, QueueOptions, Quotas};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{DurableSubscription, TopicSpec, VirtualHosts, is_durable, is_temporary};
+use tiderace_wire::{
+    DurableSubscription, TopicSpec, VirtualHosts, host_of, is_durable, is_temporary, own_name,
+    within_host,
+};
 
 use crate::Rules;
 use crate::authorise::is_reserved;
@@ -216,8 +219,11 @@ impl BrokerOptions {
 
     /// Whether dead letters of queues with different names go there: nobody is to pay for those of others.
     fn gathers_dead_letters(&self, path: &Path) -> bool {
+        // In a virtual host they stay there, whatever host the option says.
+        let (is_hosted, own) = (host_of(path).is_some(), own_name(path));
+        let leads_here = |to: &str| own == if is_hosted { within_host(to) } else { to };
         let named = self.queue_policies.iter().map(|policy| &policy.options);
-        named.chain([&self.queue_default]).any(|options| options.dead_letter == path.as_str())
+        named.chain([&self.queue_default]).any(|options| leads_here(&options.dead_letter))
     }
 
     /// Whether a queue and the topic of its name mirror each other: what is a session's alone, the server's own, or fed by

@@ -391,21 +391,32 @@ fn what_one_owner_has_is_redriven_and_moved_in_a_full_account() {
 
 #[test]
 fn dead_letters_of_many_queues_together_count_for_nobody() {
-    for shards in 1..=2 {
-        let mut options = options(shards);
-        options.queue_default.redeliveries_max = 1;
-        options.queue_default.dead_letter = "dead".into();
-        let mut world = World::new(shards as u64, options);
-        let ann = world.connect(0, "ann");
-        assert!(send(&mut world, ann, "a", Flags::NONE));
-        world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to("queue:a") });
-        world.quiesce();
-        reject_all(&mut world, ann);
-        assert!(send(&mut world, ann, "dead", Flags::NONE));
-        let dead = show(&mut world, ann, "dead").unwrap().entry;
-        assert_eq!((dead.messages, dead.owner.as_deref()), (2, None), "{shards}");
-        world.end();
+    // In a virtual host they stay there, whatever host the option says.
+    for (template, queue, dead) in [
+        ("dead", "a", "dead"),
+        ("dead", "@shop/a", "@shop/dead"),
+        ("@bank/dead", "@shop/a", "@shop/dead"),
+    ] {
+        for shards in 1..=2 {
+            count_for_nobody(shards, template, (queue, dead));
+        }
     }
+}
+
+fn count_for_nobody(shards: usize, template: &str, (queue, dead): (&str, &str)) {
+    let mut options = options(shards);
+    options.queue_default.redeliveries_max = 1;
+    options.queue_default.dead_letter = template.into();
+    let mut world = World::new(shards as u64, options);
+    let ann = world.connect(0, "ann");
+    assert!(send(&mut world, ann, queue, Flags::NONE));
+    world.subscribe(ann, 0, Wish { explicit: true, ..Wish::to(&format!("queue:{queue}")) });
+    world.quiesce();
+    reject_all(&mut world, ann);
+    assert!(send(&mut world, ann, dead, Flags::NONE));
+    let dead = show(&mut world, ann, dead).unwrap().entry;
+    assert_eq!((dead.messages, dead.owner.as_deref()), (2, None), "{template} {queue} {shards}");
+    world.end();
 }
 
 #[test]

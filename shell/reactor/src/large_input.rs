@@ -74,7 +74,7 @@ impl<D: Driver> Shard<D> {
     fn begin_file(&mut self, key: Key, session: SessionId, need: Option<u64>) -> bool {
         let Some(spool) = &self.shared.services.spool else { return false };
         let Some(connection) = self.connections.get_mut(key) else { return false };
-        let owner = self.broker.principal_name(session).unwrap_or_else(|| Arc::from(""));
+        let owner = self.broker.account_name(session).unwrap_or_else(|| Arc::from(""));
         let (wakers, shard) = (self.shared.wakers.clone(), self.id);
         let wake = move || {
             if let Some(waker) = wakers.get(shard.index()) {

@@ -65,6 +65,11 @@ impl Broker {
         side.reply(session, Reply::Refused { token, close }, effects);
     }
 
+    /// In whose account what a session sends counts: a user's, in all virtual hosts.
+    pub fn account_name(&self, session: SessionId) -> Option<Arc<str>> {
+        Some(self.session(session)?.principal.as_ref()?.name.clone())
+    }
+
     /// The name of the principal that a session is logged in as; one of a virtual host is another one, whatever its name.
     pub fn principal_name(&self, session: SessionId) -> Option<Arc<str>> {
         let record = self.session(session)?;
