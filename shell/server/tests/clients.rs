@@ -121,8 +121,9 @@ fn durable_subscriptions_are_made_listed_and_removed() {
     let json = done(&server, &["subscriptions", "ls", "--json", "fix*"]);
     assert!(json.contains(r#""selector":"a = 'b'","topics":"x""#), "{json}");
     let queues = done(&server, &["queues", "ls", "dsub/audit"]);
-    assert!(queues.lines().next().unwrap().ends_with("FED BY"), "{queues}");
-    assert!(queues.contains("fx/**,gold"), "{queues}");
+    assert!(queues.lines().next().unwrap().contains("FED BY"), "{queues}");
+    assert!(queues.lines().nth(1).unwrap().contains("fx/**,gold"), "{queues}");
+    assert!(queues.lines().nth(1).unwrap().ends_with("anonymous"), "who owns it: {queues}");
     assert_eq!(done(&server, &["sub", "-q", "-C", "1", "dsub/audit"]), "1\n");
     // Nobody is asked who has no terminal.
     done(&server, &["subscriptions", "rm", "audit"]);
