@@ -230,7 +230,7 @@ def test_a_full_disk_refuses_it_and_loses_nothing(elsewhere, serve, library):
     control.write_text(f"capacity {used + 5 * MIB}")
     client = Raw(server.port)
     client.send("/queue/films", 10, persistent="true", receipt="r")
-    assert refused(client) == "store-unavailable"
+    assert refused(client) == "large-messages-full"
     until(lambda: len(server.bodies()) == 1)
     control.unlink()
     until(lambda: rest(server, "POST", "/queues/films?persistent=true", BLOCK * 7)[0] == 200)
