@@ -26,7 +26,10 @@ pub fn run(args: &QueuesArgs) -> anyhow::Result<()> {
     ensure!(args.queues > 0 && args.messages > 0, "--queues and --messages must be above 0");
     let parent = Folder::new(args.directory.as_deref(), "queues")?;
     let directory = parent.below("store")?;
-    let sections = format!("[store]\ndirectory = {:?}\nsync = {:?}\n", directory.path, args.sync);
+    let sections = format!(
+        "[store]\ndirectory = {:?}\nsync = {:?}\n[queues]\nprincipal_queues_max = 0\n",
+        directory.path, args.sync
+    );
     let server = Server::start(args.server.as_ref(), &sections, &args.settings)?;
     let bar = matrix::progress_bar();
     bar.set_length(args.queues);
