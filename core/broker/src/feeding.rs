@@ -217,10 +217,16 @@ impl HomeSide<'_> {
             }
         }
         self.home.feeds_mut().backlog_mut().push(run, told, self.memory);
+        None
+    }
+
+    /// Goes on with the runs of others until no more wait than may. To be called before a publication is looked at, for what
+    /// is put then is not a part of that.
+    #[inline]
+    pub(crate) fn relieve_feeds(&mut self, now: Now, effects: &mut Effects) {
         while self.home.feeds().backlog().is_over() {
             self.feed_more(now, effects);
         }
-        None
     }
 
     /// Some subscriptions get a run.
@@ -300,6 +306,7 @@ impl HomeSide<'_> {
         (run, number): (&Arc<Run>, u64),
         effects: &mut Effects,
     ) {
+        self.relieve_feeds(now, effects);
         let before = self.journal.last_record();
         let told = (number != 0).then_some((from, number));
         let kept = self.feed_here(now, run, told, effects);

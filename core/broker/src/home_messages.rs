@@ -96,7 +96,9 @@ impl HomeSide<'_> {
             ToHome::DeadLetter { run, owner, source } => {
                 self.take_dead_letter(now, from, (*run, owner.as_ref(), source), effects);
             }
-            ToHome::Moved { source, is_stored } => self.end_move(source, is_stored),
+            ToHome::Moved { source, is_stored } => {
+                self.take_moved(now, source, is_stored, effects);
+            }
             ToHome::FeedInterest { topics, on, number } => {
                 self.feed_interest(from, &topics, (on, number), effects);
             }

@@ -18,6 +18,7 @@ use crate::home_side::HomeSide;
 use crate::maker::Maker;
 use crate::places::Place;
 use crate::price::FED;
+use crate::publisher::Room;
 use crate::queued::Put;
 use crate::runs::size_of_run;
 
@@ -29,7 +30,7 @@ impl HomeSide<'_> {
     pub(crate) fn send_to_mirror(
         &mut self,
         now: Now,
-        run: &mut Run,
+        (run, room): (&mut Run, Room),
         maker: Maker<'_>,
     ) -> Result<(), Close> {
         let destination = run.destination();
@@ -37,7 +38,10 @@ impl HomeSide<'_> {
             return Ok(());
         }
         let path = destination.path.clone();
-        let checked = self.check_queue(now, run, maker);
+        let checked = match room {
+            Room::Unknown => self.check_queue(now, run, maker),
+            Room::Known => self.check_kind(now, run),
+        };
         checked.inspect_err(|close| self.note_refused(run, close))?;
         if !self.home.queues().has(&path) {
             self.home.queues_mut().set_staying(now, (&path, maker), false, self.options);
@@ -50,14 +54,15 @@ impl HomeSide<'_> {
     ///
     /// # Errors
     /// Says why the queue does not take it: then nothing of it is published.
-    pub(crate) fn check_mirror(&mut self, run: &Run) -> Result<(), Close> {
+    pub(crate) fn check_mirror(&mut self, run: &Run, room: Room) -> Result<(), Close> {
         let path = &run.destination().path;
         if !self.options.mirrors(path) || !self.home.queues().has(path) {
             return Ok(());
         }
-        let room = (size_of_run(run), true);
-        let room = self.home.check_room(path, room, None, self.options);
-        room.inspect_err(|close| self.note_refused(run, close))?;
+        if room == Room::Unknown {
+            let checked = self.home.check_room(path, (size_of_run(run), true), None, self.options);
+            checked.inspect_err(|close| self.note_refused(run, close))?;
+        }
         match run.any(Flags::PERSISTENT) {
             true => self.journal.check_message(true),
             false => Ok(()),

@@ -257,6 +257,7 @@ impl HomeSide<'_> {
         operation: Operation,
         effects: &mut Effects,
     ) {
+        self.relieve_feeds(now, effects);
         let before = self.journal.last_record();
         let compiled = compiled_bytes();
         let kind = kind_of(&operation);

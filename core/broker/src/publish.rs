@@ -20,7 +20,7 @@ use crate::large_bodies::{into_memory, wants_memory};
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::price;
-use crate::publisher::{Published, Publisher, Recipients, Values};
+use crate::publisher::{Known, Published, Publisher, Recipients, Room, Values};
 use crate::runs::decisive;
 use crate::runs::holds_messages;
 use crate::runs::keeps;
@@ -148,14 +148,15 @@ impl HomeSide<'_> {
             let what = Publication { from, run, origin, author, confirm, checked: None };
             return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
         }
-        let known = (recipients.owner, 0);
+        let known = Known { owner: recipients.owner, checked: 0, room: Room::Unknown };
         let rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
         if let Some(rest) = rest {
             self.defer(rest.origin, Deferred::Publication(rest), effects);
         }
     }
 
-    /// The same of what is part of a transaction, which does not wait and is not divided.
+    /// The same of what is part of a transaction, for all of which there is room, and which does not wait and is not
+    /// divided.
     pub(crate) fn publish_whole(
         &mut self,
         now: Now,
@@ -164,12 +165,13 @@ impl HomeSide<'_> {
         recipients: Recipients,
         effects: &mut Effects,
     ) {
-        let known = (recipients.owner, 0);
+        let owner = recipients.owner;
+        let mut known = Known { owner, checked: 0, room: Room::Known };
         let mut rest =
             self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
         while let Some(left) = rest {
             let Publication { from, run, origin, author, confirm, checked } = *left;
-            let known = (recipients.owner, checked.map_or(0, |checked| checked.values));
+            known.checked = checked.map_or(0, |checked| checked.values);
             let origin = Some(origin);
             rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
         }
@@ -202,8 +204,7 @@ impl HomeSide<'_> {
         self.work.left(now) == 0 && destination.kind == Kind::Topic && dear
     }
 
-    /// The same, now. The first values, so many, are known to fit the schema of their topic. Given back
-    /// if the turn ends before all are.
+    /// The same, now. Given back if the turn ends before all values were held to the schema of their topic.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn number_and_pass(
         &mut self,
@@ -213,17 +214,18 @@ impl HomeSide<'_> {
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
-        (owner, checked): (TemporaryOwner, usize),
+        Known { owner, checked, room }: Known,
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
         if self.home.feeds().has_mirrors()
             && origin.is_some()
-            && let Err(close) = self.send_to_mirror(now, &mut run, author.as_ref())
+            && let Err(close) = self.send_to_mirror(now, (&mut run, room), author.as_ref())
         {
             let blame = confirm.map(|confirm| confirm.from);
             self.refuse_run(origin, confirm, blame, &close, effects);
             return None;
         }
+        self.relieve_feeds(now, effects);
         let before = self.journal.last_record();
         let temporary = owner != TemporaryOwner::NotTemporary;
         if temporary && let Err(close) = check_temporary(&run) {
@@ -236,23 +238,26 @@ impl HomeSide<'_> {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0, fed: None })
             }
-            Kind::Queue => match self.admit_to_queue(now, (origin, author.as_ref()), &run) {
-                Ok(()) => {
-                    let put = self.enqueue(now, (from, author.as_ref()), run, effects);
-                    self.answer_queued(now, origin, confirm, put, effects);
-                    return None;
+            Kind::Queue => {
+                match self.admit_to_queue(now, (origin, author.as_ref()), (&run, room)) {
+                    Ok(()) => {
+                        let put = self.enqueue(now, (from, author.as_ref()), run, effects);
+                        self.answer_queued(now, origin, confirm, put, effects);
+                        return None;
+                    }
+                    Err(close) => {
+                        self.note_refused(&run, &close);
+                        Err(close)
+                    }
                 }
-                Err(close) => {
-                    self.note_refused(&run, &close);
-                    Err(close)
-                }
-            },
+            }
             Kind::Service => {
                 let reason = "a service is called, not published to";
                 Err(Close::new(CloseCode::BadDestination, reason))
             }
             Kind::Topic => {
-                let publisher = Publisher { session: origin, name: author.as_ref(), amends: None };
+                let name = author.as_ref();
+                let publisher = Publisher { session: origin, name, amends: None, room };
                 self.pass_to_topic(now, run, &publisher, checked, effects)
             }
         };
@@ -351,7 +356,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) -> Result<Published, Close> {
         if self.home.feeds().has_mirrors() && publisher.session.is_some() {
-            self.check_mirror(&run)?;
+            self.check_mirror(&run, publisher.room)?;
         }
         let Some(plan) = self.check_run(key, &run, publisher, values)? else {
             return Ok(Published::default());

@@ -27,6 +27,28 @@ pub(crate) struct Publisher<'a> {
     pub(crate) name: Option<&'a Arc<str>>,
     /// The event of a time series that the run replaces.
     pub(crate) amends: Option<u64>,
+    /// Of the queue that its topic feeds, if that is mirrored.
+    pub(crate) room: Room,
+}
+
+/// Whether the queue that gets a publication is known to have room for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It has to be asked.
+    #[default]
+    Unknown,
+    /// A transaction has asked for all that it publishes.
+    Known,
+}
+
+/// What is known of a publication before it is passed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// Whose temporary destination it goes to, if it does.
+    pub(crate) owner: TemporaryOwner,
+    /// The first values, so many, fit the schema of their topic.
+    pub(crate) checked: usize,
+    pub(crate) room: Room,
 }
 
 /// What a home is told of the sessions of its shard with a publication, since it does not see them.

@@ -18,12 +18,13 @@ use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
 use crate::effects::Effects;
 use crate::feeding::check_durable;
+use crate::home::dead_letters::Receipt;
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, describe_queue, versions_of};
 use crate::maker::Maker;
 use crate::messages::ToHome;
 use crate::places::Place;
-use crate::publisher::Recipients;
+use crate::publisher::{Recipients, Room};
 use crate::queued::{MovedFrom, Put, Queued};
 use crate::runs::size_of_run;
 use crate::server_topics::Publication;
@@ -62,9 +63,13 @@ impl HomeSide<'_> {
         &self,
         now: Now,
         (origin, maker): (Option<SessionId>, Maker<'_>),
-        run: &Run,
+        (run, room): (&Run, Room),
     ) -> Result<(), Close> {
-        if origin.is_none() { Ok(()) } else { self.check_queue(now, run, maker) }
+        match (origin, room) {
+            (None, _) => Ok(()),
+            (Some(_), Room::Unknown) => self.check_queue(now, run, maker),
+            (Some(_), Room::Known) => self.check_kind(now, run),
+        }
     }
 
     /// Counts messages that their queue refuses.
@@ -147,9 +152,63 @@ impl HomeSide<'_> {
         confirm: Confirm,
         effects: &mut Effects,
     ) {
-        let answer = Answer::Confirm(session, confirm);
+        let answer = match self.home.dead_letters_mut().announce(session) {
+            Some(last) => Answer::Settled(session, confirm, last),
+            None => Answer::Confirm(session, confirm),
+        };
         if let Some((answer, result)) = self.journal.hold_settled(session, record, answer) {
             self.give_answer(now, answer, result, effects);
+        }
+    }
+
+    /// The records of a receipt are stored, or not: it waits for the dead letters that its session has caused before it.
+    pub(crate) fn give_settled(
+        &mut self,
+        session: SessionId,
+        (confirm, last): (Confirm, u64),
+        result: Result<(), Close>,
+        effects: &mut Effects,
+    ) {
+        if let Err(close) = result {
+            self.home.dead_letters_mut().renounce(session, last);
+            return self.refuse_run(
+                Some(session),
+                Some(confirm),
+                Some(confirm.from),
+                &close,
+                effects,
+            );
+        }
+        let receipt = self.home.dead_letters_mut().hold(session, (last, confirm));
+        self.give_receipts(session, receipt, effects);
+    }
+
+    fn give_receipts(
+        &mut self,
+        session: SessionId,
+        receipts: impl IntoIterator<Item = Receipt>,
+        effects: &mut Effects,
+    ) {
+        for (confirm, is_stored) in receipts {
+            if is_stored {
+                self.confirm(session, confirm, effects);
+                continue;
+            }
+            let close = CloseCode::StoreUnavailable.into();
+            self.refuse_run(Some(session), Some(confirm), Some(confirm.from), &close, effects);
+        }
+    }
+
+    /// A dead letter of this home is stored where it goes and nowhere else, or that will not come to pass.
+    pub(crate) fn end_dead_letter(
+        &mut self,
+        moved: (Key, u64),
+        is_stored: bool,
+        effects: &mut Effects,
+    ) {
+        let ended = self.home.dead_letters_mut().end(moved, is_stored);
+        if let Some((session, receipts)) = ended {
+            self.give_receipts(session, receipts, effects);
         }
     }
 
@@ -182,9 +241,10 @@ impl HomeSide<'_> {
             match source {
                 // It was settled in the batch that has put it.
                 Some((place, source)) if place == self.here() => {
+                    let MovedFrom { queue, version, .. } = source;
                     self.home.queues_mut().end_move(&source, true);
-                    let versions = (source.version, source.version);
-                    self.home.queues_mut().settled(source.queue, versions);
+                    self.home.queues_mut().settled(queue, (version, version));
+                    self.end_dead_letter((queue, version), true, effects);
                 }
                 Some(source) => self.tell_moved(source, true, effects),
                 None => {}
@@ -257,6 +317,27 @@ impl HomeSide<'_> {
         self.send(place, ToHome::Moved { source, is_stored }, effects);
     }
 
+    /// The home of its queue says what has become of a dead letter of this home.
+    pub(crate) fn take_moved(
+        &mut self,
+        now: Now,
+        source: MovedFrom,
+        is_stored: bool,
+        effects: &mut Effects,
+    ) {
+        let before = self.journal.last_record();
+        self.end_move(source, is_stored);
+        let moved = (source.queue, source.version);
+        if !is_stored {
+            return self.end_dead_letter(moved, false, effects);
+        }
+        let record = Awaited::before(self.journal.appended_since(before));
+        let answer = Answer::Moved(moved);
+        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
+            self.give_answer(now, answer, Ok(()), effects);
+        }
+    }
+
     /// A dead letter of this home is where it goes, and stored there or not.
     pub(crate) fn end_move(&mut self, source: MovedFrom, is_stored: bool) {
         let MovedFrom { queue, stream, version } = source;
@@ -296,7 +377,6 @@ impl HomeSide<'_> {
             _ => None,
         });
         let (mut consumed, mut confirms) = (Vec::new(), Vec::new());
-        self.home.set_has_room(true);
         for (part, recipients) in parts {
             match part {
                 ToHome::Publish { run, origin, author, confirm } => {
@@ -332,7 +412,6 @@ impl HomeSide<'_> {
                 _ => debug_assert!(false, "a transaction publishes and settles"),
             }
         }
-        self.home.set_has_room(false);
         let record = self.journal.last_record();
         if !consumed.is_empty() {
             let publisher = session.map(|session| (session, None));

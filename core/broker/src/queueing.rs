@@ -6,8 +6,8 @@ use tiderace_base::{CloseCode, Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Meta, Run, RunBuilder, Settle, SubscriptionKey, Target,
-    Token, called_at, properties,
+    Confirm, Destination, Flags, Kind, Message, Meta, Run, RunBuilder, Settle, SubscriptionKey,
+    Target, Token, called_at, properties,
 };
 
 use crate::effects::Effects;
@@ -92,6 +92,11 @@ impl HomeSide<'_> {
     ) {
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
+        if settlement != Settlement::Accept {
+            for moved in out.iter().flat_map(moves_of) {
+                self.home.dead_letters_mut().begin(session, moved);
+            }
+        }
         self.apply(out, effects);
         let record = self.journal.appended_since(before);
         if let Some(confirm) = confirm {
@@ -273,7 +278,7 @@ impl HomeSide<'_> {
                 continue;
             };
             let mut source = stream.map(|stream| MovedFrom { queue, stream, version });
-            if !message.flags.contains(Flags::PERSISTENT)
+            if !is_to_survive(&message)
                 && let Some(source) = source.take()
             {
                 // It lies in the store only because there was no room for it in memory.
@@ -299,6 +304,27 @@ impl HomeSide<'_> {
             self.send(home, ToHome::DeadLetter { run, owner, source }, effects);
         }
     }
+}
+
+/// Whether a dead letter is to be stored where it goes.
+fn is_to_survive(message: &Message<'_>) -> bool {
+    message.flags.contains(Flags::PERSISTENT)
+}
+
+/// Stored messages that move to a dead-letter queue and stay stored where they lie until they are stored there.
+fn moves_of(effect: &Effect) -> impl Iterator<Item = (Key, u64)> {
+    let of = match effect {
+        Effect::DeadLetter { queue, stream: Some(_), to: Some(_), segment, .. } => {
+            Some((*queue, segment))
+        }
+        _ => None,
+    };
+    of.into_iter().flat_map(|(queue, segment)| {
+        let versions = (segment.from..segment.to).zip(segment.first_version()..);
+        let stays =
+            |index: u32| segment.run.message(index as usize).is_some_and(|it| is_to_survive(&it));
+        versions.filter(move |(index, _)| stays(*index)).map(move |(_, version)| (queue, version))
+    })
 }
 
 /// Says where a message has died, as what lies at a path calls that, if it has a name for it.

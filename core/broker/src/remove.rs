@@ -91,6 +91,7 @@ impl HomeSide<'_> {
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
             let run = Run::single(destination, now.time, &[], &[], meta);
+            self.relieve_feeds(now, effects);
             // Taking a value away needs no room.
             let _ =
                 self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);

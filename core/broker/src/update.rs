@@ -25,6 +25,7 @@ use crate::price;
 use crate::publish::may_change;
 use crate::publisher::Published;
 use crate::publisher::Publisher;
+use crate::publisher::Room;
 use crate::publisher::Values;
 use crate::requester::Done;
 use crate::requester::Requester;
@@ -294,7 +295,7 @@ impl HomeSide<'_> {
             may_change(topic, Some(requester.session))?;
             check_values(spec, run, self.work)?;
         }
-        self.check_mirror(run)?;
+        self.check_mirror(run, Room::Unknown)?;
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(HomeTopic::bytes_with(run));
         if !self.memory.has_room(MemoryUse::Values, bytes) {
@@ -316,7 +317,8 @@ impl HomeSide<'_> {
         self.metrics.messages_received += run.len() as u64;
         let session = requester.session;
         let name = Some(&requester.principal.name);
-        let publisher = Publisher { session: Some(session), name, amends };
+        let room = Room::Unknown;
+        let publisher = Publisher { session: Some(session), name, amends, room };
         self.distribute(now, key, run, &publisher, Values::Unchecked, effects)
     }
 }

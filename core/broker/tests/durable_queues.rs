@@ -45,6 +45,8 @@ struct Known {
     is_settled: bool,
     /// It may have become a dead letter.
     may_be_dead: bool,
+    /// Somebody has rejected it for the last time, and was told that this is kept.
+    is_buried: bool,
     failures: u32,
     /// How often it came.
     received: usize,
@@ -80,6 +82,10 @@ struct Life {
     /// By client and token: messages that are confirmed by it.
     published: BTreeMap<(usize, Token), Vec<usize>>,
     settled: BTreeMap<(usize, Token), usize>,
+    /// The same of those that are rejected for the last time.
+    buried: BTreeMap<(usize, Token), usize>,
+    /// How often a message was rejected in this life.
+    rejections: BTreeMap<usize, u32>,
 }
 
 fn begin(seed: u64, keeping: &mut Keeping) -> Life {
@@ -94,6 +100,8 @@ fn begin(seed: u64, keeping: &mut Keeping) -> Life {
         consumers: BTreeSet::new(),
         published: BTreeMap::new(),
         settled: BTreeMap::new(),
+        buried: BTreeMap::new(),
+        rejections: BTreeMap::new(),
     };
     for _ in 0..3 {
         life.connect();
@@ -265,10 +273,19 @@ impl Life {
         let (client, body, message) = self.held.swap_remove(at);
         let known = &mut model.messages[body];
         model.log.push(format!("{client} settles {body}"));
-        if self.world.random.one_in(3) {
+        // What has failed before mostly fails again, so that some become dead letters.
+        let has_failed = self.rejections.contains_key(&body);
+        if self.world.random.one_in(3) || (has_failed && !self.world.random.one_in(4)) {
             known.failures += 1;
             known.may_be_dead |= known.failures > REDELIVERIES_MAX;
-            self.world.settle(client, &message, Outcome::Reject);
+            let token = self.world.settle(client, &message, Outcome::Reject);
+            if known.is_persistent && QUEUES.contains(&&*message.path) {
+                let rejections = self.rejections.entry(body).or_default();
+                *rejections += 1;
+                if *rejections > REDELIVERIES_MAX {
+                    self.buried.insert((client, token), body);
+                }
+            }
         } else {
             known.is_accepted = true;
             let token = self.world.settle(client, &message, Outcome::Accept);
@@ -285,6 +302,10 @@ impl Life {
                 assert!(
                     !known.is_settled || known.may_be_dead,
                     "{message:?} was settled: {known:?}"
+                );
+                assert!(
+                    !known.is_buried || !QUEUES.contains(&&*message.path),
+                    "{message:?} was rejected for the last time: {known:?}"
                 );
                 known.received += 1;
                 let due = model.due.get(&body).copied().unwrap_or(0);
@@ -314,6 +335,11 @@ impl Life {
         self.settled.retain(|(client, token), body| {
             let is_confirmed = clients[*client].confirmed.contains(token);
             messages[*body].is_settled |= is_confirmed;
+            !is_confirmed
+        });
+        self.buried.retain(|(client, token), body| {
+            let is_confirmed = clients[*client].confirmed.contains(token);
+            messages[*body].is_buried |= is_confirmed;
             !is_confirmed
         });
     }
@@ -479,6 +505,52 @@ fn a_publisher_hears_after_the_store_and_consumers_before() {
     world.quiesce();
     assert!(world.is_confirmed(client, settled));
     assert_eq!(keeping.queued(), 0);
+}
+
+#[test]
+fn a_rejection_is_confirmed_when_the_dead_letter_is_stored_where_it_goes() {
+    for (seed, covers) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut keeping = Keeping::default();
+        let Life { mut world, clients, .. } = begin(seed, &mut keeping);
+        let client = clients[0];
+        let wish = Wish { explicit: true, ..Wish::to("queue:jobs/a") };
+        world.subscribe(client, 1, wish);
+        world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
+        world.quiesce();
+        keeping.finish(&mut world);
+        for redeliveries in 0..=REDELIVERIES_MAX {
+            world.quiesce();
+            // Redelivery may be delayed.
+            world.advance(Span::from_millis(1_000));
+            world.quiesce();
+            let message = world.clients[client].received.last().unwrap().clone();
+            assert_eq!(message.redeliveries, redeliveries);
+            let token = match covers {
+                false => world.settle(client, &message, Outcome::Reject),
+                // One that covers what was settled before without being asked for.
+                true => {
+                    let (key, home) = (SubscriptionKey(message.key), message.home);
+                    let ranges = vec![(message.sequence, message.sequence)];
+                    let outcome = Outcome::Reject;
+                    let one = Settle { key, home, ranges, outcome, confirm: None };
+                    world.command(client, Command::Settle(one));
+                    let (ranges, token) = (Vec::new(), world.token(client));
+                    let all = Settle { key, home, ranges, outcome, confirm: Some(token) };
+                    world.command(client, Command::Settle(all));
+                    token
+                }
+            };
+            world.quiesce();
+            let is_last = redeliveries == REDELIVERIES_MAX;
+            assert_eq!(world.is_confirmed(client, token), !is_last, "{redeliveries} of {seed}");
+            if is_last {
+                // Put where it goes, and then settled where it lay, which may be another home.
+                keeping.settle_down(&mut world);
+                assert!(world.is_confirmed(client, token));
+                assert_eq!(keeping.queued(), 1);
+            }
+        }
+    }
 }
 
 #[test]

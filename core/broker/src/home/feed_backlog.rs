@@ -96,8 +96,7 @@ impl FeedBacklog {
         }
     }
 
-    /// Whether more waits than may, so that the first is to be done with now. The last never is: who has sent it
-    /// does not wait for its answer yet.
+    /// Whether more waits than may, so that the first is to be done with before another one comes. One alone may be larger.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.len() > 1 && (self.waiting.len() > RUNS_MAX || self.bytes > BYTES_MAX)
     }

@@ -5,6 +5,7 @@
 //! rest of the broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others
 //! (topics, options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
+pub(crate) mod dead_letters;
 pub(crate) mod displaced;
 pub(crate) mod feed_backlog;
 mod feeding;
@@ -52,6 +53,7 @@ use crate::places::Place;
 use crate::requester::Requester;
 use crate::topic::Topic;
 
+use dead_letters::DeadLetters;
 use displaced::Displaced;
 use feeds::Feeds;
 use graces::Graces;
@@ -94,10 +96,9 @@ pub(crate) struct Home {
     locks: Locks,
     graces: Graces,
     queues: QueueHome,
-    /// A transaction is done now, for all of which there is room.
-    has_room: bool,
     /// Durable subscriptions, and whom topics feed.
     feeds: Box<Feeds>,
+    dead_letters: DeadLetters,
     queue_jobs: QueueJobs,
     /// Asked of the store.
     queue_loads: QueueLoads,
@@ -130,7 +131,7 @@ impl Home {
             graces: Graces::default(),
             feeds: Box::default(),
             queues: QueueHome::new(memory.clone()),
-            has_room: false,
+            dead_letters: DeadLetters::default(),
             queue_jobs: QueueJobs::default(),
             queue_loads: QueueLoads::default(),
             services: Services::default(),
@@ -487,6 +488,14 @@ impl Home {
 
     pub(crate) fn queues_mut(&mut self) -> &mut QueueHome {
         &mut self.queues
+    }
+
+    pub(crate) fn dead_letters(&self) -> &DeadLetters {
+        &self.dead_letters
+    }
+
+    pub(crate) fn dead_letters_mut(&mut self) -> &mut DeadLetters {
+        &mut self.dead_letters
     }
 
     pub(crate) fn queue_jobs(&self) -> &QueueJobs {

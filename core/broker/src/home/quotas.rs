@@ -37,9 +37,6 @@ impl Home {
         maker: Maker<'_>,
         options: &BrokerOptions,
     ) -> Result<(), Close> {
-        if self.has_room {
-            return Ok(());
-        }
         let refusal = self.queues.refusal(path, (more, are_alone), maker, options);
         refusal.map_or(Ok(()), |refusal| Err(refused(path, refusal)))
     }
@@ -79,11 +76,6 @@ impl Home {
         let sizes = all.iter().map(|part| (part.path, part.size.1, part.size.0));
         let over = self.queues.refuses_together(sizes, |path| options.queue_of(path, maker));
         over.map_or(Ok(()), |(path, over)| Err(owner_full(path, over)))
-    }
-
-    /// What a transaction does now is not asked for room, or is again: there is room for all of it.
-    pub(crate) fn set_has_room(&mut self, has_room: bool) {
-        self.has_room = has_room;
     }
 
     /// What sessions publish in a transaction to each queue, by itself or to the topic that feeds it.

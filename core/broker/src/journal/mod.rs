@@ -94,6 +94,10 @@ struct OpenJournal {
 pub(crate) enum Answer {
     /// A publication is confirmed.
     Confirm(SessionId, Confirm),
+    /// What a session has settled is confirmed, with dead letters up to one that it has caused.
+    Settled(SessionId, Confirm, u64),
+    /// A dead letter that lay in a queue as a version is settled there.
+    Moved((Key, u64)),
     /// Nobody asked for a confirmation of it; but that it was refused is told.
     Unasked(SessionId),
     /// An operation is answered.

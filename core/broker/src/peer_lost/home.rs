@@ -47,6 +47,10 @@ impl HomeSide<'_> {
         let home_of = |path: &Path| self.options.home_of(path);
         let out = self.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
         self.apply(out, effects);
+        let (letters, queues) = (self.home.dead_letters(), self.home.queues());
+        for moved in letters.moving(|queue, version| !queues.is_moving(queue, version)) {
+            self.end_dead_letter(moved, false, effects);
+        }
         self.lose_services(place, effects);
         self.lose_feeds(now, place, &lost(place), effects);
     }
@@ -66,6 +70,7 @@ impl HomeSide<'_> {
         };
         let (_, out) = self.home.queues_mut().undo_move(now, &source);
         self.apply(out, effects);
+        self.end_dead_letter((source.queue, source.version), false, effects);
     }
 
     /// Looks at some topics for what the sessions of a lost place had there.
