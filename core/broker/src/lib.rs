@@ -49,6 +49,7 @@ mod large_bodies;
 mod lock;
 mod long_jobs;
 mod loopback;
+mod loss_side;
 mod maker;
 mod memory;
 mod messages;

@@ -152,7 +152,7 @@ impl HomeSide<'_> {
         confirm: Confirm,
         effects: &mut Effects,
     ) {
-        let answer = match self.home.dead_letters_mut().announce(session) {
+        let answer = match self.home.queues_mut().dead_letters_mut().announce(session) {
             Some(last) => Answer::Settled(session, confirm, last),
             None => Answer::Confirm(session, confirm),
         };
@@ -170,7 +170,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         if let Err(close) = result {
-            self.home.dead_letters_mut().renounce(session, last);
+            self.home.queues_mut().dead_letters_mut().renounce(session, last);
             return self.refuse_run(
                 Some(session),
                 Some(confirm),
@@ -179,7 +179,7 @@ impl HomeSide<'_> {
                 effects,
             );
         }
-        let receipt = self.home.dead_letters_mut().hold(session, (last, confirm));
+        let receipt = self.home.queues_mut().dead_letters_mut().hold(session, (last, confirm));
         self.give_receipts(session, receipt, effects);
     }
 
@@ -206,7 +206,7 @@ impl HomeSide<'_> {
         is_stored: bool,
         effects: &mut Effects,
     ) {
-        let ended = self.home.dead_letters_mut().end(moved, is_stored);
+        let ended = self.home.queues_mut().dead_letters_mut().end(moved, is_stored);
         if let Some((session, receipts)) = ended {
             self.give_receipts(session, receipts, effects);
         }

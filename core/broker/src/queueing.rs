@@ -94,7 +94,7 @@ impl HomeSide<'_> {
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         if settlement != Settlement::Accept {
             for moved in out.iter().flat_map(moves_of) {
-                self.home.dead_letters_mut().begin(session, moved);
+                self.home.queues_mut().dead_letters_mut().begin(session, moved);
             }
         }
         self.apply(out, effects);

@@ -36,6 +36,7 @@ mod pressure;
 mod priorities;
 mod queue_features;
 mod queue_operations;
+mod queue_receipts;
 mod queues;
 mod quotas;
 mod races;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Received, Wish, World, destination, for_seeds, property};
-use tiderace_base::{CloseCode, Now, Span};
+use tiderace_base::{Now, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_wire::{
     Command, Commands, Flags, Meta, Outcome, Prefetch, QueueFields, Settle, SubscriptionKey, Token,
@@ -16,9 +16,9 @@ use tiderace_wire::{
 };
 
 const QUEUES: [&str; 4] = ["jobs/a", "jobs/b", "jobs/c", "jobs/d"];
-const REDELIVERIES_MAX: u32 = 2;
+pub const REDELIVERIES_MAX: u32 = 2;
 
-fn options(seed: u64) -> BrokerOptions {
+pub fn options(seed: u64) -> BrokerOptions {
     let mut options =
         BrokerOptions { epoch: seed, shards: 1 + (seed % 4) as usize, ..BrokerOptions::default() };
     options.queue_default.redeliveries_max = REDELIVERIES_MAX;
@@ -72,9 +72,9 @@ struct Model {
     log: Vec<String>,
 }
 
-struct Life {
-    world: World,
-    clients: Vec<usize>,
+pub struct Life {
+    pub world: World,
+    pub clients: Vec<usize>,
     /// How many messages of each client have been looked at.
     seen: BTreeMap<usize, usize>,
     held: Vec<(usize, usize, Received)>,
@@ -88,7 +88,7 @@ struct Life {
     rejections: BTreeMap<usize, u32>,
 }
 
-fn begin(seed: u64, keeping: &mut Keeping) -> Life {
+pub fn begin(seed: u64, keeping: &mut Keeping) -> Life {
     let mut world = World::new(seed, options(seed));
     world.now = Now { wall_ms: 1_700_000_000_000, ..world.now };
     keeping.restore(&mut world);
@@ -475,173 +475,5 @@ fn a_full_store_loses_nothing_that_was_confirmed_and_takes_everything_later() {
         }
         life.finish(&mut model, &mut keeping);
         check(&model);
-    });
-}
-
-fn persistent(body: &str) -> Outgoing {
-    Outgoing { flags: Flags::PERSISTENT, ..Outgoing::new(body) }
-}
-
-#[test]
-fn a_publisher_hears_after_the_store_and_consumers_before() {
-    let mut keeping = Keeping::default();
-    let Life { mut world, clients, .. } = begin(1, &mut keeping);
-    let client = clients[0];
-    world.subscribe(client, 1, Wish { explicit: true, ..Wish::to("queue:jobs/a") });
-    let kept = world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
-    let other = world.publish(client, "queue:jobs/a", "2");
-    world.quiesce();
-    let received = world.clients[client].received.clone();
-    assert_eq!(received.iter().map(|message| &*message.body).collect::<Vec<_>>(), ["1", "2"]);
-    assert!(world.is_confirmed(client, other) && !world.is_confirmed(client, kept));
-    keeping.finish(&mut world);
-    world.quiesce();
-    assert!(world.is_confirmed(client, kept));
-    let settled = world.settle(client, &received[0], Outcome::Accept);
-    let free = world.settle(client, &received[1], Outcome::Accept);
-    world.quiesce();
-    assert!(world.is_confirmed(client, free) && !world.is_confirmed(client, settled));
-    keeping.finish(&mut world);
-    world.quiesce();
-    assert!(world.is_confirmed(client, settled));
-    assert_eq!(keeping.queued(), 0);
-}
-
-#[test]
-fn a_rejection_is_confirmed_when_the_dead_letter_is_stored_where_it_goes() {
-    for (seed, covers) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let mut keeping = Keeping::default();
-        let Life { mut world, clients, .. } = begin(seed, &mut keeping);
-        let client = clients[0];
-        let wish = Wish { explicit: true, ..Wish::to("queue:jobs/a") };
-        world.subscribe(client, 1, wish);
-        world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
-        world.quiesce();
-        keeping.finish(&mut world);
-        for redeliveries in 0..=REDELIVERIES_MAX {
-            world.quiesce();
-            // Redelivery may be delayed.
-            world.advance(Span::from_millis(1_000));
-            world.quiesce();
-            let message = world.clients[client].received.last().unwrap().clone();
-            assert_eq!(message.redeliveries, redeliveries);
-            let token = match covers {
-                false => world.settle(client, &message, Outcome::Reject),
-                // One that covers what was settled before without being asked for.
-                true => {
-                    let (key, home) = (SubscriptionKey(message.key), message.home);
-                    let ranges = vec![(message.sequence, message.sequence)];
-                    let outcome = Outcome::Reject;
-                    let one = Settle { key, home, ranges, outcome, confirm: None };
-                    world.command(client, Command::Settle(one));
-                    let (ranges, token) = (Vec::new(), world.token(client));
-                    let all = Settle { key, home, ranges, outcome, confirm: Some(token) };
-                    world.command(client, Command::Settle(all));
-                    token
-                }
-            };
-            world.quiesce();
-            let is_last = redeliveries == REDELIVERIES_MAX;
-            assert_eq!(world.is_confirmed(client, token), !is_last, "{redeliveries} of {seed}");
-            if is_last {
-                // Put where it goes, and then settled where it lay, which may be another home.
-                keeping.settle_down(&mut world);
-                assert!(world.is_confirmed(client, token));
-                assert_eq!(keeping.queued(), 1);
-            }
-        }
-    }
-}
-
-#[test]
-fn what_the_store_refuses_is_taken_out_and_its_publisher_hears_with_a_receipt_or_without() {
-    for wants_receipt in [false, true] {
-        let mut keeping = Keeping::default();
-        let Life { mut world, clients, .. } = begin(0, &mut keeping);
-        keeping.full = true;
-        let (publisher, consumer) = (clients[0], clients[1]);
-        let mut commands = Commands::new();
-        commands.begin_turn(world.now.time);
-        commands.message(&destination("queue:jobs/a"));
-        let token = wants_receipt.then(|| world.token(publisher));
-        let meta = Meta { flags: Flags::PERSISTENT, expires_ms: None };
-        commands.publish(b"1", meta, token);
-        world.commands(publisher, &mut commands);
-        world.quiesce();
-        assert!(world.clients[publisher].refused.is_empty(), "the store has not answered");
-        keeping.take(&mut world, 0);
-        assert!(keeping.answer(&mut world, 0));
-        world.quiesce();
-        let refused = world.clients[publisher].refused.iter().map(|(about, _)| *about);
-        assert_eq!(refused.collect::<Vec<_>>(), [token]);
-        world.subscribe(consumer, 0, Wish::to("queue:jobs/a"));
-        world.publish(publisher, "queue:jobs/a", "2");
-        world.quiesce();
-        let received = &world.clients[consumer].received;
-        let bodies: Vec<&str> = received.iter().map(|message| &*message.body).collect();
-        assert_eq!(bodies, ["2"], "what nobody had been given is gone");
-    }
-}
-
-#[test]
-fn what_is_not_persistent_shares_nothing_with_persistent_messages_that_came_with_it() {
-    for has_store in [false, true] {
-        let mut keeping = Keeping::default();
-        let mut life = begin(0, &mut keeping);
-        if !has_store {
-            life.world = World::new(0, options(0));
-            life.world.connect(0, "ann");
-        }
-        let (mut world, client) = (life.world, 0);
-        let mut commands = Commands::new();
-        commands.begin_turn(world.now.time);
-        let mut send = |body: &str, flags| {
-            commands.message(&destination("queue:jobs/a"));
-            let token = world.token(client);
-            commands.publish(body.as_bytes(), Meta { flags, expires_ms: None }, Some(token));
-            token
-        };
-        let kept = send("kept", Flags::PERSISTENT);
-        let other = send("other", Flags::NONE);
-        let last = send("last", Flags::PERSISTENT);
-        world.commands(client, &mut commands);
-        world.quiesce();
-        assert!(world.is_confirmed(client, other), "it waits for nothing");
-        let refused =
-            |token| world.clients[client].refused.contains(&(Some(token), CloseCode::NoStore));
-        assert_eq!([kept, other, last].map(refused), [!has_store, false, !has_store]);
-        if has_store {
-            assert!(!world.is_confirmed(client, kept) && !world.is_confirmed(client, last));
-            keeping.finish(&mut world);
-            assert!(world.is_confirmed(client, kept) && world.is_confirmed(client, last));
-            assert_eq!(keeping.queued(), 2, "what is not persistent is not in the store");
-        }
-        world.subscribe(client, 0, Wish::to("queue:jobs/a"));
-        world.quiesce();
-        let received = world.clients[client].received.iter();
-        let bodies: Vec<&str> = received.map(|message| &*message.body).collect();
-        assert_eq!(bodies, if has_store { &["kept", "other", "last"][..] } else { &["other"] });
-    }
-}
-
-#[test]
-fn publishers_to_queues_wait_while_the_store_is_behind() {
-    for_seeds(0..6, |seed| {
-        let mut keeping = Keeping::default();
-        let Life { mut world, clients, .. } = begin(seed % 4 + 20 * (seed / 4), &mut keeping);
-        let body = "x".repeat(64 << 10);
-        let mut sent = 0;
-        while !world.clients[clients[0]].paused {
-            world.publish_all(clients[0], "queue:jobs/a", &[persistent(&body)]);
-            world.subscribe(clients[1], sent, Wish::to("queue:jobs/a"));
-            world.deliver_envelopes();
-            sent += 1;
-            assert!(sent < 100, "what waits for the store is bounded");
-        }
-        for shard in 0..world.brokers.len() {
-            keeping.take(&mut world, shard);
-        }
-        world.deliver_envelopes();
-        assert!(!world.clients[clients[0]].paused, "the store has taken it");
     });
 }

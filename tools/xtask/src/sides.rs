@@ -34,6 +34,23 @@ const SIDES: &[Side] = &[
         ],
     },
     Side {
+        path: "core/broker/src/loss_side.rs",
+        name: "LossSide",
+        unknown: &[
+            "Broker",
+            "Deliveries",
+            "ExchangeSide",
+            "Exchanges",
+            "Fanout",
+            "NoticeSide",
+            "Notices",
+            "SessionSide",
+            "Sessions",
+            "ViewSide",
+            "Views",
+        ],
+    },
+    Side {
         path: "core/broker/src/session_side.rs",
         name: "SessionSide",
         unknown: &[

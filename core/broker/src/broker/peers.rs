@@ -23,7 +23,7 @@ impl Broker {
         {
             return;
         }
-        self.home_side().peer_lost(now, place, effects);
+        self.loss_side().peer_lost(now, place, effects);
         self.hand_on(now, effects);
         self.lose_for_sessions(now, place, effects);
         self.take_loopback(now, effects);
@@ -98,7 +98,7 @@ impl Broker {
                 self.hand_on(now, effects);
             }
             Body::Home(ToHome::DeadLetter { run, source, .. }) => {
-                self.home_side().dead_letter_lost(now, &run, source, effects);
+                self.loss_side().dead_letter_lost(now, &run, source, effects);
                 self.hand_on(now, effects);
             }
             Body::Home(message) => {

@@ -3,6 +3,7 @@
 use super::Broker;
 use crate::exchange_side::ExchangeSide;
 use crate::home_side::HomeSide;
+use crate::loss_side::LossSide;
 use crate::notice_side::NoticeSide;
 use crate::session_side::SessionSide;
 use crate::view_side::ViewSide;
@@ -53,6 +54,11 @@ impl Broker {
     /// The shard's views, upon its home.
     pub(crate) fn view_side(&mut self) -> ViewSide<'_> {
         ViewSide { home: home_side!(self, true), views: &mut self.views }
+    }
+
+    /// The loss of another place, upon the shard as a home.
+    pub(crate) fn loss_side(&mut self) -> LossSide<'_> {
+        LossSide { home: self.home_side() }
     }
 
     /// The shard with its sessions.

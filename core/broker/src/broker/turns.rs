@@ -114,7 +114,7 @@ impl Broker {
         home.queue_work(now, effects);
         home.work_on_queue_jobs(now, effects);
         home.feed_more(now, effects);
-        home.work_on_lost(now, effects);
+        self.loss_side().work_on_lost(now, effects);
         self.hand_on(now, effects);
         let mut sessions = self.session_side();
         sessions.select_more(now, effects);

@@ -99,9 +99,9 @@ impl DeadLetters {
         Some((session, self.take_ready(session)))
     }
 
-    /// Those on their way that fit.
-    pub(crate) fn moving(&self, fits: impl Fn(Key, u64) -> bool) -> Vec<(Key, u64)> {
-        self.moving.keys().copied().filter(|(queue, version)| fits(*queue, *version)).collect()
+    /// Those on their way.
+    pub(crate) fn moving(&self) -> Vec<(Key, u64)> {
+        self.moving.keys().copied().collect()
     }
 
     fn take_ready(&mut self, session: SessionId) -> Vec<Receipt> {

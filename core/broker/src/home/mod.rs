@@ -53,7 +53,6 @@ use crate::places::Place;
 use crate::requester::Requester;
 use crate::topic::Topic;
 
-use dead_letters::DeadLetters;
 use displaced::Displaced;
 use feeds::Feeds;
 use graces::Graces;
@@ -98,7 +97,6 @@ pub(crate) struct Home {
     queues: QueueHome,
     /// Durable subscriptions, and whom topics feed.
     feeds: Box<Feeds>,
-    dead_letters: DeadLetters,
     queue_jobs: QueueJobs,
     /// Asked of the store.
     queue_loads: QueueLoads,
@@ -131,7 +129,6 @@ impl Home {
             graces: Graces::default(),
             feeds: Box::default(),
             queues: QueueHome::new(memory.clone()),
-            dead_letters: DeadLetters::default(),
             queue_jobs: QueueJobs::default(),
             queue_loads: QueueLoads::default(),
             services: Services::default(),
@@ -488,14 +485,6 @@ impl Home {
 
     pub(crate) fn queues_mut(&mut self) -> &mut QueueHome {
         &mut self.queues
-    }
-
-    pub(crate) fn dead_letters(&self) -> &DeadLetters {
-        &self.dead_letters
-    }
-
-    pub(crate) fn dead_letters_mut(&mut self) -> &mut DeadLetters {
-        &mut self.dead_letters
     }
 
     pub(crate) fn queue_jobs(&self) -> &QueueJobs {

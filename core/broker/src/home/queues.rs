@@ -15,6 +15,7 @@ use tiderace_queues::{
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
+use super::dead_letters::DeadLetters;
 use crate::BrokerOptions;
 use crate::collections::Map;
 use crate::maker::Maker;
@@ -27,11 +28,13 @@ pub(crate) struct QueueHome {
     queues: Queues,
     /// Shards told to hold back publishers of a full queue.
     full: Map<Path, PlaceSet>,
+    dead_letters: DeadLetters,
 }
 
 impl QueueHome {
     pub(crate) fn new(memory: std::rc::Rc<Memory>) -> QueueHome {
-        QueueHome { queues: Queues::new(memory), full: Map::default() }
+        let (queues, full) = (Queues::new(memory), Map::default());
+        QueueHome { queues, full, dead_letters: DeadLetters::default() }
     }
 
     /// The queue of a numbered run, which gets its versions. It is made by who has sent it, if it is not there.
@@ -143,6 +146,10 @@ impl QueueHome {
     /// Whether the store still gives a message that it was told to be gone.
     pub(crate) fn has_outside(&self, key: Key, version: u64) -> bool {
         self.queues.has_outside(key, version)
+    }
+
+    pub(crate) fn dead_letters_mut(&mut self) -> &mut DeadLetters {
+        &mut self.dead_letters
     }
 
     /// Whether a message is on its way to a dead-letter queue.

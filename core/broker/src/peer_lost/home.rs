@@ -10,7 +10,7 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
 use super::lost;
 use crate::effects::Effects;
-use crate::home_side::HomeSide;
+use crate::loss_side::LossSide;
 use crate::messages::{Interest, ToHome};
 use crate::places::Place;
 use crate::presence::shows_session_of;
@@ -20,39 +20,40 @@ use crate::queued::MovedFrom;
 /// Nobody listens any more.
 const NO_INTEREST: Interest = Interest { on: false, recorded: false, ask: None };
 
-impl HomeSide<'_> {
+impl LossSide<'_> {
     /// A place is lost.
     pub(crate) fn peer_lost(&mut self, now: Now, place: Place, effects: &mut Effects) {
         // First, or one of them would be done for a session that has given everything back.
         self.drop_deferred_of(place);
-        for (pattern, uses, recorded) in self.home.lose(place) {
+        for (pattern, uses, recorded) in self.home.home.lose(place) {
             for _ in 0..uses {
-                self.home.count_pattern(place, &pattern, false);
+                self.home.home.count_pattern(place, &pattern, false);
             }
             for _ in 0..recorded {
-                self.home.count_recorded(place, &pattern, false, now.time);
+                self.home.home.count_recorded(place, &pattern, false, now.time);
             }
         }
-        self.journal.lose(place);
-        let out = self.home.end_jobs(|session| Place::of(session) == place);
-        self.apply(out, effects);
-        self.lose_transfers(now, place, effects);
-        self.lose_locks(now, place, effects);
-        for (session, key) in self.home.queues().consumers_of(place) {
+        self.home.journal.lose(place);
+        let out = self.home.home.end_jobs(|session| Place::of(session) == place);
+        self.home.apply(out, effects);
+        self.home.lose_transfers(now, place, effects);
+        self.home.lose_locks(now, place, effects);
+        for (session, key) in self.home.home.queues().consumers_of(place) {
             // All that it was given may have been read.
             let end = (u64::MAX, Ending::Lost);
-            self.leave_at_home(now, session, key, end, None, effects);
+            self.home.leave_at_home(now, session, key, end, None, effects);
         }
         // When nobody there consumes any more, to whom they would be given.
-        let home_of = |path: &Path| self.options.home_of(path);
-        let out = self.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
-        self.apply(out, effects);
-        let (letters, queues) = (self.home.dead_letters(), self.home.queues());
-        for moved in letters.moving(|queue, version| !queues.is_moving(queue, version)) {
-            self.end_dead_letter(moved, false, effects);
+        let home_of = |path: &Path| self.home.options.home_of(path);
+        let out = self.home.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
+        self.home.apply(out, effects);
+        for (queue, version) in self.home.home.queues_mut().dead_letters_mut().moving() {
+            if !self.home.home.queues().is_moving(queue, version) {
+                self.home.end_dead_letter((queue, version), false, effects);
+            }
         }
-        self.lose_services(place, effects);
-        self.lose_feeds(now, place, &lost(place), effects);
+        self.home.lose_services(place, effects);
+        self.home.lose_feeds(now, place, &lost(place), effects);
     }
 
     /// A dead letter of this home has come back, since its queue's home is lost: it is where it lay, if the store has it
@@ -65,31 +66,31 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let Some(source) = source else {
-            self.metrics.dropped_dead += run.len() as u64;
+            self.home.metrics.dropped_dead += run.len() as u64;
             return;
         };
-        let (_, out) = self.home.queues_mut().undo_move(now, &source);
-        self.apply(out, effects);
-        self.end_dead_letter((source.queue, source.version), false, effects);
+        let (_, out) = self.home.home.queues_mut().undo_move(now, &source);
+        self.home.apply(out, effects);
+        self.home.end_dead_letter((source.queue, source.version), false, effects);
     }
 
     /// Looks at some topics for what the sessions of a lost place had there.
     pub(crate) fn work_on_lost(&mut self, now: Now, effects: &mut Effects) {
-        let slots = self.directory.topics().slots();
-        let Some((place, some)) = self.home.next_of_lost(slots) else { return };
-        self.work.charge_at(now, TOPIC * some.len() as u64);
+        let slots = self.home.directory.topics().slots();
+        let Some((place, some)) = self.home.home.next_of_lost(slots) else { return };
+        self.home.work.charge_at(now, TOPIC * some.len() as u64);
         for slot in some {
-            if let Some(key) = self.directory.topics().key_of(slot) {
+            if let Some(key) = self.home.directory.topics().key_of(slot) {
                 self.lose_at_topic(now, place, key, effects);
             }
         }
     }
 
     fn lose_at_topic(&mut self, now: Now, place: Place, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get(key) else { return };
+        let Some(topic) = self.home.directory.get(key) else { return };
         let shows = shows_session_of(&topic.path, place);
         let path = topic.path.clone();
-        let Some(home) = self.home.topic_mut(topic) else { return };
+        let Some(home) = self.home.home.topic_mut(topic) else { return };
         home.set_watcher(place, false);
         if home.guard_mut().is_some_and(|guard| guard.lose(place)) {
             home.tidy_guard();
@@ -99,29 +100,29 @@ impl HomeSide<'_> {
         }
         let slow = home.pressed().contains(place);
         if home.interested().union(home.recorders()).contains(place) {
-            self.interest_in(now, place, key, NO_INTEREST, effects);
+            self.home.interest_in(now, place, key, NO_INTEREST, effects);
         }
         if slow {
-            self.pressure(now, place, &path, false, effects);
+            self.home.pressure(now, place, &path, false, effects);
         }
         if shows {
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
             let destination = Destination { kind: Kind::Topic, path };
             let run = Run::single(destination, now.time, b"", b"", meta);
-            self.send(self.here(), ToHome::of_server(run), effects);
+            self.home.send(self.home.here(), ToHome::of_server(run), effects);
         }
     }
 
     /// What was deferred for the sessions of a place is not done.
     fn drop_deferred_of(&mut self, place: Place) {
-        let work = &mut *self.work;
+        let work = &mut *self.home.work;
         let sessions = work.queues.keys().filter(|session| Place::of(**session) == place);
         for session in sessions.copied().collect::<Vec<_>>() {
             let Some(mut queue) = work.queues.remove(&session) else { continue };
             while let Some(what) = queue.take_first() {
                 work.deferred -= 1;
                 work.bytes -= what.bytes();
-                self.memory.refund(MemoryUse::Input, what.bytes());
+                self.home.memory.refund(MemoryUse::Input, what.bytes());
             }
         }
     }
