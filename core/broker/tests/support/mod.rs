@@ -271,10 +271,11 @@ impl World {
         if !std::mem::take(&mut self.clients[client].open) {
             return;
         }
-        self.clients[client].paused = false;
         let (shard, session) = (self.clients[client].shard, self.clients[client].session);
         self.brokers[shard].close(self.now, session, &mut self.effects);
+        // The end of a session makes room, for which it may itself have waited.
         self.absorb(shard);
+        self.clients[client].paused = false;
     }
 
     pub fn is_confirmed(&self, client: usize, token: Token) -> bool {

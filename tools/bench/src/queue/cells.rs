@@ -24,7 +24,7 @@ pub(super) enum Cell {
     Waiting(usize),
     /// Two consumers, of which one takes its time.
     SlowConsumer,
-    /// A consumer who wants one message in very many.
+    /// A consumer who wants one message in very many, then a browser who is shown all that are left.
     Selector,
     /// Large messages.
     Large,
@@ -184,7 +184,7 @@ impl Work<'_, '_> {
         Ok(vec![figures])
     }
 
-    /// Fills a queue, then has everything in it looked at for the few messages that are wanted.
+    /// Fills a queue, has everything in it looked at for the few messages that are wanted, then shown to a browser.
     fn selector(&self, senders: &Senders, takers: &Takers) -> anyhow::Result<Vec<Figures>> {
         let every = self.around.args.pick_every.max(1);
         let sent =
@@ -200,8 +200,22 @@ impl Work<'_, '_> {
         figures.rated(looked_at, chosen.received_s);
         figures.accounted(&chosen, looked_at);
         figures.remark(format!("{} of {} wanted", chosen.received, sent.sent));
-        self.clear(takers, sent.sent.saturating_sub(chosen.received))?;
-        Ok(vec![figures])
+        let left = sent.sent.saturating_sub(chosen.received);
+        let browsed = self.site.is_ours().then(|| self.browse(takers, left)).transpose()?;
+        self.clear(takers, left)?;
+        Ok([Some(figures), browsed].into_iter().flatten().collect())
+    }
+
+    /// Shows a browser everything in the queue. Only our own server is asked: others know no browsers, or take
+    /// `browser:true` for a consumer's and let it have the messages.
+    fn browse(&self, takers: &Takers, messages: u64) -> anyhow::Result<Figures> {
+        let mut browsing = Takers { expected: Some(messages), ..takers.clone() };
+        browsing.headers.push("browser:true".to_owned());
+        let shown = self.pass(None, Some(&browsing))?;
+        let mut figures = self.figures("browser");
+        figures.rated(shown.received, shown.received_s);
+        figures.accounted(&shown, shown.received);
+        Ok(figures)
     }
 
     /// Takes what a cell has left in a queue of another's server, which goes on running.

@@ -90,6 +90,7 @@ impl Report {
             // What is taken again follows what was sent.
             let (cell, part) = match line.name {
                 "unload" => ("load", 1),
+                "browser" => ("selectors", 1),
                 "deep-in" => ("deep", 0),
                 "deep-out" => ("deep", 1),
                 name => (name, 0),
