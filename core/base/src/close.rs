@@ -190,7 +190,7 @@ close_codes! {
         "Correct the request; the sentence names the place.";
     311 OriginDenied "origin-denied" Connection Failed 1008 403 false
         "The page's origin is not on the list of allowed origins."
-        "Add the page's origin to the server's list of allowed origins.";
+        "Add the page's origin to the option `server.origins` of the server.";
     312 HostDenied "host-denied" Connection Failed 1008 421 false
         "The host in the request is none of the server's names (option `server.hosts`)."
         "Use one of the server's names, or add this one to `server.hosts`.";

@@ -12,7 +12,6 @@ pub(crate) enum Refusal {
     SessionUnknown = 1,
     BadHandshakeMethod = 2,
     BadRequest = 3,
-    Forbidden = 4,
     UnsupportedVersion = 5,
 }
 
@@ -23,7 +22,6 @@ impl Refusal {
             Refusal::SessionUnknown => "Session ID unknown",
             Refusal::BadHandshakeMethod => "Bad handshake method",
             Refusal::BadRequest => "Bad request",
-            Refusal::Forbidden => "Forbidden",
             Refusal::UnsupportedVersion => "Unsupported protocol version",
         }
     }
@@ -35,7 +33,6 @@ impl Refusal {
         request: &Request<'_>,
         options: &EngineOptions,
     ) -> Response {
-        let status = if self == Refusal::Forbidden { 403 } else { 400 };
         let mut body = format!(r#"{{"code":{},"message":"{}""#, self as u8, self.message());
         if let Some(reason) = reason {
             let mut quoted = Vec::new();
@@ -44,10 +41,8 @@ impl Refusal {
             body.push_str(&String::from_utf8_lossy(&quoted));
         }
         body.push('}');
-        let mut response = Response::new(status, "application/json", body);
-        if self != Refusal::Forbidden {
-            cross_origin(request, options, &mut response.headers);
-        }
+        let mut response = Response::new(400, "application/json", body);
+        cross_origin(request, options, &mut response.headers);
         response
     }
 }
@@ -125,7 +120,7 @@ pub(crate) fn preflight(request: &Request<'_>, options: &EngineOptions) -> Respo
         .with("Access-Control-Max-Age", "600")
 }
 
-/// The page that may read the answer. The origin has been checked when the request was routed.
+/// The page that may read the answer. Whether it may poll was decided before.
 fn readable_by<'a>(request: &Request<'a>) -> Option<&'a str> {
     request.text_field("origin").filter(|origin| origin.bytes().all(is_plain))
 }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Detect, Open, Opening, Protocol, Session};
 
-pub use options::{CookieOptions, EngineOptions, OriginCheck};
+pub use options::{CookieOptions, EngineOptions};
 pub use packet::{Data, Packet, PacketError, PacketType};
 pub use revision::Revision;
 

@@ -1,12 +1,6 @@
 //! What an operator may choose.
 
-use std::sync::Arc;
-
 use tiderace_base::Span;
-
-/// Whether a page of that origin (the `Origin` field, if there is one) may speak to that host (the
-/// `Host` field).
-pub type OriginCheck = dyn Fn(Option<&[u8]>, &[u8]) -> bool + Send + Sync;
 
 /// The options of Engine.IO.
 #[derive(Clone)]
@@ -34,8 +28,6 @@ pub struct EngineOptions {
     pub jsonp: bool,
     /// A cookie with the session's id, for balancers.
     pub cookie: Option<CookieOptions>,
-    /// Which pages may poll.
-    pub origins: Arc<OriginCheck>,
     /// Whether pages of other origins may send cookies and credentials along.
     pub credentials: bool,
 }
@@ -61,7 +53,6 @@ impl Default for EngineOptions {
             revision_3: true,
             jsonp: true,
             cookie: None,
-            origins: Arc::new(|origin, _| origin.is_none()),
             credentials: false,
         }
     }

@@ -53,7 +53,7 @@ fn route(request: &Request<'_>, options: &EngineOptions) -> Route {
 }
 
 fn judge(request: &Request<'_>, options: &EngineOptions) -> Result<Route, Refusal> {
-    check_origin(request, options)?;
+    check_origin(request)?;
     if request.method == "OPTIONS" {
         return Ok(Route::Respond(answer::preflight(request, options)));
     }
@@ -91,15 +91,12 @@ pub(crate) fn upgraded(request: &Request<'_>) -> Option<Ticket> {
     ticket(request.query_value("sid"))
 }
 
-/// Scripts are loaded without an origin; a page that may not poll otherwise is not let in by them
-/// either, since what it gets is a session nobody has logged in to.
-fn check_origin(request: &Request<'_>, options: &EngineOptions) -> Result<(), Refusal> {
-    let origin = request.field("origin");
-    if origin.is_some_and(|origin| !origin.iter().copied().all(answer::is_plain)) {
-        return Err(Refusal::BadRequest);
-    }
-    let host = request.field("host").unwrap_or_default();
-    if (options.origins)(origin, host) { Ok(()) } else { Err(Refusal::Forbidden) }
+/// The origin is repeated in answers. Whether its pages may poll has been decided before. Scripts are loaded without
+/// one; a page that may not poll otherwise is not let in by them either, since what it gets is a session
+/// nobody has logged in to.
+fn check_origin(request: &Request<'_>) -> Result<(), Refusal> {
+    let mut bytes = request.field("origin").unwrap_or_default().iter().copied();
+    if bytes.all(answer::is_plain) { Ok(()) } else { Err(Refusal::BadRequest) }
 }
 
 /// Whether it asks for a WebSocket; the event loop decides in the same way.

@@ -35,7 +35,7 @@ use tiderace_wire::{Detect, HttpFace, Opening, Protocol, Request, Session};
 
 pub use budget::ListBudget;
 pub use idempotency::{Claim, Idempotency, IdempotencyTable};
-pub use options::{EventsOptions, OriginRule};
+pub use options::EventsOptions;
 pub use uri::{decode_form, decode_path};
 
 /// The registration value: what the server needs to know to speak REST and Server-Sent Events.

@@ -10,16 +10,11 @@ use crate::budget::ListBudget;
 use crate::idempotency::Idempotency;
 use crate::limits::LISTS_BYTES_MAX;
 
-/// Whether a page of that origin, the first argument, may ask the host that is the second.
-pub type OriginRule = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
-
 /// Limits and offers of REST and Server-Sent Events.
 #[derive(Clone)]
 pub struct EventsOptions {
     /// What all paths begin with: nothing, or such as `/api`.
     pub base_path: String,
-    /// Pages that may ask; clients that send no `Origin` are no browsers and are not held back.
-    pub origins: Arc<OriginRule>,
     /// Bytes of one body to be published.
     pub message_bytes_max: usize,
     /// Of one that arrives in a file, if larger ones may.
@@ -50,7 +45,6 @@ impl Default for EventsOptions {
     fn default() -> EventsOptions {
         EventsOptions {
             base_path: String::new(),
-            origins: Arc::new(|_, _| true),
             message_bytes_max: 16 << 20,
             large_message_bytes_max: 0,
             batch_bytes_max: 16 << 20,

@@ -1,10 +1,9 @@
 //! Whose a request is: paths, methods, origins, and preflights (Fetch standard, "CORS protocol").
 //!
-//! Relies on browsers to send an honest `Origin`. Invariant: a page whose origin is not allowed
-//! gets 403 for every method, before a session exists; without that any page could publish to a
-//! server on its visitor's own machine.
+//! Relies on the event loop, which refuses pages of origins that are not allowed before a request is sorted; without that
+//! any page could publish to a server on its visitor's own machine.
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::CloseCode;
 use tiderace_wire::{Kind, Request, Response, Route};
 
 use crate::answer::{Fault, HttpFault, share};
@@ -82,9 +81,6 @@ impl<'a> Resource<'a> {
 /// Sorts a request; `None` if the path is somebody else's.
 pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Route> {
     let resource = Resource::of(options, request.path)?;
-    if let Err(fault) = allowed_origin(options, request) {
-        return Some(Route::Respond(share(fault.response(), None)));
-    }
     let methods = resource.methods();
     if methods.contains(&request.method) {
         return Some(Route::Open);
@@ -116,20 +112,9 @@ pub(crate) fn too_large(options: &EventsOptions, request: &Request<'_>) -> Respo
     share(fault.response(), origin(request))
 }
 
-/// The origin to be named in the answer. Whether it is allowed was found out when routing.
+/// The origin to be named in the answer. Whether its pages may ask was decided before.
 pub(crate) fn origin<'a>(request: &Request<'a>) -> Option<&'a str> {
     request.text_field("origin").filter(|origin| is_field_value(origin))
-}
-
-fn allowed_origin(options: &EventsOptions, request: &Request<'_>) -> Result<(), Fault> {
-    let mut origins = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("origin"));
-    let Some((_, origin)) = origins.next() else { return Ok(()) };
-    let host = request.field("host").unwrap_or_default();
-    // Two of them could tell us one thing and a proxy another: neither is believed.
-    if origins.next().is_some() || !(options.origins)(origin, host) {
-        return Err(Fault::from(Close::from(CloseCode::OriginDenied)));
-    }
-    Ok(())
 }
 
 fn preflight(response: Response, methods: &[&str]) -> Response {
@@ -150,14 +135,9 @@ const ALLOWED_FIELDS: &str = "Authorization, Content-Type, Idempotency-Key, If-M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn options() -> EventsOptions {
-        EventsOptions {
-            base_path: "/api".to_owned(),
-            origins: Arc::new(|origin, host| origin == b"https://good" && host == b"here"),
-            ..EventsOptions::default()
-        }
+        EventsOptions { base_path: "/api".to_owned(), ..EventsOptions::default() }
     }
 
     fn routed(method: &str, path: &str, fields: &[(&str, &[u8])]) -> Option<Result<(), Response>> {
@@ -214,20 +194,6 @@ mod tests {
             let response = routed("PATCH", path, &[]).unwrap().unwrap_err();
             assert_eq!((response.status, field(&response, "Allow")), (405, Some(allowed)));
         }
-    }
-
-    #[test]
-    fn pages_of_other_origins_are_refused_whatever_they_ask() {
-        for method in ["GET", "POST", "OPTIONS", "NONSENSE"] {
-            let response =
-                routed(method, "/api/topics/a", &[("Origin", b"https://evil"), ("Host", b"here")]);
-            let response = response.unwrap().unwrap_err();
-            assert_eq!(response.status, 403);
-            assert_eq!(field(&response, "Access-Control-Allow-Origin"), None);
-        }
-        let twice: &[(&str, &[u8])] =
-            &[("Host", b"here"), ("Origin", b"https://good"), ("origin", b"https://good")];
-        assert_eq!(routed("GET", "/api/events", twice).unwrap().unwrap_err().status, 403);
     }
 
     #[test]

@@ -385,23 +385,17 @@ fn check_persistence(config: &Config, tables: &[Table], problems: &mut Problems)
 }
 
 fn check_origins(config: &Config, tables: &[Table], problems: &mut Problems) {
-    let lists = [
-        ("websocket.origins", &config.websocket.origins),
-        ("events.origins", &config.events.origins),
-    ];
-    for (key, origin) in
-        lists.into_iter().flat_map(|(key, list)| list.iter().map(move |origin| (key, origin)))
-    {
-        let is_origin = matches!(origin.as_str(), "*" | "same-host")
+    for origin in &config.server.origins {
+        let is_origin = matches!(origin.as_str(), "*" | "same-host" | "loopback")
             || origin.split_once("://").is_some_and(|(scheme, host)| {
                 !scheme.is_empty() && !host.is_empty() && !host.contains('/')
             });
         if !is_origin {
             let message = format!(
-                "{key}: {origin:?} is no origin; write \"same-host\", \"*\" or one such as \
-                 \"https://example.org\" without a path"
+                "server.origins: {origin:?} is no origin; write \"same-host\", \"loopback\", \"*\" or one \
+                 such as \"https://example.org\" without a path"
             );
-            problems.add(origin_of(tables, key), message);
+            problems.add(origin_of(tables, "server.origins"), message);
         }
     }
 }

@@ -53,7 +53,9 @@ fn overlay(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Setting> {
         sources.environment.iter().filter(|(name, _)| is_ours(name)).collect();
     variables.sort();
     for (name, text) in variables {
-        match single_options().find(|option| option.env() == *name) {
+        let is_named =
+            |option: &&OptionSpec| option.env() == *name || short_env(option) == Some(name);
+        match single_options().find(is_named) {
             Some(spec) => {
                 read_setting(spec, text, Origin::Environment(name.clone()), &mut settings, problems)
             }
@@ -81,10 +83,18 @@ fn overlay(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Setting> {
     settings
 }
 
-/// Orchestrators set `TIDERACE_PORT` and the like for a service of our name: only `__` makes an option.
+/// Orchestrators set `TIDERACE_PORT` and the like for a service of our name: only `__` makes an option, but for the one
+/// that is set most, by its short name.
 fn is_ours(name: &str) -> bool {
-    name.strip_prefix("TIDERACE_").is_some_and(|rest| rest.contains("__"))
+    name == LISTEN || name.strip_prefix("TIDERACE_").is_some_and(|rest| rest.contains("__"))
 }
+
+/// The short name of an option in the environment.
+fn short_env(option: &OptionSpec) -> Option<&'static str> {
+    (option.key == "server.listen").then_some(LISTEN)
+}
+
+const LISTEN: &str = "TIDERACE_LISTEN";
 
 fn read_setting(
     spec: &'static OptionSpec,

@@ -88,7 +88,13 @@ pub(crate) fn origin_of(tables: &[Table], key: &str) -> Origin {
 /// The built-in value of an option, if it has one.
 pub(crate) fn default_setting(spec: &'static OptionSpec, development: bool) -> Option<Setting> {
     let text = match spec.default {
-        DefaultValue::Is(_) if development && spec.key == "server.listen" => DEVELOPMENT_LISTEN,
+        DefaultValue::Is(text) if development => match spec.key {
+            "server.listen" => DEVELOPMENT_LISTEN,
+            // Pages under development are served by another program, at a port of its own.
+            "server.origins" => "same-host,loopback",
+            "server.sdk" => "true",
+            _ => text,
+        },
         DefaultValue::Is(text) => text,
         DefaultValue::Absent | DefaultValue::Required => return None,
     };

@@ -189,8 +189,8 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:3:1: queue.dead_letter: \"{topic}\" does not become a path such as \"dlq/{queue}\": {queue} is the only placeholder",
     ),
     (
-        "[websocket]\norigins = [\"https://example.org/app\"]",
-        "t.toml:2:1: websocket.origins: \"https://example.org/app\" is no origin; write \"same-host\", \"*\" or one such as \"https://example.org\" without a path",
+        "[server]\norigins = [\"https://example.org/app\"]",
+        "t.toml:2:1: server.origins: \"https://example.org/app\" is no origin; write \"same-host\", \"loopback\", \"*\" or one such as \"https://example.org\" without a path",
     ),
     // Listeners.
     (

@@ -27,7 +27,7 @@ fn without_anything_the_defaults_hold() {
     assert_eq!(config.queues.dead_letter, "dlq/{queue}");
     assert_eq!(config.memory.messages_bytes_max, MemoryAmount::Percent(25));
     assert_eq!(config.stomp.websocket_paths, ["/stomp", "/ws", "/"]);
-    assert_eq!(config.websocket.origins, ["same-host"]);
+    assert_eq!(config.server.origins, ["same-host"]);
     assert_eq!(config.log.format, LogFormat::Auto);
     assert!(!config.auth.is_enforced());
 }
@@ -45,6 +45,19 @@ fn development_mode_adds_the_customary_stomp_port() {
         ("127.0.0.1:61613".to_owned(), ListenerProtocol::Stomp),
     ];
     assert_eq!(listeners, expected);
+    assert_eq!(config.server.origins, ["same-host", "loopback"]);
+    assert!(config.server.sdk);
+}
+
+#[test]
+fn where_to_listen_has_a_short_name_in_the_environment() {
+    let setup = || Setup::default().env("TIDERACE_LISTEN", "127.0.0.1:1234");
+    for setup in [setup(), setup().development()] {
+        let config = setup.load().unwrap().config;
+        let addresses: Vec<_> =
+            config.listeners.iter().map(|listener| listener.address.to_string()).collect();
+        assert_eq!(addresses, ["127.0.0.1:1234"]);
+    }
 }
 
 #[test]

@@ -25,9 +25,10 @@ use crate::departure::Step;
 use crate::driver::Driver;
 use crate::http_answer::{AnswerHead, refusal};
 use crate::http_stage::{BodyRest, HttpStage, KeptRequest, Taken, Work, take_body};
+use crate::origins;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
-use crate::upgrade::{Rejected, Upgrade, upgrade};
+use crate::upgrade::{Upgrade, upgrade};
 
 impl<D: Driver> Shard<D> {
     /// The connection's first bytes are an HTTP request.
@@ -101,7 +102,9 @@ impl<D: Driver> Shard<D> {
         }
         address(&mut fields, &mut count, head.host());
         let request = request_of(head, fields.get(..count).unwrap_or_default(), peer);
-        match upgrade(&self.shared, self.id, head, &request) {
+        let page = origins::check(&self.shared.options.origins, &request);
+        let is_page_allowed = page.is_ok();
+        match upgrade(&self.shared, self.id, head, &request, is_page_allowed) {
             Upgrade::None => {}
             Upgrade::Elsewhere(shard) => return Self::leave_for(shard),
             Upgrade::Accepted { protocol, subprotocol, pinned, acceptance } => {
@@ -113,14 +116,15 @@ impl<D: Driver> Shard<D> {
                 self.begin_websocket(key, protocol, subprotocol, request, pinned);
                 return Step::Next(head.consumed());
             }
-            Upgrade::Refused(reason, response) => {
+            Upgrade::Denied => {
+                if let Err(close) = &page {
+                    return self.deny_page(key, head, close, &request, available);
+                }
+            }
+            Upgrade::Refused(response) => {
                 self.metrics.http_requests.add(1);
-                let code = match reason {
-                    Rejected::Origin => CloseCode::OriginDenied,
-                    Rejected::Request => CloseCode::BadRequest,
-                };
                 self.write_answer(key, &response, head.method() == "HEAD", false);
-                self.end(key, &code.into(), Farewell::Silent);
+                self.end(key, &CloseCode::BadRequest.into(), Farewell::Silent);
                 return Step::Wait(available);
             }
         }
@@ -131,6 +135,9 @@ impl<D: Driver> Shard<D> {
             .iter()
             .zip(0u16..)
             .find_map(|(known, index)| Some((index, (known.http.as_ref()?.route)(&request)?)));
+        if let (Some(_), Err(close)) = (&face, &page) {
+            return self.deny_page(key, head, close, &request, available);
+        }
         match face {
             Some((_, Route::Session(ticket)))
                 if ticket.shard != self.id && ticket.shard.index() < self.shared.wakers.len() =>
@@ -150,6 +157,23 @@ impl<D: Driver> Shard<D> {
                 self.respond(key, head, response, available)
             }
         }
+    }
+
+    /// Answers a page that may not speak to the protocols. The connection ends, so that the log says why.
+    fn deny_page(
+        &mut self,
+        key: Key,
+        head: &RequestHead<'_>,
+        close: &Close,
+        request: &Request<'_>,
+        available: usize,
+    ) -> Step {
+        self.metrics.http_requests.add(1);
+        let response = origins::denied(close, request);
+        if self.write_answer(key, &response, head.method() == "HEAD", false) {
+            self.end(key, close, Farewell::Silent);
+        }
+        Step::Wait(available)
     }
 
     /// Answers a request that is no session's; its body is discarded.

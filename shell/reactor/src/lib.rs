@@ -62,6 +62,7 @@ mod metrics;
 mod migrate;
 mod node;
 mod options;
+mod origins;
 mod outcome;
 mod pause;
 mod pool;

@@ -4,7 +4,7 @@
 
 use tiderace_base::ShardId;
 use tiderace_http1::RequestHead;
-use tiderace_websocket::handshake::{Acceptance, Policy, Rejection, UpgradeRequest, accept};
+use tiderace_websocket::handshake::{Acceptance, OriginPolicy, Policy, UpgradeRequest, accept};
 use tiderace_wire::{Protocol, Request, Response, Route};
 
 use crate::shared::Shared;
@@ -24,27 +24,26 @@ pub(crate) enum Upgrade {
     },
     /// It is for a session of another shard.
     Elsewhere(ShardId),
+    /// Its page may not connect.
+    Denied,
     /// It is refused with this answer.
-    Refused(Rejected, Response),
+    Refused(Response),
 }
 
-/// Why an upgrade was refused.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rejected {
-    Origin,
-    Request,
-}
-
-/// Judges a request, if it is about a WebSocket.
+/// Judges a request, if it is about a WebSocket. Whether its page may connect has been asked elsewhere.
 pub(crate) fn upgrade(
     shared: &Shared,
     here: ShardId,
     head: &RequestHead<'_>,
     asked: &Request<'_>,
+    is_page_allowed: bool,
 ) -> Upgrade {
     let request = UpgradeRequest::new(head.method(), head.minor_version(), head.headers());
     if !request.wants_websocket() {
         return Upgrade::None;
+    }
+    if !is_page_allowed {
+        return Upgrade::Denied;
     }
     let protocols = &shared.services.protocols;
     let by_path = protocols
@@ -56,7 +55,7 @@ pub(crate) fn upgrade(
         shared.subprotocols.iter().partition(|(_, protocol)| Some(*protocol) == by_path);
     let known: Vec<(&'static str, u16)> = own.into_iter().chain(others).copied().collect();
     let names: Vec<&'static str> = known.iter().map(|(name, _)| *name).collect();
-    let policy = Policy { origins: &shared.options.origins, subprotocols: &names };
+    let policy = Policy { origins: &OriginPolicy::Any, subprotocols: &names };
     let acceptance = match accept(&request, &policy) {
         Ok(acceptance) => acceptance,
         Err(rejection) => {
@@ -64,9 +63,7 @@ pub(crate) fn upgrade(
             let response = Response::refusal(rejection.status(), rejection.code(), &message);
             let headers = rejection.headers().iter();
             let response = headers.fold(response, |it, (name, value)| it.with(name, *value));
-            let is_origin = rejection == Rejection::OriginForbidden;
-            let reason = if is_origin { Rejected::Origin } else { Rejected::Request };
-            return Upgrade::Refused(reason, response);
+            return Upgrade::Refused(response);
         }
     };
     let by_name = acceptance
@@ -85,17 +82,17 @@ pub(crate) fn upgrade(
                 names.join(", ")
             );
             let response = Response::refusal(400, "ws-subprotocol-unknown", &message);
-            return Upgrade::Refused(Rejected::Request, response);
+            return Upgrade::Refused(response);
         }
         (None, None) => {
             let message = "no WebSocket is served on this path; name a subprotocol or use a path of a protocol";
             let response = Response::refusal(404, "ws-path-unknown", message);
-            return Upgrade::Refused(Rejected::Request, response);
+            return Upgrade::Refused(response);
         }
     };
     let face = protocols.get(usize::from(protocol)).and_then(|known| known.http.as_ref());
     let pinned = match face.and_then(|face| (face.route)(asked)) {
-        Some(Route::Respond(response)) => return Upgrade::Refused(Rejected::Request, response),
+        Some(Route::Respond(response)) => return Upgrade::Refused(response),
         Some(Route::Session(ticket))
             if ticket.shard != here && ticket.shard.index() < shared.wakers.len() =>
         {

@@ -172,7 +172,7 @@ pub(crate) fn reactor(
             unsent_bytes_max: u32::try_from(config.session.unsent_bytes_max).ok(),
             ..defaults.socket
         },
-        origins: origins("websocket.origins", &config.websocket.origins)?,
+        origins: origins(&config.server.origins)?,
         hosts: hosts::answered(config),
         websocket: tiderace_websocket::Limits {
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
@@ -280,10 +280,9 @@ pub(crate) fn store(config: &StoreConfig) -> tiderace_store::Options {
 }
 
 /// The options of Engine.IO, for each protocol inside it.
-pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
+pub(crate) fn engineio(config: &Config) -> EngineOptions {
     let engineio = &config.engineio;
-    let origins = origins("websocket.origins", &config.websocket.origins)?;
-    Ok(EngineOptions {
+    EngineOptions {
         ping_interval: engineio.ping_interval,
         ping_timeout: engineio.ping_timeout,
         upgrade_timeout: engineio.upgrade_timeout,
@@ -295,9 +294,8 @@ pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
         revision_3: engineio.revision_3,
         jsonp: engineio.jsonp,
         cookie: engineio.cookie.clone().map(|name| CookieOptions { name }),
-        origins: Arc::new(move |origin, host| origins.allows(origin, host)),
         credentials: engineio.credentials,
-    })
+    }
 }
 
 /// The codecs of deltas that are offered, for all protocols.
@@ -543,26 +541,28 @@ fn queue_policy(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> Policy {
     }
 }
 
-/// The policy that a list of origins says; `key` names the option.
-pub(crate) fn origins(key: &str, words: &[String]) -> anyhow::Result<OriginPolicy> {
+/// The policy that a list of origins says.
+fn origins(words: &[String]) -> anyhow::Result<OriginPolicy> {
     const SAME_HOST: &str = "same-host";
+    const LOOPBACK: &str = "loopback";
     if words.iter().any(|word| word == "*") {
         return Ok(OriginPolicy::Any);
     }
     let same_host = words.iter().any(|word| word == SAME_HOST);
     let pattern = |word: &String| {
         OriginPattern::parse(word).map_err(|_| {
-            anyhow::anyhow!("{key}: `{word}` is no origin; write `same-host`, `*`, or origins such as https://app.example.org or https://*.example.org")
+            anyhow::anyhow!("server.origins: `{word}` is no origin; write `same-host`, `loopback`, `*`, or origins such as https://app.example.org or https://*.example.org")
         })
     };
     let patterns = words
         .iter()
-        .filter(|word| *word != SAME_HOST)
+        .filter(|word| *word != SAME_HOST && *word != LOOPBACK)
         .map(pattern)
         .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(match (patterns.is_empty(), same_host) {
-        (true, true) => OriginPolicy::SameHost,
-        _ => OriginPolicy::List { patterns, same_host },
+    let loopback = words.iter().any(|word| word == LOOPBACK);
+    Ok(match (patterns.is_empty(), same_host, loopback) {
+        (true, true, false) => OriginPolicy::SameHost,
+        _ => OriginPolicy::List { patterns, same_host, loopback },
     })
 }
 
@@ -572,9 +572,8 @@ mod tests {
 
     #[test]
     fn origins_combine() {
-        let policy = |words: &[&str]| {
-            origins("key", &words.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
+        let policy =
+            |words: &[&str]| origins(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
         let allowed = |words: &[&str]| {
             let policy = policy(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
             ["http://here:7800", "https://app.example.org", "https://evil.example"]
@@ -585,6 +584,9 @@ mod tests {
         assert_eq!(allowed(&["same-host", "https://app.example.org"]), [true, true, false]);
         assert_eq!(allowed(&["https://*.example.org", "same-host"]), [true, true, false]);
         assert_eq!(allowed(&["same-host", "*"]), [true, true, true]);
+        let loopback = policy(&["loopback"]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(loopback.allows(Some(b"http://localhost:5173"), b"here:7800"));
+        assert!(!loopback.allows(Some(b"http://here:7800"), b"here:7800"));
         assert_eq!(allowed(&[]), [false, false, false]);
         assert!(policy(&["same-host", "https://*"]).is_err());
     }

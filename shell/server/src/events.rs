@@ -28,7 +28,6 @@ impl Idempotency for Memory {
 /// The options of REST and Server-Sent Events.
 pub(crate) fn options(config: &Config) -> anyhow::Result<EventsOptions> {
     let events = &config.events;
-    let origins = compose::origins("events.origins", &events.origins)?;
     let remembers = !events.idempotency_window.is_zero();
     let memory = || -> Arc<dyn Idempotency> {
         let table = IdempotencyTable::new(events.idempotency_bytes_max, events.idempotency_window);
@@ -36,7 +35,6 @@ pub(crate) fn options(config: &Config) -> anyhow::Result<EventsOptions> {
     };
     Ok(EventsOptions {
         base_path: events.base_path.trim_end_matches('/').to_owned(),
-        origins: Arc::new(move |origin, host| origins.allows(Some(origin), host)),
         message_bytes_max: config.limits.message_bytes_max,
         large_message_bytes_max: compose::large_message_bytes_max(config),
         batch_bytes_max: events.batch_bytes_max,

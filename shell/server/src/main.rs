@@ -25,6 +25,7 @@ mod signals;
 mod socketio;
 mod specs;
 mod tls;
+mod www;
 
 use std::process::ExitCode;
 

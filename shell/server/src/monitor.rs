@@ -45,6 +45,9 @@ pub(crate) struct Monitor {
     pub(crate) ready: AtomicBool,
 }
 
+/// What is answered here whatever pages are served.
+pub(crate) const PATHS: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+
 impl Monitor {
     /// The answer to a request.
     pub(crate) fn answer(&self, request: &Request<'_>) -> Response {

@@ -19,10 +19,11 @@ use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
-use crate::monitor::Monitor;
+use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::signals::Signals;
 use crate::tls::{self, TlsState};
+use crate::www::Www;
 use crate::{compose, events, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
@@ -77,13 +78,13 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         tiderace_native::protocol(native.clone(), config.native.websocket_paths.clone().into()),
         tiderace_engineio::protocol(
             "native-engineio",
-            Arc::new(compose::engineio(config)?),
+            Arc::new(compose::engineio(config)),
             config.native.engineio_paths.clone().into(),
             Arc::new(move |opening: &Opening<'_>| tiderace_native::open(&native, opening)),
         ),
         tiderace_engineio::protocol(
             "socketio",
-            Arc::new(compose::engineio(config)?),
+            Arc::new(compose::engineio(config)),
             config.socketio.paths.clone().into(),
             tiderace_socketio::inner(Arc::new(socketio::options(config)?)),
         ),
@@ -104,14 +105,20 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     }
     // Nobody else sets it.
     let _ = monitor.rsocket.set(rsocket);
+    let www = config.server.www.as_deref().map(Www::open).transpose()?;
     let services = Services {
         protocols,
         http: {
             let monitor = monitor.clone();
-            let development = request.development;
+            let (development, has_sdk) = (request.development, config.server.sdk);
             Arc::new(move |request: &Request<'_>| {
-                let page = development.then(|| page::answer(request)).flatten();
-                page.unwrap_or_else(|| monitor.answer(request))
+                if monitor::PATHS.contains(&request.path) {
+                    return monitor.answer(request);
+                }
+                let own = www.as_ref().and_then(|www| www.answer(request));
+                own.or_else(|| has_sdk.then(|| page::sdk(request)).flatten())
+                    .or_else(|| development.then(|| page::answer(request)).flatten())
+                    .unwrap_or_else(|| monitor.answer(request))
             })
         },
         verifier: Arc::new(Logins(worker.handle())),

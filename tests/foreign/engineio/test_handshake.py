@@ -97,7 +97,9 @@ def test_a_websocket_handshake_that_is_wrong(query):
 
 def test_pages_of_other_origins(client):
     got = client.ask(headers={"Origin": "https://evil.example"})
-    assert (got.status, got.code) == (403, 4)
+    assert (got.status, got.code) == (403, "origin-denied")
+    assert "`https://evil.example`" in got.text and "server.origins" in got.text
+    assert got.headers["access-control-allow-origin"] == "https://evil.example"
     host, port = client.begin().host, client.begin().port
     own = f"http://{host}:{port}"
     got = client.ask(headers={"Origin": own})

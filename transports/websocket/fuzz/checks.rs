@@ -125,7 +125,7 @@ pub fn handshake(data: &[u8]) {
     if let Some(pattern) =
         std::str::from_utf8(data).ok().and_then(|text| OriginPattern::parse(text).ok())
     {
-        let _ = OriginPolicy::List { patterns: vec![pattern], same_host: true }
+        let _ = OriginPolicy::List { patterns: vec![pattern], same_host: true, loopback: true }
             .allows(Some(data), data);
     }
 }

@@ -96,7 +96,6 @@ impl World {
 
     pub fn with(seed: u64, change: impl FnOnce(&mut EventsOptions)) -> World {
         let mut events = EventsOptions {
-            origins: Arc::new(|origin, _| origin == b"https://good"),
             idempotency: Some(Memory::new(1 << 20, Span::from_secs(60))),
             message_bytes_max: 100_000,
             batch_bytes_max: 50_000,

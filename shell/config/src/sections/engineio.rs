@@ -12,7 +12,7 @@ const BEAT: Kind =
     Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(3_600) };
 
 section! {
-    /// Engine.IO, revisions 4 and 3: long polling and WebSocket, with upgrades from one to the other, under Socket.IO and the native protocol. Pages of the origins in `websocket.origins` may poll.
+    /// Engine.IO, revisions 4 and 3: long polling and WebSocket, with upgrades from one to the other, under Socket.IO and the native protocol. Pages of the origins in `server.origins` may poll.
     "engineio" TABLE EngineIoConfig {
         /// Time between heartbeats.
         "ping_interval" ping_interval: Duration = Is("25s"), BEAT;

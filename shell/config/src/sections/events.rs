@@ -19,8 +19,6 @@ section! {
         "enabled" enabled: bool = Is("true"), Kind::Boolean;
         /// What all of the paths begin with, such as `/api`.
         "base_path" base_path: String = Is("/"), Kind::UrlPath;
-        /// Origins of pages that may ask, written as in `websocket.origins`. Clients that send no `Origin` are no browsers and are not held back.
-        "origins" origins: Vec<String> = Is("same-host"), Kind::List(&Kind::Text);
         /// Topics and patterns of one stream.
         "stream_topics_max" stream_topics_max: usize = Is("100"), Kind::Integer { min: 1, max: 10_000 };
         /// Time after which a quiet stream shows that it lives.

@@ -9,7 +9,7 @@ use crate::spec::section;
 section! {
     /// The native protocol, `tiderace.v1` (see `docs/protocol.md`).
     "native" TABLE NativeConfig {
-        /// URL paths on which a WebSocket speaks it although the client offers no subprotocol. One that offers `tiderace.v1` is accepted on every path; `websocket.origins` holds on all of them.
+        /// URL paths on which a WebSocket speaks it although the client offers no subprotocol. One that offers `tiderace.v1` is accepted on every path; `server.origins` holds on all of them.
         "websocket_paths" websocket_paths: Vec<String> = Is("/tiderace"), Kind::List(&Kind::UrlPath);
         /// URL paths on which it is spoken inside Engine.IO, for clients that need long polling; each with and without its last slash.
         "engineio_paths" engineio_paths: Vec<String> = Is("/engine.io"), Kind::List(&Kind::UrlPath);

@@ -20,7 +20,7 @@ section! {
         "heart_beat_grace" heart_beat_grace: u32 = Is("2"), Kind::Integer { min: 1, max: 100 };
         /// Without a store (`store.directory`), take persistent messages into queues although these end with the server then. If not, they are refused, because an acknowledged one could be lost.
         "persistent_in_memory" persistent_in_memory: bool = Is("false"), Kind::Boolean;
-        /// URL paths on which a WebSocket speaks STOMP although the client offers no subprotocol. One that offers a STOMP subprotocol (`v12.stomp`, `v11.stomp`, `v10.stomp`) is accepted on every path; `websocket.origins` holds on all of them.
+        /// URL paths on which a WebSocket speaks STOMP although the client offers no subprotocol. One that offers a STOMP subprotocol (`v12.stomp`, `v11.stomp`, `v10.stomp`) is accepted on every path; `server.origins` holds on all of them.
         "websocket_paths" websocket_paths: Vec<String> = Is("/stomp,/ws,/"), Kind::List(&Kind::UrlPath);
     }
 }
@@ -28,8 +28,6 @@ section! {
 section! {
     /// WebSocket (RFC 6455).
     "websocket" TABLE WebSocketConfig {
-        /// Origins of pages that may connect: `same-host`, `*` (any), origins such as `https://example.org`, or several of these together. Clients that send no `Origin` are no browsers and are not held back.
-        "origins" origins: Vec<String> = Is("same-host"), Kind::List(&Kind::Text);
         /// Time without traffic after which the server sends a ping.
         "ping_interval" ping_interval: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(3_600) }, zero("never");
     }

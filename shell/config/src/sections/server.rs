@@ -21,6 +21,12 @@ section! {
         "node" node: String = Is("tiderace"), Kind::Name, flag("node");
         /// Names under which pages and HTTP clients reach the server, without ports, or `*` for any. Without users or tokens, requests for other hosts than these, `localhost` and IP addresses are refused, so that no page can make its own name lead here (DNS rebinding). With users or tokens they are only if names are given.
         "hosts" hosts: Vec<String> = Is(""), Kind::List(&Kind::Text);
+        /// Origins of pages that may connect, by every protocol: `same-host` (pages that this server's own address serves), `loopback` (pages of this machine, whatever their port), `*` (any), origins such as `https://example.org` or `https://*.example.org`, or several of these together. Development mode takes `loopback` as well. Clients that send no `Origin` are no browsers and are not held back.
+        "origins" origins: Vec<String> = Is("same-host"), Kind::List(&Kind::Text), flag("origins");
+        /// A directory whose files are served to browsers: pages of one's own, at `/` and below. They are held in memory, 64 MiB at most, and read again when they change; names that begin with a dot, and links that lead out of it, are left out. A page that another server serves needs `server.origins`.
+        "www" www: Option<String> = Absent, Kind::Text, flag("www");
+        /// Serve the TypeScript SDK at `/tiderace.min.js` and `/topics.min.js`, to pages of any origin. Development mode does.
+        "sdk" sdk: bool = Is("false"), Kind::Boolean, flag("sdk");
         /// How long a stopping server waits for connections to take what is queued for them.
         "shutdown_grace" shutdown_grace: Duration = Is("10s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
     }

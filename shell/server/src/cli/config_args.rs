@@ -67,9 +67,8 @@ impl Args for ConfigArgs {
             .long("config")
             .short('c')
             .value_name("FILE")
-            .env(CONFIG_VARIABLE)
             .value_parser(clap::value_parser!(PathBuf))
-            .help("The configuration file (TOML)");
+            .help("The configuration file (TOML) [env: TIDERACE_CONFIG=]");
         let set = Arg::new("set")
             .long("set")
             .value_name("KEY=VALUE")
@@ -119,7 +118,9 @@ impl FromArgMatches for ConfigArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        self.file = matches.get_one::<PathBuf>("config").cloned();
+        // Read here and not by the parser, for which it would be a flag that no command may follow.
+        let of_environment = || std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from);
+        self.file = matches.get_one::<PathBuf>("config").cloned().or_else(of_environment);
         for option in single_options() {
             let Some(flag) = option.flag else { continue };
             let value = match option.kind {

@@ -48,9 +48,13 @@ use config_args::ConfigArgs;
 /// Without a command: development mode, which listens on this machine only and lets everybody in.
 #[derive(Debug, Parser)]
 #[command(name = "tiderace", version, max_term_width = 100, subcommand_help_heading = "Commands")]
+#[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Development mode takes the options of `serve`.
+    #[command(flatten)]
+    development: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +103,7 @@ pub(crate) struct ServeRequest {
 pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
-        None => run_server(&ConfigArgs::default(), true, serve),
+        None => run_server(&cli.development, true, serve),
         Some(Command::Serve(args)) => run_server(&args, false, serve),
         Some(Command::Pub(args)) => publish::run(&args),
         Some(Command::Sub(args)) => subscribe::run(&args),

@@ -4,6 +4,8 @@
 //! because the check protects users of browsers, not the server from programs. Invariant: an
 //! origin that does not parse is never allowed, except by `Any`.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 /// Which origins a listener accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OriginPolicy {
@@ -18,6 +20,8 @@ pub enum OriginPolicy {
         patterns: Vec<OriginPattern>,
         /// Whether what [`Self::SameHost`] accepts is accepted as well.
         same_host: bool,
+        /// Whether pages of this machine are, whatever their port: of `localhost`, 127.0.0.0/8 and `[::1]`.
+        loopback: bool,
     },
 }
 
@@ -51,9 +55,10 @@ impl OriginPolicy {
         };
         match self {
             Self::Any => true,
-            Self::List { patterns, same_host } => {
+            Self::List { patterns, same_host, loopback } => {
                 patterns.iter().any(|pattern| pattern.matches(&origin))
                     || (*same_host && origin.is_of(host))
+                    || (*loopback && origin.is_loopback())
             }
             Self::SameHost => origin.is_of(host),
         }
@@ -124,6 +129,21 @@ impl<'a> Origin<'a> {
         scheme_ok.then_some(Self { scheme, host, port })
     }
 
+    /// Whether a program of this machine serves the page.
+    fn is_loopback(&self) -> bool {
+        let is_web = [&b"http"[..], b"https"].iter().any(|it| self.scheme.eq_ignore_ascii_case(it));
+        let host = std::str::from_utf8(self.host).unwrap_or_default();
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_here = match bare {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok_and(|it| it.is_loopback()),
+            None => {
+                host.eq_ignore_ascii_case("localhost")
+                    || host.parse::<Ipv4Addr>().is_ok_and(|it| it.is_loopback())
+            }
+        };
+        is_web && is_here
+    }
+
     /// Whether a `Host` header names this origin's host and port.
     fn is_of(&self, host: &[u8]) -> bool {
         split_port(host).is_some_and(|(host, port)| {
@@ -175,7 +195,7 @@ mod tests {
 
     fn list(patterns: &[&str]) -> OriginPolicy {
         let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
-        OriginPolicy::List { patterns, same_host: false }
+        OriginPolicy::List { patterns, same_host: false, loopback: false }
     }
 
     #[test]
@@ -218,6 +238,38 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_this_machine_are_told_by_their_host_alone() {
+        let policy = OriginPolicy::List { patterns: vec![], same_host: false, loopback: true };
+        let allows = |origin: &str| policy.allows(Some(origin.as_bytes()), b"127.0.0.1:7800");
+        for origin in [
+            "http://localhost:5173",
+            "https://LOCALHOST",
+            "http://127.0.0.1:8000",
+            "http://127.9.9.9",
+            "http://[::1]:3000",
+            "http://[0:0:0:0:0:0:0:1]",
+        ] {
+            assert!(allows(origin), "{origin}");
+        }
+        for origin in [
+            "http://localhost.evil.example",
+            "http://evil.localhost",
+            "http://127.0.0.1.evil.example",
+            "http://evil.example",
+            "http://192.168.0.1",
+            "http://[::2]",
+            "http://[::1].evil.example",
+            "http://127.1",
+            "file://localhost",
+            "null",
+            "",
+        ] {
+            assert!(!allows(origin), "{origin}");
+        }
+        assert!(!list(&[]).allows(Some(b"http://localhost:5173"), b"x"));
+    }
+
+    #[test]
     fn lists_match_exactly_or_by_subdomain() {
         let policy = list(&["https://app.example.org", "https://*.example.com", "http://a:81"]);
         for origin in [
@@ -247,7 +299,8 @@ mod tests {
     fn lists_take_the_same_host_only_if_told() {
         let patterns = vec!["https://app.example.org".parse().unwrap()];
         for same_host in [true, false] {
-            let policy = OriginPolicy::List { patterns: patterns.clone(), same_host };
+            let policy =
+                OriginPolicy::List { patterns: patterns.clone(), same_host, loopback: false };
             let allows = |origin: &str| policy.allows(Some(origin.as_bytes()), b"example.com:7800");
             assert!(allows("https://app.example.org"));
             assert_eq!(allows("http://example.com:7800"), same_host);
