@@ -85,7 +85,10 @@ export class Link {
         this.send(m.HELLO, hello);
       },
       received: (message, wireBytes) => this.received(message, wireBytes),
-      closed: (reason) => this.fail(new TideraceError("connection-lost", reason)),
+      closed: (reason, refused) => {
+        if (refused) this.finish({ error: refused, told: true, again: false });
+        else this.fail(new TideraceError("connection-lost", reason));
+      },
     });
   }
 

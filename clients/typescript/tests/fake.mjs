@@ -86,6 +86,7 @@ class Fake {
       return;
     }
     if (url.pathname !== "/engine.io/" || this.options.refuse.includes("polling")) return finish(404, "nothing here");
+    if (this.options.denied) return finish(...this.options.denied);
     const sid = url.searchParams.get("sid");
     if (!sid) return this.openPolling(finish);
     const polling = [...this.links.values()].find((known) => known.sid === sid);

@@ -1,4 +1,5 @@
 /** What carries messages: WebSocket or long polling. */
+import type { TideraceError } from "../error.js";
 export type TransportName = "websocket" | "polling";
 /** One connection. After `closed` was told, or `cut` called, nothing more is told. */
 export interface Transport {
@@ -13,8 +14,8 @@ export interface Transport {
 export interface TransportEvents {
     opened(): void;
     received(message: Uint8Array, wireBytes: number): void;
-    /** It never opened, or has ended. */
-    closed(reason: string): void;
+    /** It never opened, or has ended; with what the server says if it lets nobody in from here, however often it is asked. */
+    closed(reason: string, refused?: TideraceError): void;
 }
 /** The smallest part of WebSocket's interface that is used; browsers, Node 22 and `ws` have it. */
 export interface WebSocketLike {

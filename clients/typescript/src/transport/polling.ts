@@ -3,6 +3,7 @@
  * is something to say, another carries what is to be sent. Messages are binary packets, `b` and base64.
  */
 import { text } from "../bytes.js";
+import { asError, TideraceError } from "../error.js";
 import type { Platform, Transport, TransportEvents } from "./transport.js";
 
 const SEPARATOR = "\x1e";
@@ -41,7 +42,7 @@ class Polling implements Transport {
         for (const packet of (await this.request("GET")).split(SEPARATOR)) this.take(packet);
       }
     } catch (thrown) {
-      this.end(String((thrown as Error)?.message ?? thrown));
+      this.end(asError(thrown));
     }
   }
 
@@ -63,10 +64,11 @@ class Polling implements Transport {
     this.abort.abort();
   }
 
-  private end(reason: string): void {
+  private end(reason: string | Error): void {
     if (this.over) return;
     this.cut();
-    this.events.closed(reason);
+    if (reason instanceof TideraceError) this.events.closed(reason.message, reason);
+    else this.events.closed(asError(reason).message);
   }
 
   private async handshake(): Promise<void> {
@@ -113,7 +115,7 @@ class Polling implements Transport {
       }
       if (this.closing) this.end("closed");
     } catch (thrown) {
-      this.end(String((thrown as Error)?.message ?? thrown));
+      this.end(asError(thrown));
     }
     this.posting = false;
   }
@@ -130,9 +132,22 @@ class Polling implements Transport {
       keepalive: this.closing && method === "POST",
     });
     const bytes = new Uint8Array(await answer.arrayBuffer());
-    if (!answer.ok) throw new Error(`HTTP status ${answer.status}: ${text(bytes).slice(0, 200)}`);
+    if (!answer.ok) throw refusal(answer.status, text(bytes));
     return text(bytes);
   }
+}
+
+/** Pages of an origin, or of a host's name, that are not let in (403, 421) are not let in later either; all else may pass. */
+function refusal(status: number, said: string): Error {
+  if (status === 403 || status === 421) {
+    try {
+      const { code, message } = JSON.parse(said) as { code: unknown; message: unknown };
+      if (typeof code === "string") return new TideraceError(code, String(message));
+    } catch {
+      // Something between here and the server says so.
+    }
+  }
+  return new Error(`HTTP status ${status}: ${said.slice(0, 200)}`);
 }
 
 type Base64 = typeof Uint8Array & { fromBase64?: (text: string) => Uint8Array };

@@ -107,6 +107,22 @@ test("connection", "a server that is not there is tried again, with both transpo
   equal((await seen.until(({ status }) => status === "connected")).status, "connected");
 });
 
+test("connection", "a page that is not let in is told why, and does not ask again", async (place, after) => {
+  const said = '{"code":"origin-denied","message":"pages of `http://here` may not connect"}';
+  const peer = await Peer.begin(place, after, { refuse: ["websocket"], denied: [403, said] });
+  const seen = states(peer.client(after));
+  const closed = await seen.until(({ status }) => status === "closed" || status === "waiting");
+  equal(closed.status === "closed" && [closed.reason.code, closed.reason.message], [
+    "origin-denied",
+    "pages of `http://here` may not connect",
+  ]);
+  for (const denied of [[403, "<h1>Forbidden</h1>"], [403, "{}"], [503, said]]) {
+    await place.fakes.configure(peer.id, { denied });
+    const other = states(peer.client(after));
+    equal((await other.until(({ status }) => status === "closed" || status === "waiting")).status, "waiting");
+  }
+});
+
 test("connection", "a server that fell silent is found out by a ping", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after, { pongTimeout: 60 });
