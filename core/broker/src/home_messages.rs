@@ -96,8 +96,8 @@ impl HomeSide<'_> {
             ToHome::DeadLetter { run, owner, source } => {
                 self.take_dead_letter(now, from, (*run, owner.as_ref(), source), effects);
             }
-            ToHome::Moved { source, is_stored } => {
-                self.take_moved(now, source, is_stored, effects);
+            ToHome::Moved { source, result } => {
+                self.take_moved(now, source, result.map_err(|close| *close), effects);
             }
             ToHome::FeedInterest { topics, on, number } => {
                 self.feed_interest(from, &topics, (on, number), effects);

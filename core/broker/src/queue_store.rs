@@ -18,7 +18,7 @@ use tiderace_wire::{Confirm, Flags, Kind, Run, SubscriptionKey, is_temporary};
 
 use crate::effects::Effects;
 use crate::feeding::check_durable;
-use crate::home::dead_letters::Receipt;
+use crate::home::dead_letters::{Arrived, Given};
 use crate::home_side::HomeSide;
 use crate::journal::{Answer, describe_queue, versions_of};
 use crate::maker::Maker;
@@ -153,7 +153,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let answer = match self.home.queues_mut().dead_letters_mut().announce(session) {
-            Some(last) => Answer::Settled(session, confirm, last),
+            Some(number) => Answer::Settled(session, confirm, number),
             None => Answer::Confirm(session, confirm),
         };
         if let Some((answer, result)) = self.journal.hold_settled(session, record, answer) {
@@ -165,48 +165,40 @@ impl HomeSide<'_> {
     pub(crate) fn give_settled(
         &mut self,
         session: SessionId,
-        (confirm, last): (Confirm, u64),
+        (confirm, number): (Confirm, u64),
         result: Result<(), Close>,
         effects: &mut Effects,
     ) {
-        if let Err(close) = result {
-            self.home.queues_mut().dead_letters_mut().renounce(session, last);
-            return self.refuse_run(
-                Some(session),
-                Some(confirm),
-                Some(confirm.from),
-                &close,
-                effects,
-            );
-        }
-        let receipt = self.home.queues_mut().dead_letters_mut().hold(session, (last, confirm));
-        self.give_receipts(session, receipt, effects);
+        let letters = self.home.queues_mut().dead_letters_mut();
+        let given = match result {
+            Ok(()) => letters.hold(session, (number, confirm)),
+            Err(close) => {
+                letters.renounce(session, number);
+                Some((confirm, Err(close)))
+            }
+        };
+        self.give_receipts(session, given, effects);
     }
 
     fn give_receipts(
         &mut self,
         session: SessionId,
-        receipts: impl IntoIterator<Item = Receipt>,
+        receipts: impl IntoIterator<Item = Given>,
         effects: &mut Effects,
     ) {
-        for (confirm, is_stored) in receipts {
-            if is_stored {
-                self.confirm(session, confirm, effects);
-                continue;
-            }
-            let close = CloseCode::StoreUnavailable.into();
-            self.refuse_run(Some(session), Some(confirm), Some(confirm.from), &close, effects);
+        for (confirm, result) in receipts {
+            self.give_answer(Now::default(), Answer::Confirm(session, confirm), result, effects);
         }
     }
 
-    /// A dead letter of this home is stored where it goes and nowhere else, or that will not come to pass.
+    /// A dead letter of this home is stored where it goes and nowhere else, or why that will not come to pass.
     pub(crate) fn end_dead_letter(
         &mut self,
         moved: (Key, u64),
-        is_stored: bool,
+        result: Result<(), Close>,
         effects: &mut Effects,
     ) {
-        let ended = self.home.queues_mut().dead_letters_mut().end(moved, is_stored);
+        let ended = self.home.queues_mut().dead_letters_mut().end(moved, result);
         if let Some((session, receipts)) = ended {
             self.give_receipts(session, receipts, effects);
         }
@@ -244,9 +236,9 @@ impl HomeSide<'_> {
                     let MovedFrom { queue, version, .. } = source;
                     self.home.queues_mut().end_move(&source, true);
                     self.home.queues_mut().settled(queue, (version, version));
-                    self.end_dead_letter((queue, version), true, effects);
+                    self.end_dead_letter((queue, version), Ok(()), effects);
                 }
-                Some(source) => self.tell_moved(source, true, effects),
+                Some(source) => self.tell_moved(source, Ok(()), effects),
                 None => {}
             }
             if let Some(put) = put {
@@ -255,7 +247,7 @@ impl HomeSide<'_> {
             return;
         };
         if let Some(source) = source {
-            self.tell_moved(source, false, effects);
+            self.tell_moved(source, Err(close.clone()), effects);
         }
         if let Some(put) = put.filter(|put| !put.stays) {
             let out = self.home.queues_mut().withdraw(put.queue, put.versions);
@@ -283,7 +275,7 @@ impl HomeSide<'_> {
             // Nobody's: no session was told that name for it.
             self.metrics.dropped_temporary += run.len() as u64;
             if let Some(source) = source {
-                self.tell_moved((from, source), true, effects);
+                self.tell_moved((from, source), Ok(()), effects);
             }
             return;
         }
@@ -294,7 +286,10 @@ impl HomeSide<'_> {
         };
         // If it is not stored here, because the store is full, it stays stored where it lay, and comes back there in
         // the next life.
-        let Some(put) = put else { return self.tell_moved((from, source), false, effects) };
+        let Some(put) = put else {
+            let close = CloseCode::StoreUnavailable.into();
+            return self.tell_moved((from, source), Err(close), effects);
+        };
         let mut record = put.record;
         if from == self.here() {
             // In one batch: both are stored, or neither is.
@@ -311,10 +306,11 @@ impl HomeSide<'_> {
     fn tell_moved(
         &mut self,
         (place, source): (Place, MovedFrom),
-        is_stored: bool,
+        result: Result<(), Close>,
         effects: &mut Effects,
     ) {
-        self.send(place, ToHome::Moved { source, is_stored }, effects);
+        let result = result.map_err(Box::new);
+        self.send(place, ToHome::Moved { source, result }, effects);
     }
 
     /// The home of its queue says what has become of a dead letter of this home.
@@ -322,19 +318,29 @@ impl HomeSide<'_> {
         &mut self,
         now: Now,
         source: MovedFrom,
-        is_stored: bool,
+        result: Result<(), Close>,
         effects: &mut Effects,
     ) {
         let before = self.journal.last_record();
-        self.end_move(source, is_stored);
+        self.end_move(source, result.is_ok());
         let moved = (source.queue, source.version);
-        if !is_stored {
-            return self.end_dead_letter(moved, false, effects);
+        if result.is_err() {
+            return self.end_dead_letter(moved, result, effects);
         }
-        let record = Awaited::before(self.journal.appended_since(before));
-        let answer = Answer::Moved(moved);
-        if let Some(answer) = self.journal.hold(record, AnswerKind::Messages, answer) {
-            self.give_answer(now, answer, Ok(()), effects);
+        let record = self.journal.appended_since(before);
+        match self.home.queues_mut().dead_letters_mut().arrive(moved) {
+            // Nobody waits, so the record shares a write with others.
+            Arrived::Nobodys => {}
+            Arrived::Unasked(session) => {
+                self.end_dead_letter(moved, Ok(()), effects);
+                self.journal.note_settled(session, record);
+            }
+            Arrived::Awaited => {
+                let held = self.journal.hold_removal(record, Answer::Moved(moved));
+                if let Some((answer, result)) = held {
+                    self.give_answer(now, answer, result, effects);
+                }
+            }
         }
     }
 

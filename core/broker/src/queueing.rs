@@ -6,8 +6,8 @@ use tiderace_base::{CloseCode, Key, Now, SessionId, Span};
 use tiderace_queues::{Consume, DeathReason, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Message, Meta, Run, RunBuilder, Settle, SubscriptionKey,
-    Target, Token, called_at, properties,
+    Confirm, Destination, Flags, Kind, Meta, Run, RunBuilder, Settle, SubscriptionKey, Target,
+    Token, called_at, properties,
 };
 
 use crate::effects::Effects;
@@ -92,12 +92,7 @@ impl HomeSide<'_> {
     ) {
         let before = self.journal.last_record();
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
-        if settlement != Settlement::Accept {
-            for moved in out.iter().flat_map(moves_of) {
-                self.home.queues_mut().dead_letters_mut().begin(session, moved);
-            }
-        }
-        self.apply(out, effects);
+        self.apply_for(Some(session), out, effects);
         let record = self.journal.appended_since(before);
         if let Some(confirm) = confirm {
             let record = (!ranges.is_empty()).then_some(record);
@@ -182,6 +177,11 @@ impl HomeSide<'_> {
     }
 
     pub(crate) fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
+        self.apply_for(None, out, effects);
+    }
+
+    /// The same of what a session has settled: its receipts wait for what it has rejected for the last time.
+    fn apply_for(&mut self, cause: Option<SessionId>, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
                 Effect::Deliver { session, key, segment }
@@ -207,7 +207,9 @@ impl HomeSide<'_> {
                 }
                 Effect::DeadLetter { queue, stream, from, to, segment, reason, wall_ms } => {
                     let death = (&segment, reason, wall_ms);
-                    self.dead_letter((queue, stream), &from, to, death, effects);
+                    // What expires meanwhile was not the session's doing.
+                    let cause = cause.filter(|_| reason == DeathReason::Redeliveries);
+                    self.dead_letter((queue, stream), &from, to, death, cause, effects);
                 }
                 Effect::Settled { stream, segment, is_outside } => {
                     self.journal.settle_messages(stream, &segment);
@@ -261,6 +263,7 @@ impl HomeSide<'_> {
         from: &Path,
         to: Option<Path>,
         (segment, reason, wall_ms): (&Segment, DeathReason, u64),
+        cause: Option<SessionId>,
         effects: &mut Effects,
     ) {
         let Some(to) = to else {
@@ -278,7 +281,7 @@ impl HomeSide<'_> {
                 continue;
             };
             let mut source = stream.map(|stream| MovedFrom { queue, stream, version });
-            if !is_to_survive(&message)
+            if !message.flags.contains(Flags::PERSISTENT)
                 && let Some(source) = source.take()
             {
                 // It lies in the store only because there was no room for it in memory.
@@ -300,31 +303,13 @@ impl HomeSide<'_> {
             let run = run.build();
             let home = self.options.home_of(&run.destination().path);
             let owner = self.home.queues().owner_of(queue).cloned();
+            if let (Some(session), Some(_)) = (cause, &source) {
+                self.home.queues_mut().dead_letters_mut().begin(session, (queue, version), home);
+            }
             let run = Box::new(run);
             self.send(home, ToHome::DeadLetter { run, owner, source }, effects);
         }
     }
-}
-
-/// Whether a dead letter is to be stored where it goes.
-fn is_to_survive(message: &Message<'_>) -> bool {
-    message.flags.contains(Flags::PERSISTENT)
-}
-
-/// Stored messages that move to a dead-letter queue and stay stored where they lie until they are stored there.
-fn moves_of(effect: &Effect) -> impl Iterator<Item = (Key, u64)> {
-    let of = match effect {
-        Effect::DeadLetter { queue, stream: Some(_), to: Some(_), segment, .. } => {
-            Some((*queue, segment))
-        }
-        _ => None,
-    };
-    of.into_iter().flat_map(|(queue, segment)| {
-        let versions = (segment.from..segment.to).zip(segment.first_version()..);
-        let stays =
-            |index: u32| segment.run.message(index as usize).is_some_and(|it| is_to_survive(&it));
-        versions.filter(move |(index, _)| stays(*index)).map(move |(_, version)| (queue, version))
-    })
 }
 
 /// Says where a message has died, as what lies at a path calls that, if it has a name for it.

@@ -78,11 +78,11 @@ impl HomeSide<'_> {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
-            (Answer::Settled(session, confirm, last), result) => {
-                self.give_settled(session, (confirm, last), result, effects);
+            (Answer::Settled(session, confirm, number), result) => {
+                self.give_settled(session, (confirm, number), result, effects);
             }
             (Answer::Moved(moved), result) => {
-                self.end_dead_letter(moved, result.is_ok(), effects);
+                self.end_dead_letter(moved, result, effects);
             }
             (Answer::Unasked(_), Ok(())) => {}
             (Answer::Unasked(session), Err(close)) => {

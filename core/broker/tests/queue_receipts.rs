@@ -4,9 +4,9 @@
 
 use crate::durable_queues::{Life, REDELIVERIES_MAX, begin, options};
 use crate::support::keeping::Keeping;
-use crate::support::{Outgoing, Wish, World, destination, for_seeds};
+use crate::support::{Outgoing, Received, Wish, World, destination, for_seeds};
 use tiderace_base::{CloseCode, Span};
-use tiderace_wire::{Command, Commands, Flags, Meta, Outcome, Settle, SubscriptionKey};
+use tiderace_wire::{Command, Commands, Flags, Meta, Outcome, Settle, SubscriptionKey, Token};
 
 fn persistent(body: &str) -> Outgoing {
     Outgoing { flags: Flags::PERSISTENT, ..Outgoing::new(body) }
@@ -37,49 +37,151 @@ fn a_publisher_hears_after_the_store_and_consumers_before() {
     assert_eq!(keeping.queued(), 0);
 }
 
+/// A message that a client has rejected as often as it may be, but for the last time, on one to four shards; and where it and
+/// its dead letter have their homes.
+struct Doomed {
+    world: World,
+    client: usize,
+    message: Received,
+    lies: usize,
+    goes: usize,
+}
+
+fn doomed(seed: u64, keeping: &mut Keeping) -> Doomed {
+    let Life { mut world, clients, .. } = begin(seed, keeping);
+    let client = clients[0];
+    let wish = Wish { explicit: true, ..Wish::to("queue:jobs/a") };
+    world.subscribe(client, 1, wish);
+    world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
+    world.quiesce();
+    keeping.finish(&mut world);
+    let next = |world: &mut World, redeliveries| {
+        world.quiesce();
+        // Redelivery may be delayed.
+        world.advance(Span::from_millis(1_000));
+        world.quiesce();
+        let message = world.clients[client].received.last().unwrap().clone();
+        assert_eq!(message.redeliveries, redeliveries);
+        message
+    };
+    for redeliveries in 0..REDELIVERIES_MAX {
+        let message = next(&mut world, redeliveries);
+        let token = world.settle(client, &message, Outcome::Reject);
+        world.quiesce();
+        assert!(world.is_confirmed(client, token));
+    }
+    let message = next(&mut world, REDELIVERIES_MAX);
+    let home = |path: &str| destination(path).home(world.brokers.len()).index();
+    let (lies, goes) = (home("queue:jobs/a"), home("queue:dlq/jobs/a"));
+    Doomed { world, client, message, lies, goes }
+}
+
+impl Doomed {
+    /// Rejects it for the last time without asking.
+    fn reject(&mut self) {
+        let (key, home) = (SubscriptionKey(self.message.key), self.message.home);
+        let ranges = vec![(self.message.sequence, self.message.sequence)];
+        let settle = Settle { key, home, ranges, outcome: Outcome::Reject, confirm: None };
+        self.world.command(self.client, Command::Settle(settle));
+    }
+
+    /// Asks for a receipt that covers what was settled before.
+    fn ask(&mut self) -> Token {
+        let (key, home) = (SubscriptionKey(self.message.key), self.message.home);
+        let (ranges, token) = (Vec::new(), self.world.token(self.client));
+        let settle = Settle { key, home, ranges, outcome: Outcome::Reject, confirm: Some(token) };
+        self.world.command(self.client, Command::Settle(settle));
+        token
+    }
+
+    fn reject_and_ask(&mut self, covers: bool) -> Token {
+        if covers {
+            self.reject();
+            return self.ask();
+        }
+        self.world.settle(self.client, &self.message.clone(), Outcome::Reject)
+    }
+
+    fn is_confirmed(&self, token: Token) -> bool {
+        self.world.is_confirmed(self.client, token)
+    }
+
+    fn refused(&self, token: Token) -> Option<CloseCode> {
+        let refused = &self.world.clients[self.client].refused;
+        refused.iter().find(|(about, _)| *about == Some(token)).map(|(_, code)| *code)
+    }
+
+    /// The store takes what a home has to say, and answers.
+    fn store(&mut self, keeping: &mut Keeping, home: usize) {
+        keeping.take(&mut self.world, home);
+        while keeping.answer(&mut self.world, home) {}
+        self.world.quiesce();
+    }
+}
+
 #[test]
 fn a_rejection_is_confirmed_when_the_dead_letter_is_stored_where_it_goes() {
-    for (seed, covers) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
+    let mut apart = 0;
+    for (seed, covers) in (0..8).flat_map(|seed| [(seed, false), (seed, true)]) {
         let mut keeping = Keeping::default();
-        let Life { mut world, clients, .. } = begin(seed, &mut keeping);
-        let client = clients[0];
-        let wish = Wish { explicit: true, ..Wish::to("queue:jobs/a") };
-        world.subscribe(client, 1, wish);
-        world.publish_all(client, "queue:jobs/a", &[persistent("1")]);
-        world.quiesce();
-        keeping.finish(&mut world);
-        for redeliveries in 0..=REDELIVERIES_MAX {
-            world.quiesce();
-            // Redelivery may be delayed.
-            world.advance(Span::from_millis(1_000));
-            world.quiesce();
-            let message = world.clients[client].received.last().unwrap().clone();
-            assert_eq!(message.redeliveries, redeliveries);
-            let token = match covers {
-                false => world.settle(client, &message, Outcome::Reject),
-                // One that covers what was settled before without being asked for.
-                true => {
-                    let (key, home) = (SubscriptionKey(message.key), message.home);
-                    let ranges = vec![(message.sequence, message.sequence)];
-                    let outcome = Outcome::Reject;
-                    let one = Settle { key, home, ranges, outcome, confirm: None };
-                    world.command(client, Command::Settle(one));
-                    let (ranges, token) = (Vec::new(), world.token(client));
-                    let all = Settle { key, home, ranges, outcome, confirm: Some(token) };
-                    world.command(client, Command::Settle(all));
-                    token
-                }
-            };
-            world.quiesce();
-            let is_last = redeliveries == REDELIVERIES_MAX;
-            assert_eq!(world.is_confirmed(client, token), !is_last, "{redeliveries} of {seed}");
-            if is_last {
-                // Put where it goes, and then settled where it lay, which may be another home.
-                keeping.settle_down(&mut world);
-                assert!(world.is_confirmed(client, token));
-                assert_eq!(keeping.queued(), 1);
-            }
+        let mut doomed = doomed(seed, &mut keeping);
+        let token = doomed.reject_and_ask(covers);
+        doomed.world.quiesce();
+        assert!(!doomed.is_confirmed(token), "of {seed}");
+        if doomed.lies != doomed.goes {
+            apart += 1;
+            doomed.store(&mut keeping, doomed.goes);
+            assert!(!doomed.is_confirmed(token), "it is not settled where it lay: {seed}");
         }
+        doomed.store(&mut keeping, doomed.lies);
+        assert!(doomed.is_confirmed(token), "of {seed}");
+        keeping.settle_down(&mut doomed.world);
+        assert_eq!(keeping.queued(), 1);
+    }
+    assert!(apart > 0);
+}
+
+#[test]
+fn a_rejection_whose_dead_letter_is_not_stored_is_refused_whenever_its_receipt_is_asked_for() {
+    for (seed, asks_at_once, covers) in
+        (0..8).flat_map(|seed| [(seed, true, false), (seed, true, true), (seed, false, true)])
+    {
+        let mut keeping = Keeping::default();
+        let mut doomed = doomed(seed, &mut keeping);
+        keeping.full = true;
+        let token = match asks_at_once {
+            true => doomed.reject_and_ask(covers),
+            false => {
+                doomed.reject();
+                keeping.settle_down(&mut doomed.world);
+                doomed.ask()
+            }
+        };
+        keeping.settle_down(&mut doomed.world);
+        assert_eq!(
+            doomed.refused(token),
+            Some(CloseCode::StoreUnavailable),
+            "{seed} {asks_at_once} {covers}"
+        );
+        let again = doomed.ask();
+        keeping.settle_down(&mut doomed.world);
+        assert!(doomed.is_confirmed(again) && !doomed.is_confirmed(token));
+        // It is there in the next life, where it lay.
+        assert_eq!(keeping.queued(), 1);
+    }
+}
+
+#[test]
+fn what_is_rejected_without_a_receipt_is_settled_where_it_lay_all_the_same() {
+    for seed in 0..8 {
+        let mut keeping = Keeping::default();
+        let mut doomed = doomed(seed, &mut keeping);
+        doomed.reject();
+        keeping.settle_down(&mut doomed.world);
+        assert_eq!(keeping.queued(), 1);
+        let token = doomed.ask();
+        doomed.world.quiesce();
+        assert!(doomed.is_confirmed(token), "nothing is left to wait for: {seed}");
     }
 }
 

@@ -117,11 +117,6 @@ impl Queues {
         was_moving && is_stored
     }
 
-    /// Whether a stored message is on its way to a dead-letter queue.
-    pub fn is_moving(&self, key: Key, version: u64) -> bool {
-        self.queues.get(key).is_some_and(|queue| queue.moving.contains_key(&version))
-    }
-
     /// Dead letters to some queues will not come to where they go: those that are stored are ready again where they lay.
     pub fn undo_moves(
         &mut self,

@@ -98,7 +98,7 @@ impl Broker {
                 self.hand_on(now, effects);
             }
             Body::Home(ToHome::DeadLetter { run, source, .. }) => {
-                self.loss_side().dead_letter_lost(now, &run, source, effects);
+                self.loss_side().dead_letter_lost(now, place, (&run, source), effects);
                 self.hand_on(now, effects);
             }
             Body::Home(message) => {

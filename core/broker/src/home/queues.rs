@@ -152,11 +152,6 @@ impl QueueHome {
         &mut self.dead_letters
     }
 
-    /// Whether a message is on its way to a dead-letter queue.
-    pub(crate) fn is_moving(&self, queue: Key, version: u64) -> bool {
-        self.queues.is_moving(queue, version)
-    }
-
     /// A dead letter has come back.
     pub(crate) fn undo_move(&mut self, now: Now, source: &MovedFrom) -> (bool, Vec<Effect>) {
         let mut effects = Vec::new();

@@ -204,8 +204,8 @@ pub enum ToHome {
     Moved {
         /// Where it lay.
         source: MovedFrom,
-        /// Whether it is stored; otherwise it is to stay stored where it lay.
-        is_stored: bool,
+        /// It is stored; or why not, and then it is to stay stored where it lay.
+        result: Result<(), Box<Close>>,
     },
     /// A durable subscription of the sender's is fed by topics, or one less.
     FeedInterest {

@@ -47,10 +47,8 @@ impl LossSide<'_> {
         let home_of = |path: &Path| self.home.options.home_of(path);
         let out = self.home.home.queues_mut().undo_moves(now, |path| home_of(path) == place);
         self.home.apply(out, effects);
-        for (queue, version) in self.home.home.queues_mut().dead_letters_mut().moving() {
-            if !self.home.home.queues().is_moving(queue, version) {
-                self.home.end_dead_letter((queue, version), false, effects);
-            }
+        for moved in self.home.home.queues_mut().dead_letters_mut().moving_to(place) {
+            self.home.end_dead_letter(moved, Err(lost(place)), effects);
         }
         self.home.lose_services(place, effects);
         self.home.lose_feeds(now, place, &lost(place), effects);
@@ -61,8 +59,8 @@ impl LossSide<'_> {
     pub(crate) fn dead_letter_lost(
         &mut self,
         now: Now,
-        run: &Run,
-        source: Option<MovedFrom>,
+        place: Place,
+        (run, source): (&Run, Option<MovedFrom>),
         effects: &mut Effects,
     ) {
         let Some(source) = source else {
@@ -71,7 +69,7 @@ impl LossSide<'_> {
         };
         let (_, out) = self.home.home.queues_mut().undo_move(now, &source);
         self.home.apply(out, effects);
-        self.home.end_dead_letter((source.queue, source.version), false, effects);
+        self.home.end_dead_letter((source.queue, source.version), Err(lost(place)), effects);
     }
 
     /// Looks at some topics for what the sessions of a lost place had there.

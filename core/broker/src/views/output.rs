@@ -308,6 +308,7 @@ impl ViewSide<'_> {
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
         let properties = content_of(value, body);
         let run = Run::single(destination, now.time, properties, body, meta);
+        self.home.relieve_feeds(now, effects);
         let result =
             self.home.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         let is_taken = result.is_ok();

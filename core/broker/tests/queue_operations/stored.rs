@@ -182,6 +182,7 @@ fn a_dead_letter_whose_place_is_lost_is_where_it_lay() {
             world.deliver_envelopes();
         }
         keeping.finish(&mut world);
+        assert!(world.unanswered(ann).is_empty(), "who rejects is answered, whatever is lost");
         assert_eq!(world.metrics().queues, 0, "nothing keeps the queue");
         assert_eq!(keeping.queued(), 0);
     });
