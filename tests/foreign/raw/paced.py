@@ -1,8 +1,8 @@
 """An honest, paced client in a process of its own: 100 messages a second by STOMP to topics of several shards, heard by itself.
 
 Driven by lines: `begin`, then `end`, which is answered with how many came and how many milliseconds they took: `p95`, `p99`
-and `most` without the time in which a shard of the server, or this process, was ready to run and had no processor, so the
-answer is the same on a busy machine; `slowest` with that time. A message that has not come within 150 seconds ends it.
+and `most` without the time in which a shard of the server, or this process, was ready to run and had no processor, or in
+which the host had taken a processor away, so the answer is the same on a busy machine; `slowest` with that time. A message that has not come within 150 seconds ends it.
 """
 
 import itertools
@@ -17,12 +17,19 @@ from wire import Client
 
 PAUSE = 0.01
 TOPICS = 8
+STEAL = 8
+"""The column of /proc/stat that says how long the host has taken a processor away."""
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 TICK = 0.005
 """How often this process looks whether it is run when it wants to be."""
 
 
 class Processors:
-    """How long each shard of the server, and this process, has waited for a processor, in seconds since its start."""
+    """How long each shard of the server, and this process, has waited for a processor, in seconds since its start.
+
+    A thread that runs while the host of a virtual machine takes the processor away waits too, and the kernel counts it as
+    running: that time stands in /proc/stat alone, for each processor, in ticks.
+    """
 
     def __init__(self):
         threads = pathlib.Path(f"/proc/{os.environ['TIDERACE_PID']}/task").iterdir()
@@ -33,8 +40,24 @@ class Processors:
         self.late = 0.0
         """By how much this process was run later than it wanted to be, in all."""
 
+        self.stat = os.open("/proc/stat", os.O_RDONLY)
+
     def waited(self):
         return [int(os.pread(file, 64, 0).split()[1]) / 1e9 for file in self.files] + [self.late]
+
+    def stolen(self):
+        lines = os.pread(self.stat, 64 * 1024, 0).split(b"\n")
+        lines = [line.split() for line in lines if line.startswith(b"cpu") and line[3:4].isdigit()]
+        return [int(line[STEAL]) / TICKS_PER_SECOND for line in lines if len(line) > STEAL]
+
+    def stood(self, before):
+        """For how long something had to stand still since `before`, which is what `now` gave then."""
+        waited, stolen = self.now()
+        longest = max(after - then for after, then in zip(waited, before[0]))
+        return longest + max((after - then for after, then in zip(stolen, before[1])), default=0.0)
+
+    def now(self):
+        return self.waited(), self.stolen()
 
 
 def main():
@@ -64,7 +87,7 @@ def main():
                         hear(client, processors, sent, times, wait=150)
                     print(json.dumps(measured(times)), flush=True)
         due += PAUSE
-        sent[str(number)] = (processors.waited(), time.monotonic())
+        sent[str(number)] = (processors.now(), time.monotonic())
         client.send("SEND", {"destination": topics[number % TOPICS]}, str(number))
 
 
@@ -79,7 +102,7 @@ def hear(client, processors, sent, times, wait=0.001):
             return
         before, began = sent.pop(frame.text)
         took = time.monotonic() - began
-        stood = max(after - then for after, then in zip(processors.waited(), before))
+        stood = processors.stood(before)
         times.append((max(0.0, took - stood), took))
         if not sent:
             return
