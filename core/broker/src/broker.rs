@@ -330,6 +330,7 @@ impl Broker {
                 self.unsubscribe(now, session, key, how, ending, effects);
                 note_ended(ending, end);
             }
+            Command::Upstream(_) => {}
             Command::Goodbye => self.session_side().take_leave(session),
         }
     }

@@ -95,6 +95,7 @@ impl CommandCheck {
             | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::Login(_)
+            | Command::Upstream(_)
             | Command::Goodbye => Ok(()),
         }
     }

@@ -277,6 +277,8 @@ pub enum Command {
         /// Answered when it has been done.
         confirm: Option<Token>,
     },
+    /// An upstream of this node says something: only sessions that the node itself has opened to one give it.
+    Upstream(Box<crate::FromUpstream>),
     /// The client says goodbye: its will is not published, and what it leaves unsettled when its
     /// session ends was not lost with it. Not answered.
     Goodbye,

@@ -37,6 +37,7 @@ mod shared;
 mod spec;
 mod temporary;
 mod ticket;
+mod upstream;
 mod virtual_host;
 
 pub use action::{SessionAction, SessionActions, Takeover};
@@ -68,7 +69,7 @@ pub use position::Position;
 pub use queue_fields::QueueFields;
 pub use queue_order::{number_of, rank_of, rank_of_priority, version_of};
 pub use reply::{Delivery, LeaveReason, Reply};
-pub use run::{Message, Run, RunBuilder, SharedBytes};
+pub use run::{Message, Run, RunBuilder, SharedBytes, UpstreamNumbers};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{
@@ -78,6 +79,7 @@ pub use spec::{
 pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};
+pub use upstream::{FromUpstream, ToUpstream};
 pub use virtual_host::{
     EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, called_at, host_name, host_of,
     is_host_name, meant_at, names_host, own_name, root_of, within_host,

@@ -30,6 +30,11 @@ impl Numbering {
         self.0 >> SHARD_BITS == Numbering::new(epoch, ShardId(0)).0 >> SHARD_BITS
     }
 
+    /// As it is written where no epoch is known.
+    pub const fn whole(self) -> u64 {
+        self.0
+    }
+
     /// As it is written where an epoch is known: a numbering of that epoch by its home alone, which is
     /// shorter, and any other as a whole.
     pub(crate) const fn beside(self, epoch: u64) -> u64 {

@@ -6,7 +6,8 @@ use tiderace_base::{Close, ShardId};
 use tiderace_topics::Path;
 
 use crate::{
-    Confirm, Exchange, ExchangeKey, OperationResult, SharedRun, SubscriptionKey, Token, TopicSpec,
+    Confirm, Exchange, ExchangeKey, Numbering, OperationResult, SharedRun, SubscriptionKey, Token,
+    TopicSpec,
 };
 
 /// An answer to a command.
@@ -89,6 +90,16 @@ pub enum Reply {
         /// Why.
         reason: LeaveReason,
     },
+    /// An upstream of this node is asked for something: only sessions that the node itself has opened to one get it.
+    Upstream(Box<crate::ToUpstream>),
+    /// A position may be advanced to this too: the same as [`Reply::Reached`] of the numbers of another node, from
+    /// which messages come.
+    ReachedUpstream {
+        /// Who gave the number.
+        numbering: crate::Numbering,
+        /// The number.
+        sequence: u64,
+    },
     /// A command was refused; protocols without a milder way end the connection with it.
     Refused {
         /// The token of the command or message that is to blame, if it had one.
@@ -143,6 +154,20 @@ impl Delivery<'_> {
     /// has, if there is none, since the value is not one that the topic had.
     pub fn next_version(&self) -> u64 {
         if self.run.is_merged() { 0 } else { self.run.run().version() + self.to as u64 }
+    }
+
+    /// How far it brings a position with the numbers of another node, if its messages come from there: no further than
+    /// everything has been given that this node had before them.
+    pub fn reached_upstream(&self) -> Option<(Numbering, u64)> {
+        let run = self.run.run();
+        let upstream = run.upstream()?;
+        let is_last = self.to == run.len();
+        let last = (run.first() + self.to as u64).checked_sub(1)?;
+        let sequence = match is_last {
+            true => upstream.reached,
+            false => upstream.reached.min((upstream.first + self.to as u64).saturating_sub(1)),
+        };
+        (self.reached >= last && sequence > 0).then_some((upstream.numbering, sequence))
     }
 
     /// Whether it is the whole run, so that shared encodings fit.

@@ -13,7 +13,7 @@ use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
 use crate::run_origin::Origin;
-use crate::{Destination, Kind, properties};
+use crate::{Destination, Kind, Numbering, properties};
 
 mod buffer;
 mod naming;
@@ -60,8 +60,30 @@ pub struct Run {
     published: Time,
     data: Buffer,
     entries: Entries,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few runs have.
+#[derive(Clone, Debug, Default)]
+struct Rare {
     /// The body of the only message, if that lies in a file; in the buffer it has none then.
-    file: Option<Box<Bytes>>,
+    file: Option<Bytes>,
+    /// The numbers that another node gave it.
+    upstream: Option<UpstreamNumbers>,
+}
+
+/// The numbers that messages have where they come from, if that is another node.
+///
+/// This node gives them numbers of its own as well, in the order in which they come; those of the other node are for
+/// positions that are good there, and at all nodes that get messages from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamNumbers {
+    /// Who gave them.
+    pub numbering: Numbering,
+    /// The number of the run's first message there.
+    pub first: u64,
+    /// Up to which of these numbers everything has come that was asked for there, once the run's last message has.
+    pub reached: u64,
 }
 
 // With the two counts of an `Arc`, 112 bytes: what allocators give for anything over 96.
@@ -162,8 +184,8 @@ impl Run {
 
     /// Bytes it keeps in memory, with those of a buffer that it shares; not those of a body in a file.
     pub fn bytes(&self) -> usize {
-        let file = self.file.as_ref().map_or(0, |_| size_of::<Bytes>());
-        self.data.len() + file + self.bytes_beside()
+        let rare = self.rare.as_ref().map_or(0, |_| size_of::<Rare>());
+        self.data.len() + rare + self.bytes_beside()
     }
 
     /// Bytes that it keeps in memory beside a buffer that it shares.
@@ -190,13 +212,21 @@ impl Run {
     /// The same messages for another destination, not yet numbered.
     pub fn shared_with(&self, destination: Destination) -> Run {
         let (origin, first, version) = (Origin::default(), 0, 0);
-        Run { destination, origin, first, version, ..self.clone() }
+        let mut run = Run { destination, origin, first, version, ..self.clone() };
+        run.set_upstream(None);
+        run
     }
 
     /// The body of its only message, if that lies in a file.
     #[inline]
     pub fn body_in_file(&self) -> Option<&Bytes> {
-        self.file.as_deref()
+        self.rare.as_ref()?.file.as_ref()
+    }
+
+    /// The numbers that it has where it comes from, if that is another node.
+    #[inline]
+    pub fn upstream(&self) -> Option<&UpstreamNumbers> {
+        self.rare.as_ref()?.upstream.as_ref()
     }
 
     /// Whether it is one message that is too large to be copied for who gets it.
@@ -257,9 +287,9 @@ impl Run {
         Some(Message {
             sequence: self.first + index as u64,
             properties: self.data.get(start..middle)?,
-            body: match &self.file {
+            body: match &self.rare {
                 None => self.data.get(middle..end)?,
-                Some(file) => whole(file),
+                Some(rare) => rare.body(self.data.get(middle..end)?),
             },
             flags: entry.flags,
             expires_ms,
@@ -306,6 +336,17 @@ impl Run {
         self.first = first;
     }
 
+    /// Says which numbers another node gave it, or that none did; done before it is shared.
+    pub fn set_upstream(&mut self, upstream: Option<UpstreamNumbers>) {
+        match &mut self.rare {
+            Some(rare) if upstream.is_some() || rare.file.is_some() => rare.upstream = upstream,
+            _ => {
+                let rare = |upstream| Box::new(Rare { file: None, upstream: Some(upstream) });
+                self.rare = upstream.map(rare);
+            }
+        }
+    }
+
     /// Sends it to the destination of another kind that has the same path; done before it is numbered.
     pub fn set_kind(&mut self, kind: Kind) {
         self.destination.kind = kind;
@@ -344,6 +385,7 @@ impl Run {
         self.origin = if index == 0 { run.origin } else { run.origin.with_unused(0) };
         self.first = run.first + index as u64;
         self.version = run.version + index as u64;
+        self.set_upstream(run.upstream().map(|numbers| numbers.at(index, run.len())));
     }
 
     /// Makes it name its destination by the text that is kept there, and not by another of its own.
@@ -444,10 +486,21 @@ impl Properties for Message<'_> {
     }
 }
 
-/// Apart from [`Run::message`], which is asked for every message.
-#[cold]
-fn whole(file: &Bytes) -> &[u8] {
-    file
+impl Rare {
+    /// Apart from [`Run::message`], which is asked for every message.
+    #[cold]
+    fn body<'a>(&'a self, in_memory: &'a [u8]) -> &'a [u8] {
+        self.file.as_deref().unwrap_or(in_memory)
+    }
+}
+
+impl UpstreamNumbers {
+    /// Those of one message of so many.
+    fn at(self, index: usize, len: usize) -> UpstreamNumbers {
+        let first = self.first + index as u64;
+        let reached = if index + 1 == len { self.reached } else { self.reached.min(first) };
+        UpstreamNumbers { first, reached, ..self }
+    }
 }
 
 /// An expiry date before the properties.
@@ -468,7 +521,7 @@ pub struct RunBuilder {
     /// Where the message being built begins.
     start: usize,
     /// The body of its only message, if that lies in a file.
-    file: Option<Box<Bytes>>,
+    file: Option<Bytes>,
 }
 
 impl RunBuilder {
@@ -518,7 +571,7 @@ impl RunBuilder {
     pub fn finish_in_file(&mut self, body: Bytes, meta: Meta) {
         debug_assert!(self.entries.is_empty(), "it is a run of its own");
         self.finish(&[], meta);
-        self.file = Some(Box::new(body));
+        self.file = Some(body);
     }
 
     /// Ends the message begun with the body of a message: see [`RunBuilder::takes`].
@@ -578,7 +631,7 @@ impl RunBuilder {
             published: self.published,
             data: Buffer::Own(self.data.into()),
             entries: Entries::of(self.entries),
-            file: self.file,
+            rare: self.file.map(|file| Box::new(Rare { file: Some(file), upstream: None })),
         }
     }
 }

@@ -21,8 +21,8 @@ use tiderace_base::limits::COPIED_BODY_BYTES_MAX;
 use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_value::append_text;
 use tiderace_wire::{
-    Answer, Command, Confirm, Context, Delivery, Held, Opening, Output, Progress, Reply, Request,
-    Response, Session, Token,
+    Answer, Command, Confirm, Context, Delivery, Held, Numbering, Opening, Output, Progress, Reply,
+    Request, Response, Session, Token,
 };
 
 use crate::answer::{Fault, HttpFault, share};
@@ -338,7 +338,12 @@ impl Session for EventsSession {
             }
             Reply::Reached { home, sequence } => {
                 if let Some(stream) = self.stream() {
-                    stream.reached(home, sequence);
+                    stream.reached(Numbering::new(stream.epoch(), home), sequence);
+                }
+            }
+            Reply::ReachedUpstream { numbering, sequence } => {
+                if let Some(stream) = self.stream() {
+                    stream.reached(numbering, sequence);
                 }
             }
             Reply::Operated { result, .. } => {
@@ -362,7 +367,7 @@ impl Session for EventsSession {
                 }
             }
             // It neither serves nor browses.
-            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } => {}
+            Reply::ExchangeCredit { .. } | Reply::Browsed { .. } | Reply::Upstream(_) => {}
             Reply::Refused { token, close } => self.refused(now, token, close, context),
         }
         Ok(())

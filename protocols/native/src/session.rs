@@ -313,6 +313,12 @@ impl Session for NativeSession {
                 let position = ServerMessage::Position(vec![(u64::from(home.0), sequence)]);
                 say(&position, &mut context.output);
             }
+            Reply::ReachedUpstream { numbering, sequence } => {
+                let position = ServerMessage::Position(vec![(numbering.whole(), sequence)]);
+                say(&position, &mut context.output);
+            }
+            // Only sessions to upstreams are asked for anything.
+            Reply::Upstream(_) => {}
             Reply::Operated { token, result } => self.operated(token, &result, context),
             Reply::Joined { key, path, spec } => {
                 let spec = spec.to_json();

@@ -324,7 +324,7 @@ impl Player {
             Command::SendExchange(sent) if sent.exchange.side == Side::Caller => {
                 self.send_exchange(sent.exchange, false, sent.last, &sent.body);
             }
-            Command::Goodbye => {}
+            Command::Goodbye | Command::Upstream(_) => {}
             Command::Operate { token, operation } => {
                 if let Operation::Views = *operation {
                     let result = Box::new(OperationResult::Views(Vec::new()));

@@ -191,9 +191,12 @@ impl Session for RSocketSession {
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }
-            Reply::Recovered { .. } | Reply::Reached { .. } => {}
+            Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ReachedUpstream { .. } => {}
             // Nobody asks for them.
-            Reply::Joined { .. } | Reply::Left { .. } | Reply::Browsed { .. } => {}
+            Reply::Joined { .. }
+            | Reply::Left { .. }
+            | Reply::Browsed { .. }
+            | Reply::Upstream(_) => {}
         }
         self.release_if_empty();
         Ok(())

@@ -36,7 +36,7 @@ mod trail;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Confirm, Context, Delivery, Incoming, Kind, Output, Progress, Reply, Session, Side,
+    Confirm, Context, Delivery, Incoming, Kind, Numbering, Output, Progress, Reply, Session, Side,
     SubscriptionKey, Token, shown,
 };
 
@@ -287,7 +287,13 @@ impl Session for SocketSession {
             Reply::LoggedIn { name, anonymous, .. } => self.logged_in(name, anonymous, context),
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete, .. } => self.recovered(token, complete),
-            Reply::Reached { home, sequence } => self.reached(home, sequence),
+            Reply::Reached { home, sequence } => {
+                self.reached(Numbering::new(self.epoch, home), sequence)
+            }
+            Reply::ReachedUpstream { numbering, sequence } => {
+                self.reached(numbering, sequence);
+            }
+            Reply::Upstream(_) => {}
             Reply::Operated { token, result } => {
                 self.operated(token, &result, &mut context.output);
             }

@@ -262,6 +262,8 @@ impl Session for StompSession {
             // It neither calls, nor serves, nor comes back for what it missed.
             Reply::Recovered { .. }
             | Reply::Reached { .. }
+            | Reply::ReachedUpstream { .. }
+            | Reply::Upstream(_)
             | Reply::ExchangeEnded { .. }
             | Reply::ExchangeCredit { .. }
             | Reply::Joined { .. }

@@ -18,8 +18,8 @@ impl Run {
     /// these.
     pub(crate) fn renamed(&self, path: Path, data: Bytes) -> Run {
         let destination = Destination { kind: self.destination.kind, path };
-        let (entries, file, data) = (self.entries.clone(), self.file.clone(), Buffer::of(data));
+        let (entries, rare, data) = (self.entries.clone(), self.rare.clone(), Buffer::of(data));
         let Run { origin, first, version, published, .. } = *self;
-        Run { destination, origin, first, version, published, data, entries, file }
+        Run { destination, origin, first, version, published, data, entries, rare }
     }
 }

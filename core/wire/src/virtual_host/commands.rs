@@ -68,6 +68,7 @@ impl Root {
             | Command::ExchangeCredit { .. }
             | Command::Credit { .. }
             | Command::Unsubscribe { .. }
+            | Command::Upstream(_)
             | Command::Goodbye => Ok(()),
         }
     }

@@ -29,6 +29,8 @@ impl Root {
             | Reply::Confirmed(_)
             | Reply::Recovered { .. }
             | Reply::Reached { .. }
+            | Reply::ReachedUpstream { .. }
+            | Reply::Upstream(_)
             | Reply::Browsed { .. }
             | Reply::ExchangeCredit { .. } => {}
         }

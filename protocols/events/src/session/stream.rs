@@ -4,9 +4,9 @@
 //! session; the last event of each turn, and it alone, carries the position behind it, so a client
 //! that comes back with the last position it saw misses nothing.
 
-use tiderace_base::{Close, ShardId};
+use tiderace_base::Close;
 use tiderace_value::append_text;
-use tiderace_wire::{Delivery, EncodingKey, Output, Position, Response};
+use tiderace_wire::{Delivery, EncodingKey, Numbering, Output, Position, Response};
 
 use crate::encode::{self, Form};
 use crate::limits::EARLY_BYTES_MAX;
@@ -65,9 +65,14 @@ impl Stream {
         self.is_head
     }
 
+    /// The life of the server in which its position began.
+    pub(super) fn epoch(&self) -> u64 {
+        self.position.epoch
+    }
+
     /// The position has moved, although no message came.
-    pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
-        self.position.advance(home, sequence);
+    pub(super) fn reached(&mut self, numbering: Numbering, sequence: u64) {
+        self.position.advance_to(numbering, sequence);
         self.moved = true;
     }
 
@@ -138,6 +143,9 @@ impl Stream {
             piece(output, |out| encode::end(form, None, out));
         }
         self.position.advance(run.home(), delivery.reached);
+        if let Some((numbering, sequence)) = delivery.reached_upstream() {
+            self.position.advance_to(numbering, sequence);
+        }
         if delivery.is_whole() {
             let form_key = EncodingKey::form(LETTER, form.id(), output.framing.id());
             let key = EncodingKey { form: form_key, variant: &[] };
@@ -203,7 +211,7 @@ fn piece(output: &mut Output<'_>, write: impl FnOnce(&mut Vec<u8>)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiderace_wire::Numbering;
+    use tiderace_base::ShardId;
 
     fn recovered(since: Position) -> Position {
         let mut stream = Stream::new(Form::Plain, 2, Some(since), false, false);

@@ -33,8 +33,8 @@ pub(super) struct ColdState {
     pub(super) requests: usize,
     /// Bytes that may still be sent, if the client counts.
     pub(super) credit: Option<i64>,
-    /// By home how far the client has come since positions were told.
-    reached: Vec<(u16, u64)>,
+    /// By numbering, as positions write it, how far the client has come since positions were told.
+    reached: Vec<(u64, u64)>,
 }
 
 impl ColdState {
@@ -77,14 +77,14 @@ impl ColdState {
     }
 
     /// Notes how far the client will have come.
-    pub(super) fn reach(&mut self, home: u16, number: u64) {
+    pub(super) fn reach(&mut self, numbering: u64, number: u64) {
         // While something is recovered nothing is reached yet.
         if number == 0 {
             return;
         }
-        match self.reached.iter_mut().find(|(known, _)| *known == home) {
+        match self.reached.iter_mut().find(|(known, _)| *known == numbering) {
             Some((_, known)) => *known = number.max(*known),
-            None => self.reached.push((home, number)),
+            None => self.reached.push((numbering, number)),
         }
     }
 
@@ -95,8 +95,8 @@ impl ColdState {
         }
         let out = batch.whole(self.reached.len() * ROW_BYTES_MAX, output);
         let start = begin_message(kind::POSITION, out);
-        for (home, number) in self.reached.drain(..) {
-            write_varint(out, u64::from(home));
+        for (numbering, number) in self.reached.drain(..) {
+            write_varint(out, numbering);
             write_varint(out, number);
         }
         end_message(start, out);

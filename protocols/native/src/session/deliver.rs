@@ -56,7 +56,10 @@ impl NativeSession {
         };
         // Of any subscription: where several get a message, the last of them has reached it.
         if self.recoverable {
-            self.cold().reach(run.home().0, delivery.reached);
+            self.cold().reach(u64::from(run.home().0), delivery.reached);
+            if let Some((numbering, sequence)) = delivery.reached_upstream() {
+                self.cold().reach(numbering.whole(), sequence);
+            }
         }
         let mut form = Form { flags, id, whole: !follows, values: mark.has(Mark::VALUES) };
         for index in delivery.from..delivery.to {

@@ -59,7 +59,7 @@ impl SocketSession {
         let last = run.first() + (delivery.to as u64).saturating_sub(1);
         if room && !self.options.application_echo && is_own(run, delivery.from, namespace.sid) {
             if recoverable {
-                self.trail().position.advance(run.home(), delivery.reached);
+                self.trail().reach(delivery);
             }
             return;
         }
@@ -69,20 +69,18 @@ impl SocketSession {
         }
         let epoch = self.epoch;
         let mut trail = self.trail.take().unwrap_or_else(|| Trail::new(epoch));
-        // Values from before the subscription say nothing of where it began; a position follows them.
-        if delivery.reached > 0 {
-            trail.begin(Numbering::new(epoch, run.home()), run.first().saturating_sub(1));
-        }
+        trail.begin_with(delivery);
         let position = &mut trail.position;
         let own = Numbering::new(epoch, run.home());
-        let alone = position.seen().iter().all(|(numbering, _)| *numbering == own);
+        let alone = position.seen().iter().all(|(numbering, _)| *numbering == own)
+            && run.upstream().is_none();
         let in_order = position.of(run.home()) < run.first() && delivery.reached == last;
         if alone && in_order && delivery.is_whole() {
             with_equal_offsets(form, epoch, delivery, output);
         } else {
             with_own_offsets(form, position, delivery, output);
         }
-        position.advance(run.home(), delivery.reached);
+        trail.reach(delivery);
         self.trail = Some(trail);
     }
 
@@ -171,6 +169,9 @@ fn with_own_offsets(
         let reached =
             if is_last { delivery.reached } else { message.sequence.min(delivery.reached) };
         position.advance(run.home(), reached);
+        if let Some((numbering, sequence)) = delivery.reached_upstream().filter(|_| is_last) {
+            position.advance_to(numbering, sequence);
+        }
         let suffix = format!(",\"{}\"]", position.encode());
         let block = shared.then(|| {
             delivery.run.encoded(form.key(UP_TO_OFFSET, Framing::Stream), |out| {

@@ -8,7 +8,7 @@
 use tiderace_base::Close;
 use tiderace_delta::NAMES;
 use tiderace_value::Json;
-use tiderace_wire::{Delivery, Deltas, Flags, Numbering, Output, SubscriptionKey, properties};
+use tiderace_wire::{Delivery, Deltas, Flags, Output, SubscriptionKey, properties};
 
 use super::event::Event;
 use super::state::SocketSession;
@@ -57,7 +57,7 @@ impl SocketSession {
         if known.recoverable {
             let known = self.trail.take().unwrap_or_else(|| Trail::new(self.epoch));
             let trail = trail.insert(known);
-            trail.begin(Numbering::new(self.epoch, run.home()), run.first().saturating_sub(1));
+            trail.begin_with(delivery);
         }
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { continue };
@@ -102,7 +102,7 @@ impl SocketSession {
             text.write(shown.attachments(), output.framing, output.queue.tail());
         }
         if let Some(mut trail) = trail {
-            trail.position.advance(run.home(), delivery.reached);
+            trail.reach(delivery);
             self.trail = Some(trail);
         }
     }

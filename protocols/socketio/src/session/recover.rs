@@ -3,7 +3,6 @@
 //! Relies on the table of records for what was, and on the broker's histories for what was missed.
 //! Invariant: a namespace is told to be recovered only if nothing is missing; else it begins anew.
 
-use tiderace_base::ShardId;
 use tiderace_wire::{Context, Numbering, Position, Token};
 
 use super::namespace::Standing;
@@ -24,12 +23,11 @@ pub(super) enum Resumed {
 }
 
 impl SocketSession {
-    /// Nothing of a home up to that number is missing.
-    pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
+    /// Nothing of a numbering up to that number is missing.
+    pub(super) fn reached(&mut self, numbering: Numbering, sequence: u64) {
         if !self.remembers() {
             return;
         }
-        let numbering = Numbering::new(self.epoch, home);
         let trail = self.trail();
         trail.begin(numbering, sequence);
         trail.position.advance_to(numbering, sequence);

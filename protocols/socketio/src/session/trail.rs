@@ -2,7 +2,7 @@
 //!
 //! Relies on positions that rise. Invariant: where a client began with a home is noted once.
 
-use tiderace_wire::{Numbering, Position};
+use tiderace_wire::{Delivery, Numbering, Position};
 
 /// What a namespace asked to go on with.
 #[derive(Debug)]
@@ -52,6 +52,29 @@ impl Trail {
     #[inline]
     pub(super) fn new(epoch: u64) -> Box<Trail> {
         Box::new(Trail { position: Position::new(epoch), beginning: Position::new(epoch) })
+    }
+
+    /// Messages of a delivery come: what has a lower number was before the client's time.
+    pub(super) fn begin_with(&mut self, delivery: &Delivery<'_>) {
+        // Values from before the subscription say nothing of where it began; a position follows them.
+        if delivery.reached == 0 {
+            return;
+        }
+        let run = delivery.run.run();
+        let own = Numbering::new(self.position.epoch, run.home());
+        self.begin(own, run.first().saturating_sub(1));
+        if let Some(upstream) = run.upstream() {
+            self.begin(upstream.numbering, upstream.first.saturating_sub(1));
+        }
+    }
+
+    /// A delivery has been given.
+    #[inline]
+    pub(super) fn reach(&mut self, delivery: &Delivery<'_>) {
+        self.position.advance(delivery.run.run().home(), delivery.reached);
+        if let Some((numbering, sequence)) = delivery.reached_upstream() {
+            self.position.advance_to(numbering, sequence);
+        }
     }
 
     /// Messages of a numbering up to that number were before the client's time.

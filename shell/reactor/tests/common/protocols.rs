@@ -138,6 +138,8 @@ impl Session for Line {
             }
             Reply::Recovered { .. }
             | Reply::Reached { .. }
+            | Reply::ReachedUpstream { .. }
+            | Reply::Upstream(_)
             | Reply::ExchangeEnded { .. }
             | Reply::ExchangeCredit { .. }
             | Reply::Operated { .. }

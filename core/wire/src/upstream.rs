@@ -1,0 +1,101 @@
+//! What a node and its upstream tell each other: the node stands in for the homes of topics that lie there.
+//!
+//! The connection to an upstream is a session of the node's own broker. What the upstream says comes as a
+//! [`Command::Upstream`](crate::Command::Upstream), and what the node wants of it goes as a
+//! [`Reply::Upstream`](crate::Reply::Upstream). So neither knows how the two are connected, and several nodes may be
+//! joined in one test without sockets. Invariant: of one subscription the upstream says things in the order in which it
+//! says them to all of its clients: a topic's value before what is newer, and each message once.
+
+use std::sync::Arc;
+
+use tiderace_base::Close;
+use tiderace_topics::Path;
+
+use crate::{LeaveReason, Numbering, Position, Run, SubscriptionKey, Target, TopicSpec};
+
+/// What an upstream tells a node.
+#[derive(Debug)]
+pub enum FromUpstream {
+    /// It has let the node in: subscriptions may be asked for. Comes first, and once for each connection.
+    Up {
+        /// Which of the node's upstreams it is, by its place in the configuration.
+        upstream: u16,
+        /// Its life.
+        epoch: u64,
+    },
+    /// Messages of one topic, with the versions and the numbers that they have there
+    /// ([`Run::upstream`](crate::Run::upstream)). This node has not numbered them yet.
+    Messages {
+        /// The subscription that brings them.
+        key: SubscriptionKey,
+        /// The messages.
+        run: Run,
+    },
+    /// A subscription has gained a topic; before the first message of it.
+    Joined {
+        /// The subscription.
+        key: SubscriptionKey,
+        /// The topic.
+        path: Path,
+        /// What it is there.
+        spec: Arc<TopicSpec>,
+    },
+    /// A subscription has lost a topic.
+    Left {
+        /// The subscription.
+        key: SubscriptionKey,
+        /// The topic.
+        path: Path,
+        /// Why.
+        reason: LeaveReason,
+    },
+    /// Everything up to this number has come that was asked for.
+    Reached {
+        /// Who gave the number.
+        numbering: Numbering,
+        /// The number.
+        sequence: u64,
+    },
+    /// What was missed since the position that a subscription began with is on its way; before
+    /// [`FromUpstream::Complete`].
+    Recovered {
+        /// The subscription.
+        key: SubscriptionKey,
+        /// Whether nothing is missing.
+        complete: bool,
+        /// Whether versions that were known before are still those of the same messages.
+        continues: bool,
+    },
+    /// A subscription listens, and all values have come, or all that was missed: topics of it that had a value before
+    /// and have not brought one have none any more.
+    Complete {
+        /// The subscription.
+        key: SubscriptionKey,
+    },
+    /// A subscription has been refused, or was ended there.
+    Refused {
+        /// The subscription.
+        key: SubscriptionKey,
+        /// Why.
+        close: Close,
+    },
+}
+
+/// What a node asks an upstream for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToUpstream {
+    /// To subscribe, with current values, notices, deltas and numbers.
+    Subscribe {
+        /// The node's name for the subscription; small numbers, used again after an end.
+        key: SubscriptionKey,
+        /// Topics.
+        target: Target,
+        /// Where to go on; values come where something is missing. Absent: with the values.
+        since: Option<Position>,
+    },
+    /// To end a subscription. Messages of it may still be on their way.
+    Unsubscribe {
+        /// The subscription.
+        key: SubscriptionKey,
+    },
+}
