@@ -146,6 +146,9 @@ close_codes! {
     104 InternalError "internal-error" Session Failed 1011 500 true
         "The server failed to handle this connection, by a defect of its own; the log says more."
         "Report it with the server's log of that moment.";
+    105 UpstreamRestarted "upstream-restarted" Session Failed 1012 503 true
+        "The server from which topics come has begun anew without what it had, so their versions begin anew."
+        "Connect again; what was known of these topics comes anew.";
     200 FirstByteTimeout "first-byte-timeout" Connection Failed 1008 400 false
         "Nothing arrived on a new connection in time."
         "Send the first bytes at once, or raise the deadline in the section `deadlines`.";
@@ -320,6 +323,9 @@ close_codes! {
     527 BadPriority "bad-priority" Operation Invalid 1008 400 false
         "The priority of a message is no whole number from 0 to 9."
         "Use one of these, 9 being the most urgent, or leave it out, which means 4.";
+    528 TopicElsewhere "topic-elsewhere" Operation Unsupported 1008 403 false
+        "The topic comes from another server, and this one only passes it on."
+        "Publish and operate at the server that the sentence names, and subscribe here.";
     530 BodyTooLarge "body-too-large" Operation Failed 1009 413 false
         "A body of that size may not go there, or not in that way."
         "Send a smaller body, or send it to a destination and with marks that allow it; the sentence says what does not.";

@@ -29,6 +29,7 @@ use tiderace_wire::{Command, Commands, Reply, Subscribe};
 
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
+use crate::deputies::Deputies;
 use crate::directory::Directory;
 use crate::effects::Effects;
 use crate::exchange::Exchanges;
@@ -69,6 +70,8 @@ pub struct Broker {
     views: Box<Views>,
     journal: HomeJournal,
     work: Work,
+    /// What stands in for homes of topics at other nodes.
+    deputies: Box<Deputies>,
 }
 
 impl Broker {
@@ -79,6 +82,10 @@ impl Broker {
         home.queues_mut().set_quotas(options.quotas.clone());
         home.begin_durables(shard, &options, &memory);
         home.begin_mirrors(shard, &options);
+        let deputies = Box::new(Deputies::new(shard, &options));
+        if !deputies.is_empty() {
+            home.begin_numbers_at(Deputies::NUMBERS_FROM);
+        }
         Broker {
             sessions: Sessions::default(),
             directory: Directory::new(shard, options.clone(), memory.clone()),
@@ -93,6 +100,7 @@ impl Broker {
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),
             journal: HomeJournal::default(),
             work: Work::default(),
+            deputies,
             options,
         }
     }
@@ -195,6 +203,10 @@ impl Broker {
             self.hand_on(now, effects);
         }
         self.sweep_topics(now, effects);
+        if !self.deputies.is_empty() {
+            self.deputy_side().tick(now, effects);
+            self.hand_on(now, effects);
+        }
         self.tell_accounts(effects);
         self.end_call(now, effects);
     }
@@ -240,6 +252,10 @@ impl Broker {
         metrics.work_turn_most = self.work.turn_most;
         metrics.work_deferred = self.work.deferred_total;
         (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
+        for state in self.deputies.states() {
+            metrics.upstream_subscriptions += state.subscriptions;
+            metrics.upstream_waiting += state.waiting;
+        }
         metrics.history_messages = history_messages as u64;
         metrics.history_bytes = history_bytes as u64;
         metrics
@@ -330,7 +346,10 @@ impl Broker {
                 self.unsubscribe(now, session, key, how, ending, effects);
                 note_ended(ending, end);
             }
-            Command::Upstream(_) => {}
+            Command::Upstream(said) => {
+                self.deputy_side().on_upstream(now, session, *said, effects);
+                self.hand_on(now, effects);
+            }
             Command::Goodbye => self.session_side().take_leave(session),
         }
     }

@@ -64,12 +64,12 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         self.home.count_pattern(from, pattern, interest.on);
-        if let Some(ask) = interest.ask {
+        if let Some(ask) = &interest.ask {
             self.report_nothing(from, pattern, ask.request, effects);
         }
         // Asked before this subscription counts: of what was not recorded nothing is known to be complete.
         let answer =
-            interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, ask)));
+            interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, &ask)));
         if interest.recorded {
             self.home.count_recorded(from, pattern, interest.on, now.time);
         }

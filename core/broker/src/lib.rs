@@ -26,9 +26,12 @@ mod condition;
 mod deferred;
 mod deliver;
 mod delivery;
+mod deputies;
+mod deputy_side;
 mod directory;
 mod durables;
 mod effects;
+mod elsewhere;
 mod ending;
 mod exchange;
 mod exchange_side;
@@ -82,6 +85,7 @@ mod queue_operations;
 mod queue_store;
 mod queued;
 mod queueing;
+mod reached_upstream;
 mod recently_told;
 mod recover;
 mod remove;
@@ -127,6 +131,7 @@ mod work;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use broker::{AHEAD, Broker};
 pub use delivery::{Left, Pending};
+pub use deputies::DeputyState;
 pub use effects::Effects;
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{
@@ -135,11 +140,13 @@ pub use journal::{
 };
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
-    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, Values,
+    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, UpstreamMarks,
+    Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{
     BrokerOptions, DurableOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy,
+    UpstreamTopics,
 };
 pub use places::{NodeId, Place};
 pub use queue_loads::Unreadable;

@@ -66,6 +66,13 @@ broker_metrics! {
     retained Gauge "tiderace_topics_retained" [] "Topics that hold a retained value.";
     retained_bytes Gauge "tiderace_topics_retained_bytes" [] "Bytes of retained values, and of what topics keep besides.";
     views Gauge "tiderace_views" [] "Topic views, counted on every shard.";
+    upstream_messages Counter "tiderace_upstream_messages_total" [] "Messages that upstreams have brought and that were passed on.";
+    upstream_repeated Counter "tiderace_upstream_repeated_total" [] "Messages that upstreams have brought again, after a connection was lost or by several subscriptions.";
+    upstream_lost Counter "tiderace_upstream_lost_total" [] "Messages of upstreams for which there was no memory.";
+    upstream_backfills Counter "tiderace_upstream_backfills_total" [] "Subscriptions of clients that came back for which an upstream was asked what they had missed.";
+    upstream_resyncs Counter "tiderace_upstream_resyncs_total" [] "Subscriptions at upstreams whose values came anew, since something was missing after a connection was lost.";
+    upstream_subscriptions Gauge "tiderace_upstream_subscriptions" [] "Subscriptions at upstreams.";
+    upstream_waiting Gauge "tiderace_upstream_subscribers_waiting" [] "Subscriptions of this node that wait for an upstream.";
     view_outputs Gauge "tiderace_view_outputs" [] "Topics that views publish.";
     view_problems Counter "tiderace_view_problems_total" [] "Outputs of views that could not be published; see $sys/views/.";
     snapshots Gauge "tiderace_snapshots" [] "Parts of snapshots that subscriptions by pattern have yet to take, one for each home.";

@@ -40,6 +40,9 @@ impl SessionSide<'_> {
         };
         let principal = Principal::clone(&principal);
         let mut requester = Requester { session, token, principal, fence: 0 };
+        if let Err(close) = self.options.is_operated_here(&operation) {
+            return self.loopback.answer_operation(&requester, Err(close), effects);
+        }
         if !self.may_hold(session, &operation) {
             let result = Err(CloseCode::TooManyTopics.into());
             return self.loopback.answer_operation(&requester, result, effects);

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Span;
+use tiderace_base::{ShardId, Span};
 use tiderace_queues::{FullPolicy, Policy, QueueOptions, Quotas};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    DurableSubscription, TopicSpec, VirtualHosts, host_of, is_durable, is_temporary, own_name,
-    within_host,
+    Destination, DurableSubscription, Kind, Target, TopicSpec, VirtualHosts, host_of, is_durable,
+    is_temporary, own_name, within_host,
 };
 
 use crate::Rules;
 use crate::authorise::is_reserved;
 use crate::maker::Maker;
-use crate::places::Place;
+use crate::places::{Place, PlaceSet};
 
 /// Options for the topics that match; the first that matches counts.
 #[derive(Clone, Debug)]
@@ -97,6 +97,48 @@ impl Default for PageLimits {
     }
 }
 
+/// Another node, some of whose topics this one passes on.
+#[derive(Clone, Debug)]
+pub struct UpstreamTopics {
+    /// Its name, for people.
+    pub name: Arc<str>,
+    /// Which topics are its own.
+    pub topics: Vec<Pattern>,
+    /// The shard that stands in for the homes of these topics.
+    pub shard: ShardId,
+    /// How long a subscription there goes on after the last subscriber here has left.
+    pub linger: Span,
+    /// How long subscribers wait for a subscription there while it is away; then they get what is known.
+    pub patience: Span,
+    /// Whether all of its topics are subscribed to, whether somebody here asks for them or not.
+    pub eager: bool,
+}
+
+impl UpstreamTopics {
+    /// Whether a topic is one of its own.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.topics.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// Whether all topics of a pattern are its own.
+    pub(crate) fn has_all(&self, pattern: &Pattern) -> bool {
+        self.topics.iter().any(|own| own.contains(pattern))
+    }
+
+    /// What is to be subscribed to there for a pattern of somebody here: the pattern itself if all of its topics are its
+    /// own, and else all of its own patterns that have some of them.
+    pub(crate) fn targets_for(&self, pattern: &Pattern) -> Vec<Target> {
+        let target = |pattern: &Pattern| match pattern.as_path() {
+            Some(path) => Target::Exact(Destination { kind: Kind::Topic, path }),
+            None => Target::Pattern(Kind::Topic, pattern.clone()),
+        };
+        if self.has_all(pattern) {
+            return vec![target(pattern)];
+        }
+        self.topics.iter().filter(|own| own.overlaps(pattern)).map(target).collect()
+    }
+}
+
 /// What can be chosen for a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -104,6 +146,8 @@ pub struct BrokerOptions {
     pub virtual_hosts: VirtualHosts,
     /// How many shards the node has.
     pub shards: usize,
+    /// The nodes whose topics this one passes on.
+    pub upstreams: Vec<UpstreamTopics>,
     /// Who may do what.
     pub rules: Rules,
     /// Whether logins are verified; if not, every name is believed (dev mode).
@@ -174,7 +218,27 @@ impl BrokerOptions {
     /// The home of a destination.
     #[inline]
     pub(crate) fn home_of(&self, path: &Path) -> Place {
+        if !self.upstreams.is_empty()
+            && let Some(upstream) = self.upstream_of(path)
+        {
+            return Place::here(upstream.shard);
+        }
         Place::here(tiderace_wire::home_of(path, self.shards))
+    }
+
+    /// The upstream whose own a topic is, if it is one's.
+    #[cold]
+    pub(crate) fn upstream_of(&self, path: &Path) -> Option<&UpstreamTopics> {
+        let is_own = is_reserved(path) || is_temporary(path);
+        self.upstreams.iter().find(|upstream| !is_own && upstream.has(path))
+    }
+
+    /// The homes that topics of a pattern may have: one, if all of them are those of an upstream.
+    pub(crate) fn homes_of(&self, pattern: &Pattern) -> PlaceSet {
+        match self.upstreams.iter().find(|upstream| upstream.has_all(pattern)) {
+            Some(upstream) => PlaceSet::of(Place::here(upstream.shard)),
+            None => PlaceSet::all(self.shards),
+        }
     }
 
     /// What a topic is that was not created as something else.
@@ -274,6 +338,7 @@ impl Default for BrokerOptions {
         BrokerOptions {
             virtual_hosts: VirtualHosts::default(),
             shards: 1,
+            upstreams: Vec::new(),
             rules: Rules::allow_all(),
             verify_logins: false,
             backlog_bytes_high: 4 << 20,

@@ -41,7 +41,9 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) -> Admitted {
         if let Err(close) = self.may_publish(session, run.destination()) {
-            if let Some(name) = self.name_of_owner(session, run.destination()) {
+            if close.code != CloseCode::TopicElsewhere
+                && let Some(name) = self.name_of_owner(session, run.destination())
+            {
                 return Admitted::IfOwner(name);
             }
             self.metrics.denied += 1;
@@ -95,6 +97,7 @@ impl SessionSide<'_> {
         destination: &Destination,
     ) -> Result<(), Close> {
         let options = &self.options;
+        options.is_published_here(destination)?;
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return Ok(());
         };
@@ -472,7 +475,7 @@ impl HomeSide<'_> {
     }
 
     /// Sends a run to the places that want it.
-    fn send_out(
+    pub(crate) fn send_out(
         &mut self,
         key: Key,
         places: PlaceSet,

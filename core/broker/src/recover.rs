@@ -36,7 +36,7 @@ impl SessionSide<'_> {
         let position = subscribe.since.as_ref()?;
         Some(Box::new(Recovery {
             token: subscribe.confirm,
-            continues: self.continues(position),
+            continues: self.come_from_elsewhere(subscribe) || self.continues(position),
             complete: true,
             fits: true,
             held: Vec::new(),
@@ -93,7 +93,8 @@ impl SessionSide<'_> {
     ) {
         let missed = answer.missed.unwrap_or_else(|| {
             // A home of queues or services: nothing can be missed.
-            Box::new(Missed { after: u64::MAX, complete: true, runs: Some(Vec::new()) })
+            let runs = Some(Vec::new());
+            Box::new(Missed { after: u64::MAX, complete: true, runs, continues: None })
         });
         let (given_up, more) = (missed.runs.is_none(), answer.more);
         let runs = missed.runs.unwrap_or_default().into_iter().map(|run| (run, What::Missed));
@@ -109,6 +110,7 @@ impl SessionSide<'_> {
             return;
         };
         recovery.complete &= missed.complete;
+        recovery.continues &= missed.continues.unwrap_or(true);
         if answer.at > 0 {
             recovery.answers.push((from.shard, missed.after, answer.at));
         }
@@ -296,12 +298,14 @@ impl SessionSide<'_> {
             return;
         }
         let reached = std::mem::take(&mut rare.reached);
+        let upstream = std::mem::take(&mut rare.reached_upstream);
         if rare.is_empty() {
             record.rare = None;
         }
         for (home, at) in reached {
             self.reach(session, home, at, effects);
         }
+        self.reach_upstream(session, &upstream, effects);
     }
 
     /// The commands of a call have been handled: recoverable subscriptions that began in it count as one
@@ -398,7 +402,8 @@ impl HomeSide<'_> {
         let runs = after.and_then(|after| {
             self.home.recent(pattern, after, self.options.backlog_bytes_high, self.directory)
         });
-        (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
+        let (after, complete) = (after.unwrap_or(0), runs.is_some());
+        (Missed { after, complete, runs, continues: None }, true)
     }
 
     /// At a home: what comes before everything new from these topics. Up to number `floor` there
@@ -462,7 +467,7 @@ impl HomeSide<'_> {
         let bytes: usize = runs.iter().map(|run| run.bytes()).sum();
         let runs = (bytes <= self.options.backlog_bytes_high).then_some(runs);
         complete &= runs.is_some();
-        answer.missed = Some(Box::new(Missed { after, complete, runs }));
+        answer.missed = Some(Box::new(Missed { after, complete, runs, continues: None }));
         answer
     }
 }

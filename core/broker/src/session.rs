@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tiderace_base::{Key, SessionId, ShardId, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Priority, Root, Run, SubscriptionKey, Token};
+use tiderace_wire::{Kind, Numbering, Priority, Root, Run, SubscriptionKey, Token};
 
 use crate::Principal;
 use crate::delivery::backlog::{Backlog, Pending};
@@ -69,6 +69,8 @@ pub(crate) struct Rare {
     pub(crate) paging: Option<Box<Paging>>,
     /// Numbers up to which homes have answered meanwhile.
     pub(crate) reached: Vec<(ShardId, u64)>,
+    /// The same of the numbers of other nodes.
+    pub(crate) reached_upstream: Vec<(Numbering, u64)>,
     /// Compiled bytes of its subscriptions' regular expressions.
     pub(crate) regex_bytes: u32,
     /// Subscriptions that got credit back for messages that were given up again.
@@ -109,6 +111,18 @@ impl Rare {
         match self.reached.iter_mut().find(|(known, _)| *known == home) {
             Some((_, known)) => *known = number.max(*known),
             None => self.reached.push((home, number)),
+        }
+    }
+}
+
+impl Rare {
+    /// Keeps numbers of other nodes for when they may be said.
+    pub(crate) fn note_reached_upstream(&mut self, marks: &[(Numbering, u64)]) {
+        for (numbering, number) in marks.iter().copied() {
+            match self.reached_upstream.iter_mut().find(|(known, _)| *known == numbering) {
+                Some((_, known)) => *known = number.max(*known),
+                None => self.reached_upstream.push((numbering, number)),
+            }
         }
     }
 }

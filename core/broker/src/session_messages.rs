@@ -32,12 +32,16 @@ impl SessionSide<'_> {
             ToSubscriber::SubscribeAck { request, answer } => {
                 self.subscribe_acknowledged(now, from, request, answer, effects);
             }
+            ToSubscriber::ReachedUpstream { session, marks } => {
+                self.reach_upstream(session, &marks.0, effects);
+            }
             ToSubscriber::SubscribeRefused { .. } => {
                 debug_assert!(false, "taken by the wiring");
             }
             ToSubscriber::SnapshotPage { request, page } => {
                 self.take_page(now, from, request, page, effects);
             }
+            ToSubscriber::BegunAnew { path } => self.end_subscribers_of(&path, effects),
             ToSubscriber::Presence { path, on } => {
                 self.presence_changed(now, &path, on, effects);
             }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Memory, SessionId, ShardId};
 
+use tiderace_topics::Pattern;
+
 use crate::delivery::Deliveries;
 use crate::directory::Directory;
 use crate::effects::Effects;
@@ -53,6 +55,14 @@ impl SessionSide<'_> {
     /// services are there no longer.
     pub(crate) fn homes(&self) -> PlaceSet {
         PlaceSet::all(self.options.shards).minus(self.loopback.lost())
+    }
+
+    /// The homes of those of them that topics of a pattern may be at.
+    pub(crate) fn homes_of(&self, pattern: &Pattern) -> PlaceSet {
+        match self.options.upstreams.is_empty() {
+            true => self.homes(),
+            false => self.options.homes_of(pattern).minus(self.loopback.lost()),
+        }
     }
 
     /// Sends a message to a place, which may be this one.

@@ -17,7 +17,7 @@ const PAGES_PER_TURN: usize = 4;
 
 impl HomeSide<'_> {
     /// The beginning of a subscription by pattern.
-    pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: Ask) -> Answer {
+    pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: &Ask) -> Answer {
         let at = self.home.last_number();
         let mut answer = Answer { at, room: ask.room, ..Answer::default() };
         let mut first = ask.first;

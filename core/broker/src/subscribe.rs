@@ -81,6 +81,7 @@ impl SessionSide<'_> {
                     Target::Exact(destination) => {
                         PlaceSet::of(self.options.home_of(&destination.path))
                     }
+                    Target::Pattern(Kind::Topic, pattern) => self.homes_of(pattern),
                     Target::Pattern(..) => all,
                 };
                 Listening {
@@ -323,17 +324,22 @@ impl SessionSide<'_> {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
                 let first = self.first(subscribe, self.options.home_of(path));
-                let ask = Ask { request, first, room: 0 };
+                let since = self.since_for(subscribe, self.options.home_of(path));
+                let recoverable = subscribe.recoverable;
+                let ask = Ask { request, first, room: 0, recoverable, since };
                 self.listen_to_topic(now, ask, entry, path, effects);
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 self.fanout.patterns_mut().insert(pattern, entry);
                 let values = subscribe.retained || subscribe.replay.is_some();
                 let values = values && subscribe.since.is_none();
-                let homes = self.homes();
+                let homes = self.homes_of(pattern);
                 let room = if values { self.promise_first(session, homes) } else { 0 };
                 for home in homes.iter() {
-                    let ask = Some(Ask { request, first: self.first(subscribe, home), room });
+                    let (first, since) =
+                        (self.first(subscribe, home), self.since_for(subscribe, home));
+                    let recoverable = subscribe.recoverable;
+                    let ask = Some(Ask { request, first, room, recoverable, since });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
                     self.send(home, message, effects);
@@ -501,7 +507,8 @@ impl SessionSide<'_> {
             }
         }
         let interest = Interest { on: false, recorded: entry.flags.recoverable(), ask: None };
-        for home in self.homes().iter() {
+        for home in self.homes_of(pattern).iter() {
+            let interest = interest.clone();
             let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
             self.send(home, message, effects);
         }

@@ -72,6 +72,11 @@ pub enum FromUpstream {
         /// The subscription.
         key: SubscriptionKey,
     },
+    /// A subscription that was to end has ended: its key may be used again.
+    Ended {
+        /// The subscription.
+        key: SubscriptionKey,
+    },
     /// A subscription has been refused, or was ended there.
     Refused {
         /// The subscription.

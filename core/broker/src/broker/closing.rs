@@ -15,6 +15,10 @@ use crate::together::EndingTogether;
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
     pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        if self.deputies.has_link(session) {
+            self.deputy_side().link_lost(now, session, effects);
+            self.hand_on(now, effects);
+        }
         let mut side = self.exchange_side();
         let exchanges = side.take_open(session);
         let Some(closing) = side.sessions.begin_close(session) else { return };

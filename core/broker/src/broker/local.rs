@@ -134,6 +134,9 @@ impl Broker {
                 let page = self.session_side().browse_sessions(now, &browse);
                 self.loopback.answer_operation(&requester, Ok(page), effects);
             }
+            LocalMessage::Upstream { session, asked } => {
+                self.session_side().reply(session, Reply::Upstream(asked), effects);
+            }
             LocalMessage::ListSessions { requester, limit } => {
                 self.list_sessions(&requester, limit, effects);
             }

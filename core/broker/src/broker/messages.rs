@@ -32,6 +32,11 @@ impl Broker {
                 self.home.queues_mut().note_elsewhere(from, &owner, bytes);
             }
             Body::Home(message) => {
+                let message = match self.deputies.is_empty() {
+                    true => Some(message),
+                    false => self.deputy_side().take(now, from, message, effects),
+                };
+                let Some(message) = message else { return };
                 let recipients = self.recipients_of(&message);
                 self.home_side().on_message(now, from, message, recipients, effects);
             }

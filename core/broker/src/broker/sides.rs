@@ -1,6 +1,7 @@
 //! The broker taken apart: what each side of a shard may touch, for one call.
 
 use super::Broker;
+use crate::deputy_side::DeputySide;
 use crate::exchange_side::ExchangeSide;
 use crate::home_side::HomeSide;
 use crate::loss_side::LossSide;
@@ -54,6 +55,12 @@ impl Broker {
     /// The shard's views, upon its home.
     pub(crate) fn view_side(&mut self) -> ViewSide<'_> {
         ViewSide { home: home_side!(self, true), views: &mut self.views }
+    }
+
+    /// What the shard stands in for, upon its home.
+    pub(crate) fn deputy_side(&mut self) -> DeputySide<'_> {
+        let has_views = !self.views.is_idle();
+        DeputySide { home: home_side!(self, has_views), deputies: &mut self.deputies }
     }
 
     /// The loss of another place, upon the shard as a home.

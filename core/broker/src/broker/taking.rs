@@ -55,6 +55,9 @@ impl Broker {
                 (None, Source::QueueEnd) => {
                     self.session_side().reply(session, Reply::Browsed { key: place.key }, effects);
                 }
+                (None, Source::ReachedUpstream) => {
+                    self.session_side().take_reached_upstream(session, &place, effects);
+                }
                 (None, _) => self.notice_side().ask_behind_taken(now, session, effects),
             }
             self.take_loopback(now, effects);

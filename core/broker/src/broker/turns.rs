@@ -104,6 +104,7 @@ impl Broker {
             || self.sessions.presence().changes_waiting() > 0
             || self.notices.has_work()
             || self.exchanges.has_withdrawn()
+            || self.deputies.has_work()
     }
 
     /// Does a slice of it; to be called once per turn while there is some.
@@ -115,6 +116,9 @@ impl Broker {
         home.work_on_queue_jobs(now, effects);
         home.feed_more(now, effects);
         self.loss_side().work_on_lost(now, effects);
+        if self.deputies.has_work() {
+            self.deputy_side().sweep(now, effects);
+        }
         self.hand_on(now, effects);
         let mut sessions = self.session_side();
         sessions.select_more(now, effects);

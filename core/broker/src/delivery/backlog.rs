@@ -120,6 +120,11 @@ impl Backlog {
         self.ordinary.is_empty() && self.ranked.as_deref().is_none_or(ranked)
     }
 
+    /// Whether what waits goes out in the order in which it came.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.marks.is_none() && self.ranked.is_none() && self.deferred == 0
+    }
+
     /// Whether it can be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_empty() && self.throttles.is_none()

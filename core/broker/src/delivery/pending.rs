@@ -45,6 +45,8 @@ pub(crate) enum Source {
     MoreTopics,
     /// The end of a queue that is browsed; no message.
     QueueEnd,
+    /// Where a position reaches numbers of other nodes, which stand in the body; no message.
+    ReachedUpstream,
 }
 
 impl Source {
@@ -60,7 +62,13 @@ impl Source {
     /// Whether it is no message, but a place at which something is to be done.
     #[inline]
     pub(crate) fn is_place(self) -> bool {
-        matches!(self, Source::ExchangeEnd(_) | Source::MoreTopics | Source::QueueEnd)
+        matches!(
+            self,
+            Source::ExchangeEnd(_)
+                | Source::MoreTopics
+                | Source::QueueEnd
+                | Source::ReachedUpstream
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 //! rest of the broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others
 //! (topics, options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
+mod adopted;
 pub(crate) mod dead_letters;
 pub(crate) mod displaced;
 pub(crate) mod feed_backlog;
@@ -193,6 +194,17 @@ impl Home {
         run: &mut Run,
         options: &BrokerOptions,
     ) -> bool {
+        let is_new = self.begin_message(now, topic, options);
+        self.numbers.assign(run);
+        if let Some(home) = self.topics.get_mut(topic) {
+            home.assign_versions(run, self.numbers.earlier());
+        }
+        is_new
+    }
+
+    /// A message of a topic comes: whether the topic is there from now on.
+    #[inline]
+    fn begin_message(&mut self, now: Time, topic: &Topic, options: &BrokerOptions) -> bool {
         let (history, patterns) = (&self.history, &self.patterns);
         let new = || HomeTopic::starting(history.floor_of(&topic.path));
         let home = self.topics.get_or_insert_with(topic, new);
@@ -203,10 +215,7 @@ impl Home {
                 || self.feeds.has_mirrors() && options.mirrors(&topic.path);
             home.set_patterns(generation, places, (history.names(&topic.path), fed));
         }
-        let is_new = home.begin_message(now, topic.spec.removal.is_some());
-        self.numbers.assign(run);
-        home.assign_versions(run, self.numbers.earlier());
-        is_new
+        home.begin_message(now, topic.spec.removal.is_some())
     }
 
     /// The durable subscriptions here, and whom topics feed.

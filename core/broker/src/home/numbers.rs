@@ -19,6 +19,11 @@ impl Numbers {
         Numbers { home, next: 1, earlier: 0 }
     }
 
+    /// Numbers below this one are not given to what comes.
+    pub(crate) fn begin_at(&mut self, number: u64) {
+        self.next = self.next.max(number);
+    }
+
     /// Gives the messages of a run their numbers.
     pub(crate) fn assign(&mut self, run: &mut Run) {
         run.number(self.home, self.next);

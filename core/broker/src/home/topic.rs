@@ -149,6 +149,11 @@ impl HomeTopic {
         (self.next_version - 1, std::mem::replace(&mut self.last, last_of(run)))
     }
 
+    /// The next message has a version that was given elsewhere; zero: whatever it has.
+    pub(crate) fn begin_at_version(&mut self, version: u64) {
+        self.next_version = version;
+    }
+
     /// A home that knows nothing of messages up to a number.
     pub(crate) fn starting(last: u64) -> Box<HomeTopic> {
         Box::new(HomeTopic { last, ..HomeTopic::default() })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::{Browse, Confirm, Run, SubscriptionKey, Token, TopicSpec};
+use tiderace_wire::{Browse, Confirm, Run, SubscriptionKey, ToUpstream, Token, TopicSpec};
 
 use crate::directory::SpecChange;
 use crate::requester::Requester;
@@ -102,6 +102,13 @@ pub(crate) enum LocalMessage {
         requester: Box<Requester>,
         /// Which page.
         browse: Browse,
+    },
+    /// A session to an upstream is to ask for something there.
+    Upstream {
+        /// Which session.
+        session: SessionId,
+        /// What.
+        asked: Box<ToUpstream>,
     },
     /// The sessions of the shard for which most waits are to be listed.
     ListSessions {

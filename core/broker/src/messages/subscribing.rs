@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tiderace_wire::{Replay, Run, TopicSpec};
+use tiderace_wire::{Numbering, Position, Replay, Run, TopicSpec};
 
 use super::SubscribeRequestId;
 
 /// What a shard tells a home of its subscribers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Interest {
     /// Whether there are some; of a pattern: whether one begins.
     pub on: bool,
@@ -18,7 +18,7 @@ pub struct Interest {
 }
 
 /// A question to a home.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ask {
     /// Who waits for the answer.
     pub request: SubscribeRequestId,
@@ -26,6 +26,10 @@ pub struct Ask {
     pub first: First,
     /// Bytes of values that there is room for; the rest is asked for.
     pub room: u32,
+    /// Whether the client may come back: then it is told how far it has come.
+    pub recoverable: bool,
+    /// Of somebody who comes back, for who stands in for homes elsewhere: how far it has come.
+    pub since: Option<Arc<Position>>,
 }
 
 /// What a subscription wants before everything new.
@@ -71,6 +75,10 @@ pub struct Answer {
     pub missed: Option<Box<Missed>>,
 }
 
+/// Up to which numbers of another node everything has come from there.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamMarks(pub Vec<(Numbering, u64)>);
+
 /// What a client that comes back has missed.
 #[derive(Debug, Default)]
 pub struct Missed {
@@ -80,6 +88,8 @@ pub struct Missed {
     pub complete: bool,
     /// The messages; absent if they are too much.
     pub runs: Option<Vec<Arc<Run>>>,
+    /// Of topics that come from elsewhere: whether versions that the client knows are still those of the same messages.
+    pub continues: Option<bool>,
 }
 
 impl Answer {

@@ -7,7 +7,7 @@ use tiderace_queues::Segment;
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey, TopicSpec};
 
-use super::{Answer, SnapshotPage, SubscribeRequestId};
+use super::{Answer, SnapshotPage, SubscribeRequestId, UpstreamMarks};
 
 /// A message to the shard of subscribers.
 #[derive(Debug)]
@@ -44,6 +44,13 @@ pub enum ToSubscriber {
         /// What comes first.
         answer: Answer,
     },
+    /// Behind an answer: up to which numbers of another node everything has come from there.
+    ReachedUpstream {
+        /// Whose subscription was answered.
+        session: SessionId,
+        /// The numbers.
+        marks: Box<UpstreamMarks>,
+    },
     /// There is nothing to consume from.
     SubscribeRefused {
         /// Who asked.
@@ -57,6 +64,11 @@ pub enum ToSubscriber {
         request: SubscribeRequestId,
         /// What.
         page: SnapshotPage,
+    },
+    /// A topic comes from a node that has begun anew: its versions are not those that its subscribers know.
+    BegunAnew {
+        /// Which topic.
+        path: Path,
     },
     /// Whether the subscribers of exactly this topic are to be shown.
     Presence {

@@ -8,6 +8,7 @@
 
 mod adding;
 pub mod asking;
+mod edge;
 pub mod exchanges;
 mod heard;
 mod in_files;
@@ -26,11 +27,12 @@ use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, OperationResult, Outcome,
-    Position, Prefetch, QueueStart, Reply, Settle, Subscribe, SubscriptionKey, Target, Token,
-    properties,
+    Position, Prefetch, QueueStart, Reply, Settle, Subscribe, SubscriptionKey, Target, ToUpstream,
+    Token, properties,
 };
 
 use adding::add;
+pub use edge::EdgeSession;
 pub use heard::{Heard, Notice, Received};
 pub use random::Random;
 pub use wish::{Outgoing, Wish};
@@ -55,6 +57,10 @@ pub struct Client {
     pub tokens: Token,
     /// How far it has come.
     pub position: Position,
+    /// What it is to ask an upstream for, if it is a session to one.
+    pub asked_upstream: Vec<ToUpstream>,
+    /// What it says to the node that asks, if it is a session of an edge.
+    pub edge: Option<edge::EdgeSession>,
     /// By token of the subscription: whether nothing was missing, and how many messages had come.
     pub recovered: BTreeMap<Token, (bool, usize)>,
     /// By token of the operation: what came of it.
@@ -121,6 +127,8 @@ impl World {
             operated: BTreeMap::new(),
             notices: Vec::new(),
             browsed: Vec::new(),
+            asked_upstream: Vec::new(),
+            edge: None,
         });
         link
     }
@@ -296,6 +304,9 @@ impl World {
             return 0;
         };
         let delivery = pending.delivery();
+        if let Some(edge) = &mut self.clients[client].edge {
+            edge.delivered(&delivery, self.epoch);
+        }
         let run = delivery.run.run();
         assert!(delivery.from < delivery.to && delivery.to <= run.len());
         for index in delivery.from..delivery.to {
@@ -457,7 +468,11 @@ impl World {
         }
         self.verify.extend(effects.verify);
         for (link, session, reply) in effects.replies {
+            let epoch = self.epoch;
             let client = self.client(link, session);
+            if let Some(edge) = &mut client.edge {
+                edge.replied(&reply, epoch);
+            }
             match reply {
                 Reply::Recovered { token, complete, .. } => {
                     let known = client.recovered.insert(token, (complete, client.received.len()));
@@ -466,6 +481,10 @@ impl World {
                 }
                 Reply::Browsed { key } => client.browsed.push((key.0, client.received.len())),
                 Reply::Reached { home, sequence } => client.position.advance(home, sequence),
+                Reply::ReachedUpstream { numbering, sequence } => {
+                    client.position.advance_to(numbering, sequence);
+                }
+                Reply::Upstream(asked) => client.asked_upstream.push(*asked),
                 Reply::Operated { token, result } => {
                     let before = client.operated.insert(token, *result);
                     // What a session gives back as it ends is answered to nobody.

@@ -1,0 +1,201 @@
+//! Messages of an upstream, kept and passed on as a home keeps and passes on its own.
+//!
+//! They keep their versions, and get numbers of this home in the order in which they come. Relies on versions of a topic
+//! that rise in one life of the upstream. Invariant: a message is kept and passed on once, whatever subscriptions bring
+//! it.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, MemoryUse, Now};
+use tiderace_topics::Path;
+use tiderace_wire::{LeaveReason, Run, TopicSpec, UpstreamNumbers};
+
+use crate::deputy_side::DeputySide;
+use crate::effects::Effects;
+use crate::messages::LocalMessage;
+use crate::publisher::Publisher;
+use crate::runs::{holds_messages, keeps, last_of};
+
+impl DeputySide<'_> {
+    /// Messages have come by a subscription.
+    pub(super) fn adopt(&mut self, now: Now, at: usize, by: u32, run: Run, effects: &mut Effects) {
+        let path = run.destination().path.clone();
+        let Some(numbers) = run.upstream().copied() else { return };
+        // A pattern of the upstream's own may name more than what this node takes from it.
+        if self.at_topic(&path) != Some(at) || run.is_empty() {
+            return;
+        }
+        let has_room = self.home.memory.has_room(MemoryUse::Values, run.bytes());
+        let key = self.home.directory.admit(now, &path).ok().filter(|_| has_room);
+        let Some(key) = key else { return self.lose(at, &numbers, run.len()) };
+        let known = self.home.topic(key).and_then(|topic| topic.home());
+        let known = known.map_or(0, |home| home.last_version());
+        let last = run.version() + run.len() as u64 - 1;
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            deputy.subscriptions.note_brought(by, key);
+        }
+        if last <= known {
+            self.home.metrics.upstream_repeated += run.len() as u64;
+            return self.note_numbers(at, &numbers, run.len());
+        }
+        self.home.metrics.upstream_messages += run.len() as u64;
+        if run.version() > known {
+            return self.take_in(now, at, (key, run, numbers), effects);
+        }
+        // Some of them have come before.
+        let first = run.version();
+        for (message, version) in run.messages().zip(first..) {
+            if version > known {
+                let copy = run.copy_of(&message);
+                let numbers = copy.upstream().copied().unwrap_or(numbers);
+                self.take_in(now, at, (key, copy, numbers), effects);
+            }
+        }
+    }
+
+    /// They are new.
+    fn take_in(
+        &mut self,
+        now: Now,
+        at: usize,
+        (key, mut run, numbers): (Key, Run, UpstreamNumbers),
+        effects: &mut Effects,
+    ) {
+        let side = &mut self.home;
+        let Some(topic) = side.directory.get_mut(key) else { return };
+        topic.touch(now.time);
+        let topic = &*topic;
+        let is_new = side.home.begin_adopted(now.time, topic, &mut run, side.options);
+        run.share_path(&topic.path);
+        let run = Arc::new(run);
+        let stays = side.home.replace_value(topic, &run, side.memory, side.metrics);
+        let Some(home) = side.home.topic_mut(topic) else { return };
+        let (_, before) = home.note_run(&run);
+        let usual = Arc::ptr_eq(&topic.spec, &side.options.topic_default);
+        let spec = (!usual).then(|| topic.spec.clone());
+        let keeps = keeps(&topic.spec) && holds_messages(&run);
+        let (places, feeds) = (home.places(), home.feeds());
+        let viewed = side.has_views || !home.watchers().is_empty();
+        if side.home.owes_pages(before) {
+            side.give_early(now, key, before, stays, effects);
+        }
+        side.home.append_history(now, (key, &run, before), side.directory, side.options);
+        if keeps {
+            side.append_series(now, key, &run, before, &Publisher::default());
+        }
+        if feeds {
+            let _ = side.feed(now, &run, None, effects);
+        }
+        if viewed {
+            let run = Some(run.clone());
+            side.loopback.hand_on(LocalMessage::TopicChanged { topic: key, run });
+        }
+        if is_new {
+            side.announce_topic(key, effects);
+        }
+        let (len, last) = (run.len(), last_of(&run));
+        side.send_out(key, places, run, spec, effects);
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            deputy.numberings.note(&numbers, len, last);
+        }
+    }
+
+    /// Nothing is kept of messages that have come before.
+    fn note_numbers(&mut self, at: usize, numbers: &UpstreamNumbers, len: usize) {
+        let last = self.home.home.last_number();
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            let most = numbers.reached.max(numbers.first + len as u64 - 1);
+            let reached = numbers.reached.min(most);
+            deputy.numberings.reach(numbers.numbering, reached, last);
+        }
+    }
+
+    /// There is no room for messages: who comes back with what was before them is told that something is missing.
+    fn lose(&mut self, at: usize, numbers: &UpstreamNumbers, len: usize) {
+        self.home.metrics.upstream_lost += len as u64;
+        self.note_numbers(at, numbers, len);
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            let mut marks = deputy.numberings.marks();
+            let last = numbers.first + len as u64 - 1;
+            match marks.iter_mut().find(|(numbering, _)| *numbering == numbers.numbering) {
+                Some((_, known)) => *known = last.max(*known),
+                None => marks.push((numbers.numbering, last)),
+            }
+            deputy.subscriptions.begin_all(&marks.into());
+        }
+    }
+
+    /// A topic is there at the upstream, and what it is.
+    pub(super) fn join(
+        &mut self,
+        now: Now,
+        at: usize,
+        (path, spec): (Path, Arc<TopicSpec>),
+        effects: &mut Effects,
+    ) {
+        if self.at_topic(&path) != Some(at) {
+            return;
+        }
+        let side = &mut self.home;
+        let Ok(key) = side.directory.admit(now, &path) else { return };
+        if !side.directory.specs_mut().has_room(&spec) {
+            return;
+        }
+        let spec = side.directory.specs_mut().share(spec);
+        let is_as_before = side.directory.get(key).is_some_and(|topic| topic.spec == spec);
+        if !is_as_before {
+            side.set_spec(key, spec, effects);
+        }
+        let Some(topic) = side.directory.get(key) else { return };
+        let is_new = side.home.topic_or_new(topic).create();
+        if is_new || !is_as_before {
+            side.announce_topic(key, effects);
+        }
+    }
+
+    /// A topic whose last message has said so is there no more.
+    fn end_removed(&mut self, key: Key, effects: &mut Effects) {
+        let side = &mut self.home;
+        let Some(topic) = side.directory.get(key) else { return };
+        let policy = side.options.topic(&topic.path).clone();
+        side.drop_series(key);
+        side.loopback.hand_on(LocalMessage::SetSpec { topic: key, spec: policy });
+        if let Some(home) = side.topic_mut(key) {
+            home.remove();
+        }
+        side.announce_topic(key, effects);
+    }
+
+    /// Nobody here asks for a topic any more: what is kept of it is not kept up to date.
+    pub(super) fn drop_kept(&mut self, key: Key) {
+        let side = &mut self.home;
+        let Some(topic) = side.directory.get(key) else { return };
+        let had_value = side.home.topic(topic).is_some_and(|home| home.value().is_some());
+        let bytes = side.home.end_value(topic);
+        side.memory.refund(MemoryUse::Values, bytes);
+        side.metrics.retained -= u64::from(had_value);
+        side.home.empty_history(topic);
+        side.drop_series(key);
+        if let Some(home) = side.topic_mut(key) {
+            home.remove();
+        }
+    }
+
+    /// A topic is not there any more, or this node may not have it any more.
+    pub(super) fn leave(
+        &mut self,
+        now: Now,
+        at: usize,
+        (path, reason): (Path, LeaveReason),
+        effects: &mut Effects,
+    ) {
+        let key = self.home.directory.find(&path).filter(|_| self.at_topic(&path) == Some(at));
+        let Some(key) = key else { return };
+        let home = self.home.topic(key).and_then(|topic| topic.home());
+        let holds_value = home.is_some_and(|home| home.value().is_some());
+        if reason == LeaveReason::NotAuthorised || holds_value {
+            return self.home.remove_topic(now, key, effects);
+        }
+        self.end_removed(key, effects);
+    }
+}

@@ -1,0 +1,198 @@
+//! What clients have missed that this node has not kept, from the upstream.
+//!
+//! Who asks within one tick for the same topics shares one subscription there, which begins where the first of them left
+//! off and ends when what was missed has come. Invariants: what is brought so is given to those who lack it and to nobody
+//! else; of a topic nothing is given that is newer than what this node has passed on, since that comes to all.
+
+use std::sync::Arc;
+
+use tiderace_base::Now;
+use tiderace_topics::Path;
+use tiderace_wire::{Position, Run, SubscriptionKey, Target, ToUpstream};
+
+use super::coming_back::unknown;
+use super::held::What;
+use super::link::lowest;
+use crate::collections::Map;
+use crate::deputy_side::DeputySide;
+use crate::effects::Effects;
+use crate::messages::{Answer, Ask, LocalMessage, Missed};
+use crate::places::Place;
+
+/// Backfills that are under way at once; others wait.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// Who lacks something of the same topics.
+#[derive(Debug)]
+struct Backfill {
+    target: Target,
+    /// Where the first of them left off.
+    since: Position,
+    asks: Vec<(Place, What, Ask)>,
+    runs: Vec<Run>,
+    bytes: usize,
+    /// Whether the upstream has said that nothing is missing.
+    complete: bool,
+    /// Whether it was more than may be kept.
+    is_too_much: bool,
+}
+
+/// Those of a deputy.
+#[derive(Debug, Default)]
+pub(super) struct Backfills {
+    /// Not yet asked for, by the name of the target, in order.
+    gathering: Vec<Backfill>,
+    by_name: Map<Box<str>, usize>,
+    under_way: Map<u32, Backfill>,
+}
+
+impl Backfills {
+    /// Somebody lacks something.
+    fn gather(&mut self, target: Target, since: Position, ask: (Place, What, Ask)) {
+        if let Some(known) =
+            self.by_name.get(target.name()).and_then(|at| self.gathering.get_mut(*at))
+        {
+            known.since = lowest(&known.since, &since);
+            return known.asks.push(ask);
+        }
+        self.by_name.insert(target.name().into(), self.gathering.len());
+        let (asks, runs) = (vec![ask], Vec::new());
+        let (bytes, complete, is_too_much) = (0, false, false);
+        self.gathering.push(Backfill { target, since, asks, runs, bytes, complete, is_too_much });
+    }
+
+    /// The upstream says whether something is missing; whether that was for clients.
+    pub(super) fn note_recovered(&mut self, key: u32, complete: bool) -> bool {
+        let Some(backfill) = self.under_way.get_mut(&key) else { return false };
+        backfill.complete = complete;
+        true
+    }
+
+    /// Those that may be asked for now.
+    fn take_gathered(&mut self) -> Vec<Backfill> {
+        let room = UNDER_WAY_MAX.saturating_sub(self.under_way.len());
+        if room == 0 || self.gathering.is_empty() {
+            return Vec::new();
+        }
+        let taken = self.gathering.drain(..room.min(self.gathering.len())).collect();
+        let left = self.gathering.iter().enumerate();
+        self.by_name = left.map(|(at, it)| (it.target.name().into(), at)).collect();
+        taken
+    }
+}
+
+impl DeputySide<'_> {
+    /// A client has missed something that the upstream may know.
+    pub(super) fn ask_for_missed(&mut self, at: usize, target: Target, ask: (Place, What, Ask)) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let Some(since) = &ask.2.since else { return };
+        let since = deputy.numberings.part_of(since, deputy.epoch);
+        self.home.metrics.upstream_backfills += 1;
+        deputy.backfills.gather(target, since, ask);
+    }
+
+    /// Asks the upstream for what was gathered.
+    pub(super) fn begin_backfills(&mut self, at: usize) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let Some(session) = deputy.link else { return };
+        for backfill in deputy.backfills.take_gathered() {
+            let key = deputy.subscriptions.take_for_backfill();
+            let (target, since) = (backfill.target.clone(), Some(backfill.since.clone()));
+            deputy.backfills.under_way.insert(key, backfill);
+            let asked = ToUpstream::Subscribe { key: SubscriptionKey(key), target, since };
+            self.home.loopback.hand_on(LocalMessage::Upstream { session, asked: Box::new(asked) });
+        }
+    }
+
+    /// Messages have come; whether they are for clients that lack them.
+    pub(super) fn collect(&mut self, at: usize, key: u32, run: &Run) -> bool {
+        let most = self.home.options.backlog_bytes_high;
+        let deputy = self.deputies.list.get_mut(at);
+        let Some(backfill) = deputy.and_then(|it| it.backfills.under_way.get_mut(&key)) else {
+            return false;
+        };
+        backfill.bytes += run.bytes();
+        backfill.is_too_much |= backfill.bytes > most;
+        match backfill.is_too_much {
+            true => backfill.runs.clear(),
+            false => backfill.runs.push(run.clone()),
+        }
+        true
+    }
+
+    /// The upstream has brought everything, or nothing; whether that was for clients.
+    pub(super) fn end_backfill(
+        &mut self,
+        now: Now,
+        at: usize,
+        key: u32,
+        came: bool,
+        effects: &mut Effects,
+    ) -> bool {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return false };
+        let Some(backfill) = deputy.backfills.under_way.remove(&key) else { return false };
+        deputy.subscriptions.end_backfill(key);
+        match came {
+            true => self.end_at_upstream(at, key),
+            false => deputy.subscriptions.ended(key),
+        }
+        if !came || !backfill.complete || backfill.is_too_much {
+            for ask in backfill.asks {
+                self.answer_incomplete(now, at, ask, effects);
+            }
+            return true;
+        }
+        let runs = self.passed_on(backfill.runs);
+        for (from, _, ask) in backfill.asks {
+            let Some(since) = &ask.since else { continue };
+            let runs = runs.iter().flat_map(|run| unknown(run, since)).collect();
+            let continues = Some(true);
+            let missed = Missed { after: 0, complete: true, runs: Some(runs), continues };
+            let answer = Answer {
+                at: self.home.home.last_number(),
+                room: ask.room,
+                missed: Some(Box::new(missed)),
+                ..Answer::default()
+            };
+            self.answer_with_marks(at, (from, &ask), answer, effects);
+        }
+        true
+    }
+
+    /// What of these messages this node has passed on, with numbers below all that it gives.
+    fn passed_on(&self, runs: Vec<Run>) -> Vec<Arc<Run>> {
+        let (mut next, mut found) = (1, Vec::new());
+        for mut run in runs {
+            let last = self.last_version(&run.destination().path);
+            let len = run.len() as u64;
+            run.number(self.home.shard, next);
+            next += len;
+            if run.version() + len - 1 <= last {
+                found.push(Arc::new(run));
+                continue;
+            }
+            let first = run.version();
+            let known = run.messages().zip(first..).filter(|(_, version)| *version <= last);
+            found.extend(known.map(|(message, _)| Arc::new(run.copy_of(&message))));
+        }
+        found
+    }
+
+    fn last_version(&self, path: &Path) -> u64 {
+        let key = self.home.directory.find(path);
+        let home = key.and_then(|key| self.home.topic(key)?.home());
+        home.map_or(0, |home| home.last_version())
+    }
+
+    /// The upstream is away: those who wait for it get what there is.
+    pub(super) fn give_up_backfills(&mut self, now: Now, at: usize, effects: &mut Effects) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let backfills = std::mem::take(&mut deputy.backfills);
+        let under_way = backfills.under_way.into_values();
+        for backfill in under_way.chain(backfills.gathering) {
+            for ask in backfill.asks {
+                self.answer_incomplete(now, at, ask, effects);
+            }
+        }
+    }
+}

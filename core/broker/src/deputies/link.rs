@@ -1,0 +1,212 @@
+//! The connection to an upstream: what it says, and what its loss means.
+//!
+//! Relies on the session there to say things in order. Invariant: nothing that was asked of a connection that is lost
+//! stays asked: it is asked of the next one.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, SessionId, Time};
+use tiderace_wire::{FromUpstream, Position};
+
+use super::Deputy;
+use super::subscriptions::State;
+use crate::deputy_side::DeputySide;
+use crate::effects::Effects;
+use crate::messages::ToSubscriber;
+
+impl DeputySide<'_> {
+    /// An upstream says something, by the session to it.
+    pub(crate) fn on_upstream(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        said: FromUpstream,
+        effects: &mut Effects,
+    ) {
+        if let FromUpstream::Up { upstream, epoch } = said {
+            return self.link_up(now, session, (upstream, epoch), effects);
+        }
+        let is_its = |deputy: &Deputy| deputy.link == Some(session);
+        let Some(at) = self.deputies.list.iter().position(is_its) else { return };
+        match said {
+            FromUpstream::Up { .. } => {}
+            FromUpstream::Messages { key, run } => {
+                if !self.collect(at, key.0, &run) {
+                    self.adopt(now, at, key.0, run, effects);
+                }
+            }
+            FromUpstream::Joined { path, spec, .. } => self.join(now, at, (path, spec), effects),
+            FromUpstream::Left { path, reason, .. } => {
+                self.leave(now, at, (path, reason), effects);
+            }
+            FromUpstream::Reached { numbering, sequence } => {
+                let last = self.home.home.last_number();
+                if let Some(deputy) = self.deputies.list.get_mut(at) {
+                    deputy.numberings.reach(numbering, sequence, last);
+                }
+            }
+            FromUpstream::Recovered { key, complete, continues } => {
+                self.recovered(now, at, key.0, (complete, continues), effects);
+            }
+            FromUpstream::Complete { key } => self.complete(now, at, key.0, effects),
+            FromUpstream::Ended { key } => {
+                if let Some(deputy) = self.deputies.list.get_mut(at) {
+                    deputy.subscriptions.ended(key.0);
+                }
+            }
+            FromUpstream::Refused { key, close } => {
+                if self.end_backfill(now, at, key.0, false, effects) {
+                    return;
+                }
+                self.settle(now, at, key.0, State::Refused(close), effects);
+            }
+        }
+    }
+
+    /// It has let this node in.
+    fn link_up(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        (upstream, epoch): (u16, u64),
+        effects: &mut Effects,
+    ) {
+        let is_meant = |deputy: &Deputy| deputy.upstream == upstream;
+        let Some(at) = self.deputies.list.iter().position(is_meant) else { return };
+        if let Some(before) = self.deputies.list.get(at).and_then(|deputy| deputy.link) {
+            self.link_lost(now, before, effects);
+        }
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let is_other_life = deputy.epoch != 0 && deputy.epoch != epoch;
+        (deputy.link, deputy.epoch) = (Some(session), epoch);
+        deputy.held.wait_until(Time::NEVER);
+        // Nobody will be told whether versions go on.
+        if is_other_life && !deputy.subscriptions.resume_some() {
+            self.begin_anew(now, at, effects);
+        }
+        self.need_all(now, at);
+        self.ask_upstream(at, effects);
+    }
+
+    /// The connection is lost.
+    pub(crate) fn link_lost(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        let is_its = |deputy: &Deputy| deputy.link == Some(session);
+        let Some(at) = self.deputies.list.iter().position(is_its) else { return };
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
+        let patience = upstream.map(|upstream| upstream.patience).unwrap_or_default();
+        (deputy.link, deputy.away) = (None, now.time);
+        let position = deputy.numberings.position(deputy.epoch);
+        deputy.subscriptions.unlink(&position);
+        deputy.held.wait_until(now.time + patience);
+        self.give_up_backfills(now, at, effects);
+    }
+
+    /// What was missed while the connection was lost is on its way, or was for clients.
+    fn recovered(
+        &mut self,
+        now: Now,
+        at: usize,
+        key: u32,
+        (complete, continues): (bool, bool),
+        effects: &mut Effects,
+    ) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        if deputy.backfills.note_recovered(key, complete) {
+            return;
+        }
+        let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
+        subscription.recovered = complete;
+        if !complete {
+            self.home.metrics.upstream_resyncs += 1;
+        }
+        if !continues {
+            self.begin_anew(now, at, effects);
+        }
+    }
+
+    /// A subscription listens, and what it begins with has come.
+    fn complete(&mut self, now: Now, at: usize, key: u32, effects: &mut Effects) {
+        if self.end_backfill(now, at, key, true, effects) {
+            return;
+        }
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let marks: Arc<[_]> = deputy.numberings.marks().into();
+        let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
+        let goes_on = subscription.since.take().is_some() && subscription.recovered;
+        let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
+        let brought = subscription.take_brought();
+        if !goes_on {
+            subscription.begun = marks;
+            deputy.sweep_not_brought(&target, asked_at, brought);
+        }
+        self.settle(now, at, key, State::Live, effects);
+    }
+
+    /// A subscription is settled: what waits for it is answered.
+    fn settle(&mut self, now: Now, at: usize, key: u32, state: State, effects: &mut Effects) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        for held in deputy.subscriptions.settle(key, state) {
+            let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+            if let Some(held) = deputy.held.settle(held) {
+                self.answer_or_hold(now, held.from, held.what, held.ask, effects);
+            }
+        }
+        self.ask_upstream(at, effects);
+    }
+
+    /// The upstream has begun anew, and versions with it: clients that know earlier ones connect again.
+    fn begin_anew(&mut self, now: Now, at: usize, effects: &mut Effects) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        deputy.numberings.clear();
+        let nothing: Arc<[_]> = Arc::new([]);
+        deputy.subscriptions.begin_all(&nothing);
+        let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
+        let Some(upstream) = upstream else { return };
+        let walk = self.home.directory.walk_some(&upstream.topics, None);
+        let keys: Vec<_> = walk.map(|(key, _)| key).collect();
+        for key in keys {
+            let Some(topic) = self.home.directory.get(key) else { continue };
+            if self.home.options.upstream_of(&topic.path).is_none() {
+                continue;
+            }
+            let path = topic.path.clone();
+            self.home.home.empty_history(topic);
+            let Some(home) = self.home.home.topic_mut(topic) else { continue };
+            if home.last_version() == 0 {
+                continue;
+            }
+            home.begin_at_version(0);
+            let places = home.places();
+            for place in places.iter() {
+                let message = ToSubscriber::BegunAnew { path: path.clone() };
+                self.home.send(place, message, effects);
+            }
+        }
+        let _ = now;
+    }
+
+    /// Housekeeping; about every 50 ms.
+    pub(crate) fn tick(&mut self, now: Now, effects: &mut Effects) {
+        for at in 0..self.deputies.list.len() {
+            while let Some(deputy) = self.deputies.list.get_mut(at)
+                && let Some(held) = deputy.held.overdue(now.time)
+            {
+                self.answer(now, held.from, held.what, held.ask, effects);
+            }
+            self.begin_backfills(at);
+            self.end_idle(now, at);
+        }
+    }
+}
+
+/// What a client tells of an upstream, where it is told in the order of its numberings.
+pub(super) fn lowest(one: &Position, other: &Position) -> Position {
+    let mut lowest = Position::new(one.epoch);
+    for (numbering, number) in one.seen() {
+        if let Some(also) = other.number(*numbering) {
+            lowest.advance_to(*numbering, also.min(*number));
+        }
+    }
+    lowest
+}

@@ -1,0 +1,163 @@
+//! The room of a shard that stands in for the homes of topics at other nodes: its deputies, one for each upstream.
+//!
+//! A deputy subscribes at its upstream to what sessions of this node ask for, keeps what comes as a home keeps its
+//! topics, and answers subscriptions from that. Messages keep the versions and the numbers that they have at the
+//! upstream; everything here goes by numbers of this home, given in the order in which messages come.
+//!
+//! ```text
+//!  upstream ──FromUpstream──▶ adopt ──▶ home: value, history ──▶ sessions of all shards
+//!     ▲                                        │
+//!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
+//! ```
+//! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
+//! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
+
+mod adopting;
+mod asking;
+mod backfills;
+mod coming_back;
+mod held;
+mod interest;
+mod link;
+mod numberings;
+mod subscriptions;
+mod sweeps;
+
+use tiderace_base::{SessionId, ShardId, Time};
+use tiderace_topics::{Path, Pattern};
+
+use crate::BrokerOptions;
+use crate::collections::Map;
+use crate::messages::UpstreamMarks;
+use crate::places::PlaceSet;
+use backfills::Backfills;
+use held::HeldAnswers;
+use numberings::Numberings;
+use subscriptions::UpstreamSubscriptions;
+use sweeps::Sweep;
+
+/// The deputies of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Deputies {
+    list: Vec<Deputy>,
+}
+
+/// What stands in for the homes of one upstream's topics.
+#[derive(Debug)]
+struct Deputy {
+    /// Its place in the configuration.
+    upstream: u16,
+    /// The session to the upstream, while there is one.
+    link: Option<SessionId>,
+    /// Since when there is none.
+    away: Time,
+    /// The upstream's life.
+    epoch: u64,
+    subscriptions: UpstreamSubscriptions,
+    /// Topics that shards listen to, and what is asked of the upstream for each.
+    topics: Map<Path, TopicUse>,
+    patterns: Map<Pattern, PatternUse>,
+    held: HeldAnswers,
+    numberings: Numberings,
+    backfills: Backfills,
+    sweeps: Vec<Sweep>,
+}
+
+/// Who listens to a topic.
+#[derive(Debug)]
+struct TopicUse {
+    places: PlaceSet,
+    /// The subscription that brings it.
+    key: u32,
+}
+
+/// Who listens to a pattern.
+#[derive(Debug)]
+struct PatternUse {
+    subscriptions: u32,
+    /// The subscriptions that bring its topics.
+    keys: Vec<u32>,
+}
+
+/// How a deputy is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeputyState {
+    /// Its upstream's place in the configuration.
+    pub upstream: u16,
+    /// Whether the upstream has let this node in.
+    pub is_up: bool,
+    /// Since when it has not.
+    pub away: Time,
+    /// Subscriptions there.
+    pub subscriptions: u64,
+    /// Subscriptions here that wait for the upstream.
+    pub waiting: u64,
+}
+
+impl Deputies {
+    /// Where a shard that stands in for others begins with its numbers: those below are for what is given later than it
+    /// came.
+    pub(crate) const NUMBERS_FROM: u64 = 1 << 32;
+
+    /// Those of a shard.
+    pub(crate) fn new(shard: ShardId, options: &BrokerOptions) -> Deputies {
+        let upstreams = (0u16..).zip(&options.upstreams);
+        let here = upstreams.filter(|(_, upstream)| upstream.shard == shard);
+        let list = here.map(|(upstream, _)| Deputy::new(upstream)).collect();
+        Deputies { list }
+    }
+
+    /// Whether the shard stands in for nobody.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether a session is one to an upstream.
+    pub(crate) fn has_link(&self, session: SessionId) -> bool {
+        self.list.iter().any(|deputy| deputy.link == Some(session))
+    }
+
+    /// How each is doing.
+    pub(crate) fn states(&self) -> Vec<DeputyState> {
+        self.list.iter().map(Deputy::state).collect()
+    }
+
+    /// Whether something is to be swept.
+    pub(crate) fn has_work(&self) -> bool {
+        self.list.iter().any(|deputy| !deputy.sweeps.is_empty())
+    }
+}
+
+impl Deputy {
+    fn new(upstream: u16) -> Deputy {
+        Deputy {
+            upstream,
+            link: None,
+            away: Time::ZERO,
+            epoch: 0,
+            subscriptions: UpstreamSubscriptions::default(),
+            topics: Map::default(),
+            patterns: Map::default(),
+            held: HeldAnswers::default(),
+            numberings: Numberings::default(),
+            backfills: Backfills::default(),
+            sweeps: Vec::new(),
+        }
+    }
+
+    /// How far everything has come.
+    fn marks(&self) -> Box<UpstreamMarks> {
+        Box::new(UpstreamMarks(self.numberings.marks()))
+    }
+
+    fn state(&self) -> DeputyState {
+        DeputyState {
+            upstream: self.upstream,
+            is_up: self.link.is_some(),
+            away: self.away,
+            subscriptions: self.subscriptions.len() as u64,
+            waiting: self.held.len() as u64,
+        }
+    }
+}

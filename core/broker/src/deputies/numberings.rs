@@ -1,0 +1,207 @@
+//! The numbers that an upstream gives, beside those that this home gives to the same messages.
+//!
+//! Messages get numbers here in the order in which they come, which need not be that of the upstream's numbers. A client
+//! that comes back tells the latter. Invariant: a client that has everything of a numbering up to a number has all
+//! messages of that numbering up to the number of this home that is found for it.
+
+use std::collections::VecDeque;
+
+use tiderace_wire::{Numbering, Position, UpstreamNumbers};
+
+/// Steps that are remembered of each numbering.
+const STEPS_MAX: usize = 4096;
+
+/// What is known of the numberings of one upstream.
+#[derive(Debug, Default)]
+pub(super) struct Numberings {
+    known: Vec<Known>,
+}
+
+/// Who has everything up to `most` of a numbering has all its messages with numbers of this home up to `here`.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    most: u64,
+    here: u64,
+}
+
+/// What is known of a numbering.
+#[derive(Debug)]
+struct Known {
+    numbering: Numbering,
+    /// Everything up to this number has come that was asked for.
+    reached: u64,
+    /// The number of this home before its first message.
+    begun: u64,
+    /// Whether its first message has come, so that it had none before `begun`.
+    from_first: bool,
+    /// Rising.
+    steps: VecDeque<Step>,
+    /// Whether the oldest steps are forgotten.
+    is_cut: bool,
+}
+
+impl Numberings {
+    /// Messages have come, and were given numbers of this home up to one.
+    pub(super) fn note(&mut self, numbers: &UpstreamNumbers, len: usize, last_here: u64) {
+        let begun = last_here.saturating_sub(len as u64);
+        let known = self.known(numbers.numbering, begun, numbers.first <= 1);
+        known.reached = known.reached.max(numbers.reached);
+        let last = numbers.first + len as u64 - 1;
+        let most = known.steps.back().map_or(0, |step| step.most).max(last);
+        match known.steps.back_mut() {
+            Some(step) if step.most == most => step.here = last_here,
+            _ => known.steps.push_back(Step { most, here: last_here }),
+        }
+        if known.steps.len() > STEPS_MAX {
+            known.steps.pop_front();
+            known.is_cut = true;
+        }
+    }
+
+    /// Everything up to a number has come that was asked for; `last_here` is the number that was given last here.
+    pub(super) fn reach(&mut self, numbering: Numbering, number: u64, last_here: u64) {
+        let known = self.known(numbering, last_here, number == 0);
+        known.reached = known.reached.max(number);
+    }
+
+    fn known(&mut self, numbering: Numbering, begun: u64, from_first: bool) -> &mut Known {
+        let place = self.known.iter().position(|known| known.numbering == numbering);
+        let place = place.unwrap_or_else(|| {
+            let (steps, is_cut) = (VecDeque::new(), false);
+            self.known.push(Known { numbering, reached: 0, begun, from_first, steps, is_cut });
+            self.known.len() - 1
+        });
+        #[allow(clippy::indexing_slicing, reason = "it was found or made just before")]
+        &mut self.known[place]
+    }
+
+    /// How far everything has come.
+    pub(super) fn marks(&self) -> Vec<(Numbering, u64)> {
+        let reached = self.known.iter().filter(|known| known.reached > 0);
+        reached.map(|known| (known.numbering, known.reached)).collect()
+    }
+
+    /// The same as a position that is begun in a life of the upstream.
+    pub(super) fn position(&self, epoch: u64) -> Position {
+        let mut position = Position::new(epoch);
+        for (numbering, number) in self.marks() {
+            position.advance_to(numbering, number);
+        }
+        position
+    }
+
+    /// Whether a position tells something of them.
+    pub(super) fn are_known_by(&self, position: &Position) -> bool {
+        self.known.iter().any(|known| position.number(known.numbering).is_some())
+    }
+
+    /// What a position tells of them, as one that is begun in a life of the upstream.
+    pub(super) fn part_of(&self, position: &Position, epoch: u64) -> Position {
+        let mut part = Position::new(epoch);
+        for known in &self.known {
+            if let Some(number) = position.number(known.numbering) {
+                part.advance_to(known.numbering, number);
+            }
+        }
+        part
+    }
+
+    /// Up to which number of this home a client has everything; of one numbering, if only that is of interest. `last` is
+    /// the number that was given last. Absent if it is not known.
+    pub(super) fn had_by(
+        &self,
+        position: &Position,
+        only: Option<Numbering>,
+        last: u64,
+    ) -> Option<u64> {
+        let of_interest =
+            |known: &&Known| only.is_none_or(|numbering| numbering == known.numbering);
+        let mut had = last;
+        for known in self.known.iter().filter(of_interest) {
+            let number = position.number(known.numbering);
+            had = had.min(known.had_up_to(number, last)?);
+        }
+        Some(had)
+    }
+
+    /// The upstream has begun anew: nothing of its numbers means anything any more.
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+    }
+}
+
+impl Known {
+    fn had_up_to(&self, number: Option<u64>, last: u64) -> Option<u64> {
+        let Some(number) = number else { return self.from_first.then_some(self.begun) };
+        let behind = self.steps.partition_point(|step| step.most <= number);
+        if behind == self.steps.len() {
+            return Some(last);
+        }
+        match behind.checked_sub(1).and_then(|before| self.steps.get(before)) {
+            Some(step) => Some(step.here),
+            None => (!self.is_cut).then_some(self.begun),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+    use tiderace_base::ShardId;
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_client_lacks_is_taken_for_had(
+            order in proptest::collection::vec((0u16..2, 1u64..4), 1..80),
+            swaps in proptest::collection::vec(any::<usize>(), 0..10),
+            had in (0u64..200, 0u64..200),
+        ) {
+            // Messages of two numberings, some of which come out of their order.
+            let mut next = [1u64; 2];
+            let mut messages: Vec<(u16, u64, u64)> = Vec::new();
+            for (home, len) in order {
+                messages.push((home, next[home as usize], len));
+                next[home as usize] += len;
+            }
+            for swap in swaps {
+                let at = swap % messages.len();
+                let last = messages.len() - 1;
+                messages.swap(at, (at + 1).min(last));
+            }
+            let numbering = |home| Numbering::new(7, ShardId(home));
+            let mut numberings = Numberings::default();
+            let (mut here, mut come) = (0, Vec::new());
+            for (home, first, len) in messages {
+                here += len;
+                let numbers = UpstreamNumbers { numbering: numbering(home), first, reached: 0 };
+                numberings.note(&numbers, len as usize, here);
+                for more in 0..len {
+                    come.push((home, first + more, here - len + 1 + more));
+                }
+            }
+            let mut position = Position::new(7);
+            position.advance_to(numbering(0), had.0);
+            position.advance_to(numbering(1), had.1);
+            let found = numberings.had_by(&position, None, here).unwrap();
+            for (home, number, at) in come {
+                let has = number <= if home == 0 { had.0 } else { had.1 };
+                prop_assert!(has || at > found, "{home} {number} at {at}, had up to {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_what_a_position_does_not_tell_nothing_is_had() {
+        let (one, other) = (Numbering::new(1, ShardId(0)), Numbering::new(1, ShardId(1)));
+        let mut numberings = Numberings::default();
+        numberings.note(&UpstreamNumbers { numbering: one, first: 10, reached: 10 }, 1, 1);
+        numberings.note(&UpstreamNumbers { numbering: other, first: 1, reached: 1 }, 1, 2);
+        let mut position = Position::new(1);
+        assert_eq!(numberings.had_by(&position, None, 2), None);
+        position.advance_to(one, 10);
+        assert_eq!(numberings.had_by(&position, None, 2), Some(1));
+        assert_eq!(numberings.had_by(&position, Some(one), 2), Some(2));
+    }
+}

@@ -1,0 +1,351 @@
+//! What a deputy has asked its upstream for.
+//!
+//! Bookkeeping only. Invariants: a key stands for one subscription until the upstream has ended it; of equal targets
+//! there is one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tiderace_base::{Close, Key, Time};
+use tiderace_topics::{Path, PatternIndex};
+use tiderace_wire::{Numbering, Position, Target};
+
+use crate::collections::{Map, Set};
+
+/// Subscriptions that the upstream has been asked for and has not answered, at most.
+const UNDER_WAY_MAX: usize = 4096;
+
+/// A subscription at the upstream.
+#[derive(Debug)]
+pub(super) struct UpstreamSubscription {
+    pub(super) target: Target,
+    pub(super) state: State,
+    /// How many topics and patterns of this node need it.
+    uses: u32,
+    /// Since when none does.
+    idle: Time,
+    /// How far everything had come when it began: what came before may be missing.
+    pub(super) begun: Arc<[(Numbering, u64)]>,
+    /// Where it was told to go on, when it was asked for last.
+    pub(super) since: Option<Position>,
+    /// Whether it was told that nothing is missing since then.
+    pub(super) recovered: bool,
+    /// The number of this home before it was asked for last.
+    pub(super) asked_at: u64,
+    /// Topics of which something has come since then, until it is live.
+    brought: Set<Key>,
+    /// Answers that wait for it.
+    waiting: Vec<Key>,
+}
+
+/// How far a subscription is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is to be asked for.
+    Queued,
+    /// It has been asked for.
+    Asked,
+    /// Everything from its beginning on comes.
+    Live,
+    /// The upstream does not have it.
+    Refused(Close),
+}
+
+/// What a key stands for.
+#[derive(Debug)]
+enum Slot {
+    Free,
+    /// Ended here, and not yet at the upstream.
+    Ending,
+    Subscription(Box<UpstreamSubscription>),
+    /// What was missed by clients.
+    Backfill,
+}
+
+/// All of a deputy.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamSubscriptions {
+    slots: Vec<Slot>,
+    free: std::collections::BTreeSet<u32>,
+    exact: Map<Path, u32>,
+    by_pattern: Map<Box<str>, u32>,
+    patterns: PatternIndex<u32>,
+    to_ask: VecDeque<u32>,
+    under_way: usize,
+    count: usize,
+    /// Those without uses.
+    idle: VecDeque<u32>,
+}
+
+impl UpstreamSubscriptions {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn get(&self, key: u32) -> Option<&UpstreamSubscription> {
+        match self.slots.get(key as usize)? {
+            Slot::Subscription(subscription) => Some(subscription),
+            _ => None,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut UpstreamSubscription> {
+        match self.slots.get_mut(key as usize)? {
+            Slot::Subscription(subscription) => Some(subscription),
+            _ => None,
+        }
+    }
+
+    /// The lowest key that is free.
+    fn take_key(&mut self, slot: Slot) -> u32 {
+        let key = self.free.pop_first().unwrap_or(self.slots.len() as u32);
+        match self.slots.get_mut(key as usize) {
+            Some(place) => *place = slot,
+            None => self.slots.push(slot),
+        }
+        key
+    }
+
+    /// Uses a subscription that brings a target, which is made if there is none.
+    pub(super) fn use_for(&mut self, target: Target) -> u32 {
+        let known = self.known_for(&target);
+        let key = known.unwrap_or_else(|| self.make(target));
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.uses += 1;
+        }
+        key
+    }
+
+    /// One that brings a target and has not been refused.
+    fn known_for(&self, target: &Target) -> Option<u32> {
+        let brings =
+            |key: &u32| self.get(*key).is_some_and(|it| !matches!(it.state, State::Refused(_)));
+        match target {
+            Target::Exact(topic) => {
+                let exact = self.exact.get(&topic.path).copied();
+                let mut found = exact;
+                self.patterns.matches(&topic.path, &mut |key| {
+                    if found.is_none() && brings(key) {
+                        found = Some(*key);
+                    }
+                });
+                found
+            }
+            Target::Pattern(_, pattern) => self.by_pattern.get(pattern.as_str()).copied(),
+        }
+    }
+
+    fn make(&mut self, target: Target) -> u32 {
+        let subscription = UpstreamSubscription {
+            target: target.clone(),
+            state: State::Queued,
+            uses: 0,
+            idle: Time::ZERO,
+            begun: Arc::new([]),
+            since: None,
+            recovered: false,
+            asked_at: 0,
+            brought: Set::default(),
+            waiting: Vec::new(),
+        };
+        let key = self.take_key(Slot::Subscription(Box::new(subscription)));
+        match target {
+            Target::Exact(topic) => {
+                self.exact.insert(topic.path, key);
+            }
+            Target::Pattern(_, pattern) => {
+                self.patterns.insert(&pattern, key);
+                self.by_pattern.insert(pattern.as_str().into(), key);
+            }
+        }
+        self.count += 1;
+        self.to_ask.push_back(key);
+        key
+    }
+
+    /// A topic or pattern needs it no more.
+    pub(super) fn release(&mut self, now: Time, key: u32) {
+        let Some(subscription) = self.get_mut(key) else { return };
+        subscription.uses = subscription.uses.saturating_sub(1);
+        if subscription.uses == 0 {
+            subscription.idle = now;
+            self.idle.push_back(key);
+        }
+    }
+
+    /// One that nobody has needed since before a time is forgotten: its key, which the upstream has yet to end, and what
+    /// it was for.
+    pub(super) fn end_idle(&mut self, before: Time) -> Option<(u32, UpstreamSubscription)> {
+        while let Some(key) = self.idle.front().copied() {
+            let known = self.get(key).filter(|known| known.uses == 0);
+            if known.is_some_and(|known| known.idle > before) {
+                return None;
+            }
+            let is_over = known.is_some();
+            self.idle.pop_front();
+            if is_over {
+                return self.forget(key).map(|subscription| (key, subscription));
+            }
+        }
+        None
+    }
+
+    fn forget(&mut self, key: u32) -> Option<UpstreamSubscription> {
+        let slot = self.slots.get_mut(key as usize)?;
+        let Slot::Subscription(subscription) = std::mem::replace(slot, Slot::Ending) else {
+            return None;
+        };
+        match &subscription.target {
+            Target::Exact(topic) => {
+                self.exact.remove(&topic.path);
+            }
+            Target::Pattern(_, pattern) => {
+                self.patterns.remove(pattern, &key);
+                self.by_pattern.remove(pattern.as_str());
+            }
+        }
+        self.count -= 1;
+        match subscription.state {
+            State::Asked => self.under_way = self.under_way.saturating_sub(1),
+            // It was never asked for.
+            State::Queued => self.ended(key),
+            State::Live | State::Refused(_) => {}
+        }
+        Some(*subscription)
+    }
+
+    /// The upstream has ended one: its key is free.
+    pub(super) fn ended(&mut self, key: u32) {
+        if let Some(slot @ Slot::Ending) = self.slots.get_mut(key as usize) {
+            *slot = Slot::Free;
+            self.free.insert(key);
+        }
+    }
+
+    /// A key for what clients have missed.
+    pub(super) fn take_for_backfill(&mut self) -> u32 {
+        self.take_key(Slot::Backfill)
+    }
+
+    /// Ends what was asked for clients; whether there was such a key.
+    pub(super) fn end_backfill(&mut self, key: u32) -> bool {
+        match self.slots.get_mut(key as usize) {
+            Some(slot @ Slot::Backfill) => {
+                *slot = Slot::Ending;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// One that is to be asked for now.
+    pub(super) fn next_to_ask(&mut self) -> Option<u32> {
+        while self.under_way < UNDER_WAY_MAX {
+            let key = self.to_ask.pop_front()?;
+            let is_queued = |known: &&mut UpstreamSubscription| known.state == State::Queued;
+            if let Some(subscription) = self.get_mut(key).filter(is_queued) {
+                subscription.state = State::Asked;
+                self.under_way += 1;
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// One that was asked for is settled: the answers that wait for it.
+    pub(super) fn settle(&mut self, key: u32, state: State) -> Vec<Key> {
+        let Some(subscription) = self.get_mut(key) else { return Vec::new() };
+        let before = std::mem::replace(&mut subscription.state, state);
+        let waiting = std::mem::take(&mut subscription.waiting);
+        if before == State::Asked {
+            self.under_way = self.under_way.saturating_sub(1);
+        }
+        waiting
+    }
+
+    /// An answer waits for one; not if it is settled.
+    pub(super) fn is_settled(&self, key: u32) -> bool {
+        self.get(key).is_none_or(|known| matches!(known.state, State::Live | State::Refused(_)))
+    }
+
+    /// An answer waits for these.
+    pub(super) fn wait(&mut self, keys: &[u32], held: Key) {
+        for key in keys {
+            if !self.is_settled(*key)
+                && let Some(subscription) = self.get_mut(*key)
+            {
+                subscription.waiting.push(held);
+            }
+        }
+    }
+
+    /// The connection to the upstream is lost: all are to be asked for anew, those that were live from where they were.
+    pub(super) fn unlink(&mut self, position: &Position) {
+        self.to_ask.clear();
+        self.under_way = 0;
+        for (key, slot) in (0u32..).zip(&mut self.slots) {
+            match slot {
+                Slot::Subscription(subscription) => {
+                    if subscription.state == State::Live {
+                        subscription.since = Some(position.clone());
+                    }
+                    subscription.state = State::Queued;
+                    self.to_ask.push_back(key);
+                }
+                Slot::Ending | Slot::Backfill => {
+                    *slot = Slot::Free;
+                    self.free.insert(key);
+                }
+                Slot::Free => {}
+            }
+        }
+    }
+
+    /// Whether some subscription brings a topic.
+    pub(super) fn bring(&self, path: &Path) -> bool {
+        let mut brings = self.exact.contains_key(path);
+        self.patterns.matches(path, &mut |_| brings = true);
+        brings
+    }
+}
+
+impl UpstreamSubscriptions {
+    /// A topic has been brought by one that was asked for.
+    pub(super) fn note_brought(&mut self, key: u32, topic: Key) {
+        if let Some(subscription) = self.get_mut(key).filter(|it| it.state == State::Asked) {
+            subscription.brought.insert(topic);
+        }
+    }
+
+    /// Of none is anything known from before these numbers.
+    pub(super) fn begin_all(&mut self, marks: &Arc<[(Numbering, u64)]>) {
+        for slot in &mut self.slots {
+            if let Slot::Subscription(subscription) = slot {
+                subscription.begun = marks.clone();
+            }
+        }
+    }
+
+    /// Whether some are to go on where they were.
+    pub(super) fn resume_some(&self) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            Slot::Subscription(subscription) => subscription.since.is_some(),
+            Slot::Free | Slot::Ending | Slot::Backfill => false,
+        })
+    }
+}
+
+impl UpstreamSubscription {
+    /// It is asked for, when that number was given last here.
+    pub(super) fn begin_asking(&mut self, last: u64) {
+        self.asked_at = last;
+        self.recovered = false;
+        self.brought = Set::default();
+    }
+
+    /// The topics that were brought since it was asked for.
+    pub(super) fn take_brought(&mut self) -> Set<Key> {
+        std::mem::take(&mut self.brought)
+    }
+}

@@ -1,0 +1,430 @@
+//! A source and edges that stand in for it: clients that come to any of them get everything that they are not told to
+//! miss, once, and in the order of versions; connections to the source are cut and heal, and edges end.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::support::{EdgeSession, Wish, World, for_seeds, names};
+use tiderace_base::{ShardId, Span};
+use tiderace_broker::{BrokerOptions, Principal, SlowConsumer, UpstreamTopics};
+use tiderace_topics::Pattern;
+use tiderace_wire::{Command, FromUpstream, Position, Subscribe, ToUpstream, Token};
+
+const TOPICS: [&str; 6] = ["fx/a", "fx/b", "fx/c/d", "kept/a", "kept/b/c", "news"];
+
+/// The connection of an edge to its source.
+struct Link {
+    /// The session at the edge, and the one at the source.
+    edge: usize,
+    source: usize,
+    up: VecDeque<ToUpstream>,
+    down: VecDeque<FromUpstream>,
+}
+
+struct Edge {
+    world: World,
+    link: Option<Link>,
+    seen: usize,
+}
+
+/// Somebody who goes from edge to edge.
+struct Person {
+    wishes: Vec<Wish>,
+    at: Option<(usize, usize)>,
+    tokens: Vec<Token>,
+    told: Vec<bool>,
+    position: Option<Position>,
+    /// By subscription and path: the last version.
+    versions: Vec<BTreeMap<String, u64>>,
+    /// By subscription and path: the number in the text of the newest.
+    words: Vec<BTreeMap<String, u64>>,
+    seen: usize,
+}
+
+struct Run {
+    source: World,
+    writer: usize,
+    edges: Vec<Edge>,
+    people: Vec<Person>,
+    /// By path: the version of the newest message, and whether it is a value.
+    newest: BTreeMap<String, u64>,
+    epochs: u64,
+    incomplete: usize,
+    complete: usize,
+}
+
+fn options(epoch: u64, shards: usize) -> BrokerOptions {
+    let mut options = BrokerOptions { epoch, shards, ..BrokerOptions::default() };
+    let mut spec = (*options.topic_default).clone();
+    spec.slow_consumer = SlowConsumer::Block;
+    options.topic_default = spec.clone().into();
+    spec.retain = true;
+    let pattern = Pattern::parse("kept/**").unwrap();
+    options.topic_policies = vec![tiderace_broker::TopicPolicy { pattern, spec: spec.into() }];
+    options
+}
+
+fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
+    let patterns = ["fx/**", "kept/**", "news"];
+    let topics = patterns.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+    let upstream = UpstreamTopics {
+        name: "source".into(),
+        topics,
+        shard: ShardId((epoch % shards as u64) as u16),
+        linger: Span::from_millis(300),
+        patience: Span::from_millis(500),
+        eager: epoch.is_multiple_of(5),
+    };
+    BrokerOptions { upstreams: vec![upstream], ..options(epoch, shards) }
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut source = World::new(seed, options(1_000 + seed, 1 + (seed % 3) as usize));
+        let writer = source.connect(0, "writer");
+        let edge = |number: u64| Edge {
+            world: World::new(
+                seed * 7 + number,
+                edge_options(2_000 + seed * 7 + number, 1 + (number % 3) as usize),
+            ),
+            link: None,
+            seen: 0,
+        };
+        let edges = (0..2).map(edge).collect();
+        let mut run = Run {
+            source,
+            writer,
+            edges,
+            people: Vec::new(),
+            newest: BTreeMap::new(),
+            epochs: 10,
+            incomplete: 0,
+            complete: 0,
+        };
+        for number in 0..4 {
+            let targets = [
+                "topic:fx/a",
+                "topic:fx/**",
+                "topic:kept/**",
+                "topic:kept/a",
+                "topic:news",
+                "topic:*/a",
+            ];
+            let pick = |run: &mut Run| Wish {
+                recoverable: true,
+                ..Wish::to(
+                    targets[(run.source.random.below(targets.len()) + number) % targets.len()],
+                )
+            };
+            let wishes: Vec<Wish> = (0..1 + number % 2).map(|_| pick(&mut run)).collect();
+            let count = wishes.len();
+            run.people.push(Person {
+                wishes,
+                at: None,
+                tokens: Vec::new(),
+                told: vec![false; count],
+                position: None,
+                versions: vec![BTreeMap::new(); count],
+                words: vec![BTreeMap::new(); count],
+                seen: 0,
+            });
+        }
+        run
+    }
+
+    fn heal(&mut self, at: usize) {
+        if self.edges[at].link.is_some() {
+            return;
+        }
+        let shards = self.source.brokers.len();
+        let shard = self.source.random.below(shards);
+        let source = self.source.connect(shard, "edge");
+        self.source.clients[source].edge = Some(EdgeSession::default());
+        let epoch = self.source.epoch;
+        let world = &mut self.edges[at].world;
+        let shard = (world.epoch % world.brokers.len() as u64) as usize;
+        let edge = world.open(shard);
+        world.verified(edge, Ok(Principal::server()));
+        let mut down = VecDeque::new();
+        down.push_back(FromUpstream::Up { upstream: 0, epoch });
+        self.edges[at].link = Some(Link { edge, source, up: VecDeque::new(), down });
+    }
+
+    fn cut(&mut self, at: usize) {
+        let Some(link) = self.edges[at].link.take() else { return };
+        self.source.close(link.source);
+        self.edges[at].world.close(link.edge);
+    }
+
+    /// Moves one thing along a link; whether there was one.
+    fn pump(&mut self, at: usize) -> bool {
+        let edge = &mut self.edges[at];
+        let Some(link) = &mut edge.link else { return false };
+        link.up.extend(edge.world.clients[link.edge].asked_upstream.drain(..));
+        self.source.pull(link.source);
+        let session = self.source.clients[link.source].edge.as_mut().unwrap();
+        link.down.extend(session.said.drain(..));
+        let down_first = self.source.random.one_in(2);
+        if down_first && let Some(said) = link.down.pop_front() {
+            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+            return true;
+        }
+        if let Some(asked) = link.up.pop_front() {
+            let (source, session) = (&mut self.source, link.source);
+            let token = source.token(session);
+            match asked {
+                ToUpstream::Subscribe { key, target, since } => {
+                    let edge = source.clients[session].edge.as_mut().unwrap();
+                    edge.begun.insert(token, key);
+                    let subscribe = Subscribe {
+                        confirm: Some(token),
+                        confirm_values: true,
+                        recoverable: true,
+                        notices: true,
+                        since,
+                        ..Subscribe::new(key, vec![target])
+                    };
+                    source.command(session, Command::Subscribe(Box::new(subscribe)));
+                }
+                ToUpstream::Unsubscribe { key } => {
+                    let edge = source.clients[session].edge.as_mut().unwrap();
+                    edge.ended.insert(token, key);
+                    source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
+                }
+            }
+            return true;
+        }
+        match link.down.pop_front() {
+            Some(said) => {
+                edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn publish(&mut self) {
+        let path = *self.source.random.pick(&TOPICS);
+        let version = self.newest.entry(path.to_owned()).or_default();
+        *version += 1;
+        let body = format!("{path} {version}");
+        self.source.publish(self.writer, &format!("topic:{path}"), &body);
+    }
+
+    fn arrive(&mut self, person: usize, at: usize) {
+        if self.people[person].at.is_some() {
+            return;
+        }
+        let world = &mut self.edges[at].world;
+        let shard = self.source.random.below(world.brokers.len());
+        let client = world.connect(shard, "person");
+        let person = &mut self.people[person];
+        person.at = Some((at, client));
+        person.seen = 0;
+        let since = person.position.clone();
+        let wishes = person.wishes.iter().cloned();
+        let wishes = wishes.map(|wish| Wish { since: since.clone(), ..wish }).collect();
+        person.tokens = world.subscribe_all(client, wishes);
+        person.told.iter_mut().for_each(|told| *told = since.is_none());
+        if since.is_none() {
+            person.versions.iter_mut().for_each(BTreeMap::clear);
+            person.words.iter_mut().for_each(BTreeMap::clear);
+        }
+    }
+
+    fn leave(&mut self, person: usize) {
+        self.look(person);
+        let Some((at, client)) = self.people[person].at.take() else { return };
+        let world = &mut self.edges[at].world;
+        world.close(client);
+        let position = world.clients[client].position.clone();
+        let person = &mut self.people[person];
+        if !position.seen().is_empty() {
+            person.position = Some(position);
+        }
+        // What was not told is not known; who goes before it was told comes back as it was.
+        if person.told.iter().any(|told| !told) {
+            person.position = None;
+        }
+    }
+
+    /// Takes in what a person has got, and checks it.
+    fn look(&mut self, person: usize) {
+        let Some((at, client)) = self.people[person].at else { return };
+        let world = &mut self.edges[at].world;
+        if world.clients[client].closed.is_some() {
+            return;
+        }
+        let person = &mut self.people[person];
+        let client = &world.clients[client];
+        for (subscription, token) in person.tokens.iter().enumerate() {
+            if !person.told[subscription]
+                && let Some((complete, count)) = client.recovered.get(token)
+                && *count <= person.seen.max(client.received.len())
+            {
+                person.told[subscription] = true;
+                match complete {
+                    true => self.complete += 1,
+                    false => self.incomplete += 1,
+                }
+                if !complete {
+                    person.words[subscription].clear();
+                    person.versions[subscription].clear();
+                }
+            }
+        }
+        for message in &client.received[person.seen..] {
+            let subscription = message.key as usize;
+            assert!(names(&person.wishes[subscription].targets[0], &message.path));
+            assert_eq!(message.body.split(' ').next().unwrap(), message.path);
+            let word = message.body.split(' ').nth(1).unwrap().parse().unwrap();
+            person.words[subscription].insert(message.path.clone(), word);
+            let known = person.versions[subscription].insert(message.path.clone(), message.version);
+            if let Some(known) = known {
+                let before = message.follows.unwrap_or(message.version - 1);
+                assert!(message.version > known, "{message:?} came twice, behind {known}");
+                assert!(before <= known, "{message:?} came, and {known} was the last");
+            }
+        }
+        person.seen = client.received.len();
+    }
+
+    fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 10_000, "the nodes never come to rest");
+            let mut moved = false;
+            self.source.quiesce();
+            for at in 0..self.edges.len() {
+                self.edges[at].world.quiesce();
+                while self.pump(at) {
+                    moved = true;
+                    self.source.deliver_envelopes();
+                    self.edges[at].world.deliver_envelopes();
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+    }
+
+    fn pass_time(&mut self, span: Span) {
+        self.source.advance(span);
+        for edge in &mut self.edges {
+            edge.world.advance(span);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.source.random.below(20) {
+            0..5 => self.publish(),
+            5..10 => {
+                let at = self.source.random.below(self.edges.len());
+                for _ in 0..4 {
+                    self.pump(at);
+                    self.source.deliver_envelope();
+                    self.edges[at].world.deliver_envelope();
+                }
+            }
+            10..13 => {
+                let at = self.source.random.below(self.edges.len());
+                self.edges[at].world.quiesce();
+            }
+            13 => {
+                let person = self.source.random.below(self.people.len());
+                let at = self.source.random.below(self.edges.len());
+                self.arrive(person, at);
+            }
+            14 => {
+                let person = self.source.random.below(self.people.len());
+                self.leave(person);
+            }
+            15 if self.source.random.one_in(3) => {
+                let at = self.source.random.below(self.edges.len());
+                self.cut(at);
+            }
+            16 => {
+                let at = self.source.random.below(self.edges.len());
+                self.heal(at);
+            }
+            17 if self.source.random.one_in(8) => self.end_edge(),
+            18 => self.pass_time(Span::from_millis(50)),
+            _ => {
+                for person in 0..self.people.len() {
+                    self.look(person);
+                }
+            }
+        }
+    }
+
+    /// An edge ends without a word, and another takes its place.
+    fn end_edge(&mut self) {
+        let at = self.source.random.below(self.edges.len());
+        for person in 0..self.people.len() {
+            if self.people[person].at.is_some_and(|(edge, _)| edge == at) {
+                self.leave(person);
+            }
+        }
+        self.cut(at);
+        self.epochs += 1;
+        let epoch = 50_000 + self.source.epoch * 100 + self.epochs;
+        let mut world = World::new(epoch, edge_options(epoch, 1 + (epoch % 3) as usize));
+        world.now = self.source.now;
+        self.edges[at] = Edge { world, link: None, seen: 0 };
+    }
+
+    /// Everybody is there, and nothing is under way: who was not told otherwise has everything.
+    fn check_at_rest(&mut self) {
+        for at in 0..self.edges.len() {
+            self.heal(at);
+        }
+        for person in 0..self.people.len() {
+            let at = self.source.random.below(self.edges.len());
+            self.arrive(person, at);
+        }
+        for _ in 0..4 {
+            self.settle();
+            self.pass_time(Span::from_millis(50));
+        }
+        self.settle();
+        let before = self.newest.clone();
+        for _ in 0..12 {
+            self.publish();
+        }
+        self.settle();
+        for person in 0..self.people.len() {
+            self.look(person);
+            let person = &self.people[person];
+            let (at, client) = person.at.unwrap();
+            let world = &self.edges[at].world;
+            for (subscription, token) in person.tokens.iter().enumerate() {
+                assert!(world.is_confirmed(client, *token), "{token} of {client} at {at} waits");
+                assert!(person.told[subscription], "nobody was told");
+                let words = &person.words[subscription];
+                for (path, newest) in &self.newest {
+                    let is_new = before.get(path) != Some(newest);
+                    let wanted = names(&person.wishes[subscription].targets[0], path);
+                    match words.get(path) {
+                        Some(word) => assert_eq!(word, newest, "{path}"),
+                        None => assert!(!is_new || !wanted, "{path} {newest} has not come"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_that_go_from_edge_to_edge_miss_nothing_untold() {
+    for_seeds(0..400, |seed| {
+        let mut run = Run::new(seed);
+        for at in 0..run.edges.len() {
+            run.heal(at);
+        }
+        for _ in 0..400 {
+            run.step();
+        }
+        run.check_at_rest();
+    });
+}

@@ -1,0 +1,92 @@
+//! A session of an edge at its upstream: what it is told, as the edge hears it, without bytes between.
+
+use std::collections::BTreeMap;
+
+use tiderace_wire::{
+    Delivery, Flags, FromUpstream, Meta, Numbering, Reply, Run, SubscriptionKey, Token,
+    UpstreamNumbers,
+};
+
+/// What such a session has to say.
+#[derive(Debug, Default)]
+pub struct EdgeSession {
+    pub said: Vec<FromUpstream>,
+    pub begun: BTreeMap<Token, SubscriptionKey>,
+    pub ended: BTreeMap<Token, SubscriptionKey>,
+}
+
+impl EdgeSession {
+    pub fn delivered(&mut self, delivery: &Delivery<'_>, epoch: u64) {
+        let run = delivery.run.run();
+        for index in delivery.from..delivery.to {
+            let message = run.message(index).unwrap();
+            let value = if run.is_value(index) { Flags::RETAIN } else { Flags::NONE };
+            let meta = Meta { flags: message.flags | value, expires_ms: message.expires_ms };
+            let destination = run.destination().clone();
+            let mut copy =
+                Run::single(destination, run.published(), message.properties, message.body, meta);
+            copy.set_version(run.version() + index as u64);
+            if let Some(before) = run.follows().filter(|_| index == 0) {
+                copy.set_follows(before);
+            }
+            let reached = match index + 1 == delivery.to {
+                true => delivery.reached,
+                false => delivery.reached.min(message.sequence),
+            };
+            let numbers = match run.upstream() {
+                None => UpstreamNumbers {
+                    numbering: Numbering::new(epoch, run.home()),
+                    first: message.sequence,
+                    reached,
+                },
+                Some(upstream) => UpstreamNumbers {
+                    numbering: upstream.numbering,
+                    first: upstream.first + index as u64,
+                    reached: delivery.reached_upstream().map_or(0, |(_, reached)| reached),
+                },
+            };
+            copy.set_upstream(Some(numbers));
+            self.said.push(FromUpstream::Messages { key: delivery.key, run: copy });
+        }
+    }
+
+    pub fn replied(&mut self, reply: &Reply, epoch: u64) {
+        match reply {
+            Reply::Recovered { token, complete, continues } => {
+                let (key, complete, continues) = (self.begun[token], *complete, *continues);
+                self.said.push(FromUpstream::Recovered { key, complete, continues });
+            }
+            Reply::Reached { home, sequence } => {
+                let (numbering, sequence) = (Numbering::new(epoch, *home), *sequence);
+                self.said.push(FromUpstream::Reached { numbering, sequence });
+            }
+            Reply::ReachedUpstream { numbering, sequence } => {
+                let (numbering, sequence) = (*numbering, *sequence);
+                self.said.push(FromUpstream::Reached { numbering, sequence });
+            }
+            Reply::Joined { key, path, spec } => {
+                let (key, path, spec) = (*key, path.clone(), spec.clone());
+                self.said.push(FromUpstream::Joined { key, path, spec });
+            }
+            Reply::Left { key, path, reason } => {
+                let (key, path, reason) = (*key, path.clone(), *reason);
+                self.said.push(FromUpstream::Left { key, path, reason });
+            }
+            Reply::Confirmed(confirm) => {
+                for token in confirm.from..=confirm.to {
+                    if let Some(key) = self.begun.remove(&token) {
+                        self.said.push(FromUpstream::Complete { key });
+                    } else if let Some(key) = self.ended.remove(&token) {
+                        self.said.push(FromUpstream::Ended { key });
+                    }
+                }
+            }
+            Reply::Refused { token, close } => {
+                if let Some(key) = token.and_then(|token| self.begun.remove(&token)) {
+                    self.said.push(FromUpstream::Refused { key, close: close.clone() });
+                }
+            }
+            _ => {}
+        }
+    }
+}
