@@ -9,7 +9,7 @@ use crate::support::{EdgeSession, Wish, World, for_seeds, names};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer, UpstreamTopics};
 use tiderace_topics::Pattern;
-use tiderace_wire::{Command, FromUpstream, Position, Subscribe, ToUpstream, Token};
+use tiderace_wire::{Command, FromUpstream, Numbering, Position, Subscribe, ToUpstream, Token};
 
 const TOPICS: [&str; 6] = ["fx/a", "fx/b", "fx/c/d", "kept/a", "kept/b/c", "news"];
 
@@ -35,6 +35,8 @@ struct Person {
     tokens: Vec<Token>,
     told: Vec<bool>,
     position: Option<Position>,
+    /// By subscription: what has come, with its path, version, number at the source and the number in its text.
+    come: Vec<Vec<(String, u64, (Numbering, u64), u64)>>,
     /// By subscription and path: the last version.
     versions: Vec<BTreeMap<String, u64>>,
     /// By subscription and path: the number in the text of the newest.
@@ -125,6 +127,7 @@ impl Run {
                 tokens: Vec::new(),
                 told: vec![false; count],
                 position: None,
+                come: vec![Vec::new(); count],
                 versions: vec![BTreeMap::new(); count],
                 words: vec![BTreeMap::new(); count],
                 seen: 0,
@@ -153,6 +156,7 @@ impl Run {
 
     fn cut(&mut self, at: usize) {
         let Some(link) = self.edges[at].link.take() else { return };
+        eprintln!("cut {at}");
         self.source.close(link.source);
         self.edges[at].world.close(link.edge);
     }
@@ -162,10 +166,19 @@ impl Run {
         let edge = &mut self.edges[at];
         let Some(link) = &mut edge.link else { return false };
         link.up.extend(edge.world.clients[link.edge].asked_upstream.drain(..));
-        self.source.pull(link.source);
+        let taken = self.source.pull(link.source);
         let session = self.source.clients[link.source].edge.as_mut().unwrap();
+        if taken == 0 {
+            session.all_given();
+        }
         link.down.extend(session.said.drain(..));
         let down_first = self.source.random.one_in(2);
+        if let Some(said) = link.down.front() {
+            eprintln!("down {at}: {}", format!("{said:?}").chars().take(140).collect::<String>());
+        }
+        if let Some(said) = link.up.front() {
+            eprintln!("up {at}: {said:?}");
+        }
         if down_first && let Some(said) = link.down.pop_front() {
             edge.world.command(link.edge, Command::Upstream(Box::new(said)));
             return true;
@@ -209,6 +222,7 @@ impl Run {
         let version = self.newest.entry(path.to_owned()).or_default();
         *version += 1;
         let body = format!("{path} {version}");
+        eprintln!("publish {body}");
         self.source.publish(self.writer, &format!("topic:{path}"), &body);
     }
 
@@ -216,6 +230,11 @@ impl Run {
         if self.people[person].at.is_some() {
             return;
         }
+        eprintln!(
+            "arrive {person} at {at} since {:?} wishes {:?}",
+            self.people[person].position,
+            self.people[person].wishes.iter().map(|w| w.targets[0].clone()).collect::<Vec<_>>()
+        );
         let world = &mut self.edges[at].world;
         let shard = self.source.random.below(world.brokers.len());
         let client = world.connect(shard, "person");
@@ -227,15 +246,27 @@ impl Run {
         let wishes = wishes.map(|wish| Wish { since: since.clone(), ..wish }).collect();
         person.tokens = world.subscribe_all(client, wishes);
         person.told.iter_mut().for_each(|told| *told = since.is_none());
-        if since.is_none() {
-            person.versions.iter_mut().for_each(BTreeMap::clear);
-            person.words.iter_mut().for_each(BTreeMap::clear);
+        // What the position does not cover comes again.
+        let covers = |(numbering, number): (Numbering, u64)| {
+            since
+                .as_ref()
+                .and_then(|since| since.number(numbering))
+                .is_some_and(|had| had >= number)
+        };
+        for (subscription, come) in person.come.iter_mut().enumerate() {
+            come.retain(|(_, _, number, _)| covers(*number));
+            let newest = come.iter();
+            person.versions[subscription] =
+                newest.clone().map(|(path, version, _, _)| (path.clone(), *version)).collect();
+            person.words[subscription] =
+                newest.map(|(path, _, _, word)| (path.clone(), *word)).collect();
         }
     }
 
     fn leave(&mut self, person: usize) {
         self.look(person);
         let Some((at, client)) = self.people[person].at.take() else { return };
+        eprintln!("leave {person} at {at}");
         let world = &mut self.edges[at].world;
         world.close(client);
         let position = world.clients[client].position.clone();
@@ -264,12 +295,14 @@ impl Run {
                 && *count <= person.seen.max(client.received.len())
             {
                 person.told[subscription] = true;
+                eprintln!("person told {complete}");
                 match complete {
                     true => self.complete += 1,
                     false => self.incomplete += 1,
                 }
                 if !complete {
                     person.words[subscription].clear();
+                    person.come[subscription].clear();
                     person.versions[subscription].clear();
                 }
             }
@@ -280,6 +313,10 @@ impl Run {
             assert_eq!(message.body.split(' ').next().unwrap(), message.path);
             let word = message.body.split(' ').nth(1).unwrap().parse().unwrap();
             person.words[subscription].insert(message.path.clone(), word);
+            let number = message.upstream.unwrap();
+            let come = (message.path.clone(), message.version, number, word);
+            person.come[subscription].push(come);
+            eprintln!("  person@{at} gets {} {} v{}", message.key, message.body, message.version);
             let known = person.versions[subscription].insert(message.path.clone(), message.version);
             if let Some(known) = known {
                 let before = message.follows.unwrap_or(message.version - 1);

@@ -21,8 +21,11 @@ impl DeputySide<'_> {
     pub(super) fn adopt(&mut self, now: Now, at: usize, by: u32, run: Run, effects: &mut Effects) {
         let path = run.destination().path.clone();
         let Some(numbers) = run.upstream().copied() else { return };
-        // A pattern of the upstream's own may name more than what this node takes from it.
-        if self.at_topic(&path) != Some(at) || run.is_empty() {
+        // What a subscription that has ended still brings has gaps before what others bring; and a pattern of the
+        // upstream's own may name more than what this node takes from it.
+        let deputy = self.deputies.list.get(at);
+        let is_wanted = deputy.is_some_and(|deputy| deputy.subscriptions.get(by).is_some());
+        if !is_wanted || self.at_topic(&path) != Some(at) || run.is_empty() {
             return;
         }
         let has_room = self.home.memory.has_room(MemoryUse::Values, run.bytes());

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Now;
-use tiderace_topics::Path;
-use tiderace_wire::{Position, Run, SubscriptionKey, Target, ToUpstream};
+use tiderace_wire::{Numbering, Position, Run, SubscriptionKey, Target, ToUpstream};
 
 use super::coming_back::unknown;
 use super::held::What;
@@ -142,7 +141,8 @@ impl DeputySide<'_> {
             }
             return true;
         }
-        let runs = self.passed_on(backfill.runs);
+        let begun = self.begun_for(at, backfill.asks.first());
+        let runs = self.come_by_now(&begun, backfill.runs);
         for (from, _, ask) in backfill.asks {
             let Some(since) = &ask.since else { continue };
             let runs = runs.iter().flat_map(|run| unknown(run, since)).collect();
@@ -159,12 +159,23 @@ impl DeputySide<'_> {
         true
     }
 
-    /// What of these messages this node has passed on, with numbers below all that it gives.
-    fn passed_on(&self, runs: Vec<Run>) -> Vec<Arc<Run>> {
+    /// How far everything had come when the subscriptions began that bring what is asked for.
+    fn begun_for(&self, at: usize, ask: Option<&(Place, What, Ask)>) -> Vec<(Numbering, u64)> {
+        let Some((deputy, (_, what, _))) = self.deputies.list.get(at).zip(ask) else {
+            return Vec::new();
+        };
+        let keys = deputy.keys_of(what);
+        let subscriptions = keys.iter().filter_map(|key| deputy.subscriptions.get(*key));
+        subscriptions.flat_map(|known| known.begun.iter().copied()).collect()
+    }
+
+    /// What of these messages no subscription will bring any more, with numbers below all that this home gives: what was
+    /// before they began, and what they have brought.
+    fn come_by_now(&self, begun: &[(Numbering, u64)], runs: Vec<Run>) -> Vec<Arc<Run>> {
         let (mut next, mut found) = (1, Vec::new());
         for mut run in runs {
-            let last = self.last_version(&run.destination().path);
             let len = run.len() as u64;
+            let last = self.last_to_give(begun, &run);
             run.number(self.home.shard, next);
             next += len;
             if run.version() + len - 1 <= last {
@@ -178,10 +189,17 @@ impl DeputySide<'_> {
         found
     }
 
-    fn last_version(&self, path: &Path) -> u64 {
-        let key = self.home.directory.find(path);
+    /// The version of the last of a run's messages that is to be given.
+    fn last_to_give(&self, begun: &[(Numbering, u64)], run: &Run) -> u64 {
+        let key = self.home.directory.find(&run.destination().path);
         let home = key.and_then(|key| self.home.topic(key)?.home());
-        home.map_or(0, |home| home.last_version())
+        let brought = home.map_or(0, |home| home.last_version());
+        let before = run.upstream().and_then(|numbers| {
+            let of = begun.iter().filter(|(numbering, _)| *numbering == numbers.numbering);
+            let begun = of.map(|(_, number)| *number).max()?;
+            Some((begun + 1).checked_sub(numbers.first)? + run.version() - 1)
+        });
+        brought.max(before.unwrap_or(0))
     }
 
     /// The upstream is away: those who wait for it get what there is.

@@ -13,6 +13,8 @@ pub struct EdgeSession {
     pub said: Vec<FromUpstream>,
     pub begun: BTreeMap<Token, SubscriptionKey>,
     pub ended: BTreeMap<Token, SubscriptionKey>,
+    /// Confirmed, but what they begin with may still wait.
+    settled: Vec<SubscriptionKey>,
 }
 
 impl EdgeSession {
@@ -50,6 +52,12 @@ impl EdgeSession {
         }
     }
 
+    /// Everything has been given: protocols that were asked to say so behind all values do it now.
+    pub fn all_given(&mut self) {
+        let settled = self.settled.drain(..);
+        self.said.extend(settled.map(|key| FromUpstream::Complete { key }));
+    }
+
     pub fn replied(&mut self, reply: &Reply, epoch: u64) {
         match reply {
             Reply::Recovered { token, complete, continues } => {
@@ -75,7 +83,7 @@ impl EdgeSession {
             Reply::Confirmed(confirm) => {
                 for token in confirm.from..=confirm.to {
                     if let Some(key) = self.begun.remove(&token) {
-                        self.said.push(FromUpstream::Complete { key });
+                        self.settled.push(key);
                     } else if let Some(key) = self.ended.remove(&token) {
                         self.said.push(FromUpstream::Ended { key });
                     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::ShardId;
-use tiderace_wire::{Exchange, LeaveReason, TopicSpec};
+use tiderace_wire::{Exchange, LeaveReason, Numbering, TopicSpec};
 
 /// A message as a client got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Received {
     pub redeliveries: u32,
     pub properties: Vec<u8>,
     pub version: u64,
+    /// Who numbered it elsewhere, and its number there.
+    pub upstream: Option<(Numbering, u64)>,
     /// In its queue.
     pub queue_version: u64,
     /// The version that it follows, if that is not one less.

@@ -331,6 +331,9 @@ impl World {
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
                 version: run.version() + index as u64,
+                upstream: run
+                    .upstream()
+                    .map(|numbers| (numbers.numbering, numbers.first + index as u64)),
                 queue_version: run.queue_version() + index as u64,
                 follows: run.follows().filter(|_| index == 0),
                 is_merged: delivery.run.is_merged(),
@@ -341,6 +344,9 @@ impl World {
         }
         if delivery.reached > 0 {
             self.clients[client].position.advance(run.home(), delivery.reached);
+        }
+        if let Some((numbering, sequence)) = delivery.reached_upstream() {
+            self.clients[client].position.advance_to(numbering, sequence);
         }
         let count = delivery.to - delivery.from;
         self.absorb(shard);
