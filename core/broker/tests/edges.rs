@@ -25,7 +25,6 @@ struct Link {
 struct Edge {
     world: World,
     link: Option<Link>,
-    seen: usize,
 }
 
 /// Somebody who goes from edge to edge.
@@ -91,7 +90,6 @@ impl Run {
                 edge_options(2_000 + seed * 7 + number, 1 + (number % 3) as usize),
             ),
             link: None,
-            seen: 0,
         };
         let edges = (0..2).map(edge).collect();
         let mut run = Run {
@@ -408,7 +406,7 @@ impl Run {
         let epoch = 50_000 + self.source.epoch * 100 + self.epochs;
         let mut world = World::new(epoch, edge_options(epoch, 1 + (epoch % 3) as usize));
         world.now = self.source.now;
-        self.edges[at] = Edge { world, link: None, seen: 0 };
+        self.edges[at] = Edge { world, link: None };
     }
 
     /// Everybody is there, and nothing is under way: who was not told otherwise has everything.

@@ -64,6 +64,12 @@ impl DeputySide<'_> {
         (key, mut run, numbers): (Key, Run, UpstreamNumbers),
         effects: &mut Effects,
     ) {
+        let deputy = self.deputies.list.get(at);
+        let whole = deputy.is_some_and(|deputy| deputy.subscriptions.are_whole());
+        if !whole {
+            // Of other topics something may be missing that was before it.
+            run.set_upstream(Some(UpstreamNumbers { reached: 0, ..numbers }));
+        }
         let side = &mut self.home;
         let Some(topic) = side.directory.get_mut(key) else { return };
         topic.touch(now.time);
@@ -99,7 +105,8 @@ impl DeputySide<'_> {
         let (len, last) = (run.len(), last_of(&run));
         side.send_out(key, places, run, spec, effects);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
-            deputy.numberings.note(&numbers, len, last);
+            deputy.numberings.note(&numbers, len, (last, whole));
+            deputy.subscriptions.note_told(&deputy.numberings);
         }
     }
 
@@ -109,7 +116,9 @@ impl DeputySide<'_> {
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             let most = numbers.reached.max(numbers.first + len as u64 - 1);
             let reached = numbers.reached.min(most);
-            deputy.numberings.reach(numbers.numbering, reached, last);
+            let whole = deputy.subscriptions.are_whole();
+            deputy.numberings.reach(numbers.numbering, reached, (last, whole));
+            deputy.subscriptions.note_told(&deputy.numberings);
         }
     }
 

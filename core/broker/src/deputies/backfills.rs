@@ -166,7 +166,8 @@ impl DeputySide<'_> {
         };
         let keys = deputy.keys_of(what);
         let subscriptions = keys.iter().filter_map(|key| deputy.subscriptions.get(*key));
-        subscriptions.flat_map(|known| known.begun.iter().copied()).collect()
+        let begun = subscriptions.filter_map(|known| known.begun.as_ref());
+        begun.flat_map(|begun| begun.iter().copied()).collect()
     }
 
     /// What of these messages no subscription will bring any more, with numbers below all that this home gives: what was

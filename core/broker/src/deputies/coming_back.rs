@@ -183,7 +183,10 @@ impl DeputySide<'_> {
         };
         let keys = deputy.keys_of(what);
         let mut known = keys.iter().filter_map(|key| deputy.subscriptions.get(*key));
-        let is_covered = known.all(|it| it.state == State::Live && it.begun.iter().all(covers));
+        let is_covered = known.all(|it| {
+            let begun = it.begun.as_ref().filter(|_| it.state == State::Live);
+            begun.is_some_and(|begun| begun.iter().all(covers))
+        });
         let last = self.home.home.last_number();
         let had = deputy.numberings.had_by(since, only, last).filter(|_| is_covered);
         Told { continues: true, had }

@@ -42,7 +42,9 @@ impl DeputySide<'_> {
             FromUpstream::Reached { numbering, sequence } => {
                 let last = self.home.home.last_number();
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
-                    deputy.numberings.reach(numbering, sequence, last);
+                    let whole = deputy.subscriptions.are_whole();
+                    deputy.numberings.reach(numbering, sequence, (last, whole));
+                    deputy.subscriptions.note_told(&deputy.numberings);
                 }
             }
             FromUpstream::Recovered { key, complete, continues } => {
@@ -96,6 +98,7 @@ impl DeputySide<'_> {
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let patience = upstream.map(|upstream| upstream.patience).unwrap_or_default();
         (deputy.link, deputy.away) = (None, now.time);
+        deputy.numberings.unlink();
         let position = deputy.numberings.position(deputy.epoch);
         deputy.subscriptions.unlink(&position);
         deputy.held.wait_until(now.time + patience);
@@ -131,13 +134,18 @@ impl DeputySide<'_> {
             return;
         }
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let marks: Arc<[_]> = deputy.numberings.marks().into();
+        // While something is recovered there, nobody says how far everything has come.
+        let is_told = deputy.subscriptions.are_whole();
+        let marks = is_told.then(|| deputy.numberings.marks().into());
+        let told = deputy.numberings.told();
         let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
-        let goes_on = subscription.since.take().is_some() && subscription.recovered;
+        let goes_on = subscription.since.is_some() && subscription.recovered;
         let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
         let brought = subscription.take_brought();
+        if !goes_on || subscription.begun.is_none() {
+            deputy.subscriptions.begin(key, marks, told);
+        }
         if !goes_on {
-            subscription.begun = marks;
             deputy.sweep_not_brought(&target, asked_at, brought);
         }
         self.settle(now, at, key, State::Live, effects);
@@ -146,7 +154,11 @@ impl DeputySide<'_> {
     /// A subscription is settled: what waits for it is answered.
     fn settle(&mut self, now: Now, at: usize, key: u32, state: State, effects: &mut Effects) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        for held in deputy.subscriptions.settle(key, state) {
+        let waiting = deputy.subscriptions.settle(key, state);
+        if deputy.subscriptions.are_whole() {
+            deputy.numberings.make_whole();
+        }
+        for held in waiting {
             let Some(deputy) = self.deputies.list.get_mut(at) else { return };
             if let Some(held) = deputy.held.settle(held) {
                 self.answer_or_hold(now, held.from, held.what, held.ask, effects);

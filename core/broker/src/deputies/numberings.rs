@@ -30,6 +30,10 @@ struct Known {
     numbering: Numbering,
     /// Everything up to this number has come that was asked for.
     reached: u64,
+    /// The same of what has been asked for since the connection was lost, while the rest is not.
+    ahead: u64,
+    /// How often something was told of it.
+    told: u64,
     /// The number of this home before its first message.
     begun: u64,
     /// Whether its first message has come, so that it had none before `begun`.
@@ -41,11 +45,17 @@ struct Known {
 }
 
 impl Numberings {
-    /// Messages have come, and were given numbers of this home up to one.
-    pub(super) fn note(&mut self, numbers: &UpstreamNumbers, len: usize, last_here: u64) {
+    /// Messages have come, and were given numbers of this home up to one. `whole`: everything goes on that did before the
+    /// connection was lost.
+    pub(super) fn note(
+        &mut self,
+        numbers: &UpstreamNumbers,
+        len: usize,
+        (last_here, whole): (u64, bool),
+    ) {
         let begun = last_here.saturating_sub(len as u64);
         let known = self.known(numbers.numbering, begun, numbers.first <= 1);
-        known.reached = known.reached.max(numbers.reached);
+        known.reach(numbers.reached, whole);
         let last = numbers.first + len as u64 - 1;
         let most = known.steps.back().map_or(0, |step| step.most).max(last);
         match known.steps.back_mut() {
@@ -59,16 +69,45 @@ impl Numberings {
     }
 
     /// Everything up to a number has come that was asked for; `last_here` is the number that was given last here.
-    pub(super) fn reach(&mut self, numbering: Numbering, number: u64, last_here: u64) {
-        let known = self.known(numbering, last_here, number == 0);
-        known.reached = known.reached.max(number);
+    pub(super) fn reach(
+        &mut self,
+        numbering: Numbering,
+        number: u64,
+        (last_here, whole): (u64, bool),
+    ) {
+        self.known(numbering, last_here, number == 0).reach(number, whole);
+    }
+
+    /// Everything goes on that did before the connection was lost.
+    pub(super) fn make_whole(&mut self) {
+        for known in &mut self.known {
+            known.reached = known.reached.max(std::mem::take(&mut known.ahead));
+        }
+    }
+
+    /// The connection is lost: what was ahead of the rest is not known to be complete.
+    pub(super) fn unlink(&mut self) {
+        self.known.iter_mut().for_each(|known| known.ahead = 0);
+    }
+
+    /// How often something was told of each.
+    pub(super) fn told(&self) -> Vec<u64> {
+        self.known.iter().map(|known| known.told).collect()
+    }
+
+    /// Whether something was told of each since then.
+    pub(super) fn are_told_since(&self, told: &[u64]) -> bool {
+        let since = |(at, known): (usize, &Known)| known.told > told.get(at).copied().unwrap_or(0);
+        self.known.iter().enumerate().all(since)
     }
 
     fn known(&mut self, numbering: Numbering, begun: u64, from_first: bool) -> &mut Known {
         let place = self.known.iter().position(|known| known.numbering == numbering);
         let place = place.unwrap_or_else(|| {
             let (steps, is_cut) = (VecDeque::new(), false);
-            self.known.push(Known { numbering, reached: 0, begun, from_first, steps, is_cut });
+            let (reached, ahead, told) = (0, 0, 0);
+            let new = Known { numbering, reached, ahead, told, begun, from_first, steps, is_cut };
+            self.known.push(new);
             self.known.len() - 1
         });
         #[allow(clippy::indexing_slicing, reason = "it was found or made just before")]
@@ -131,6 +170,17 @@ impl Numberings {
 }
 
 impl Known {
+    fn reach(&mut self, number: u64, whole: bool) {
+        if number == 0 {
+            return;
+        }
+        self.told += 1;
+        match whole {
+            true => self.reached = self.reached.max(number),
+            false => self.ahead = self.ahead.max(number),
+        }
+    }
+
     fn had_up_to(&self, number: Option<u64>, last: u64) -> Option<u64> {
         let Some(number) = number else { return self.from_first.then_some(self.begun) };
         let behind = self.steps.partition_point(|step| step.most <= number);
@@ -176,7 +226,7 @@ mod tests {
             for (home, first, len) in messages {
                 here += len;
                 let numbers = UpstreamNumbers { numbering: numbering(home), first, reached: 0 };
-                numberings.note(&numbers, len as usize, here);
+                numberings.note(&numbers, len as usize, (here, true));
                 for more in 0..len {
                     come.push((home, first + more, here - len + 1 + more));
                 }
@@ -196,8 +246,10 @@ mod tests {
     fn of_what_a_position_does_not_tell_nothing_is_had() {
         let (one, other) = (Numbering::new(1, ShardId(0)), Numbering::new(1, ShardId(1)));
         let mut numberings = Numberings::default();
-        numberings.note(&UpstreamNumbers { numbering: one, first: 10, reached: 10 }, 1, 1);
-        numberings.note(&UpstreamNumbers { numbering: other, first: 1, reached: 1 }, 1, 2);
+        let first = UpstreamNumbers { numbering: one, first: 10, reached: 10 };
+        numberings.note(&first, 1, (1, true));
+        let second = UpstreamNumbers { numbering: other, first: 1, reached: 1 };
+        numberings.note(&second, 1, (2, true));
         let mut position = Position::new(1);
         assert_eq!(numberings.had_by(&position, None, 2), None);
         position.advance_to(one, 10);

@@ -10,6 +10,7 @@ use tiderace_base::{Close, Key, Time};
 use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Numbering, Position, Target};
 
+use super::numberings::Numberings;
 use crate::collections::{Map, Set};
 
 /// Subscriptions that the upstream has been asked for and has not answered, at most.
@@ -25,7 +26,8 @@ pub(super) struct UpstreamSubscription {
     /// Since when none does.
     idle: Time,
     /// How far everything had come when it began: what came before may be missing.
-    pub(super) begun: Arc<[(Numbering, u64)]>,
+    /// Absent: that is not known.
+    pub(super) begun: Option<Arc<[(Numbering, u64)]>>,
     /// Where it was told to go on, when it was asked for last.
     pub(super) since: Option<Position>,
     /// Whether it was told that nothing is missing since then.
@@ -75,6 +77,10 @@ pub(super) struct UpstreamSubscriptions {
     count: usize,
     /// Those without uses.
     idle: VecDeque<u32>,
+    /// How many are to go on where they were, and do not yet.
+    resuming: usize,
+    /// Those that have begun while that was so, with what had been told then.
+    unbegun: Vec<(u32, Vec<u64>)>,
 }
 
 impl UpstreamSubscriptions {
@@ -142,7 +148,7 @@ impl UpstreamSubscriptions {
             state: State::Queued,
             uses: 0,
             idle: Time::ZERO,
-            begun: Arc::new([]),
+            begun: None,
             since: None,
             recovered: false,
             asked_at: 0,
@@ -206,6 +212,7 @@ impl UpstreamSubscriptions {
             }
         }
         self.count -= 1;
+        self.resuming = self.resuming.saturating_sub(usize::from(subscription.since.is_some()));
         match subscription.state {
             State::Asked => self.under_way = self.under_way.saturating_sub(1),
             // It was never asked for.
@@ -256,11 +263,13 @@ impl UpstreamSubscriptions {
     /// One that was asked for is settled: the answers that wait for it.
     pub(super) fn settle(&mut self, key: u32, state: State) -> Vec<Key> {
         let Some(subscription) = self.get_mut(key) else { return Vec::new() };
+        let resumes = subscription.since.take().is_some();
         let before = std::mem::replace(&mut subscription.state, state);
         let waiting = std::mem::take(&mut subscription.waiting);
         if before == State::Asked {
             self.under_way = self.under_way.saturating_sub(1);
         }
+        self.resuming = self.resuming.saturating_sub(usize::from(resumes));
         waiting
     }
 
@@ -283,13 +292,15 @@ impl UpstreamSubscriptions {
     /// The connection to the upstream is lost: all are to be asked for anew, those that were live from where they were.
     pub(super) fn unlink(&mut self, position: &Position) {
         self.to_ask.clear();
-        self.under_way = 0;
+        self.unbegun.clear();
+        (self.under_way, self.resuming) = (0, 0);
         for (key, slot) in (0u32..).zip(&mut self.slots) {
             match slot {
                 Slot::Subscription(subscription) => {
                     if subscription.state == State::Live {
                         subscription.since = Some(position.clone());
                     }
+                    self.resuming += usize::from(subscription.since.is_some());
                     subscription.state = State::Queued;
                     self.to_ask.push_back(key);
                 }
@@ -322,7 +333,42 @@ impl UpstreamSubscriptions {
     pub(super) fn begin_all(&mut self, marks: &Arc<[(Numbering, u64)]>) {
         for slot in &mut self.slots {
             if let Slot::Subscription(subscription) = slot {
-                subscription.begun = marks.clone();
+                subscription.begun = Some(marks.clone());
+            }
+        }
+    }
+
+    /// Whether some that are to go on where they were do not yet.
+    pub(super) fn are_whole(&self) -> bool {
+        self.resuming == 0
+    }
+
+    /// One has begun: how far everything has come is told next, if that is not known now.
+    pub(super) fn begin(
+        &mut self,
+        key: u32,
+        marks: Option<Arc<[(Numbering, u64)]>>,
+        told: Vec<u64>,
+    ) {
+        if marks.is_none() {
+            self.unbegun.push((key, told));
+        }
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.begun = marks;
+        }
+    }
+
+    /// It has been told how far everything has come.
+    pub(super) fn note_told(&mut self, numberings: &Numberings) {
+        if self.unbegun.is_empty() || !self.are_whole() {
+            return;
+        }
+        let told = |(_, told): &mut (u32, Vec<u64>)| numberings.are_told_since(told);
+        let begun: Vec<(u32, Vec<u64>)> = self.unbegun.extract_if(.., told).collect();
+        let marks: Arc<[(Numbering, u64)]> = numberings.marks().into();
+        for (key, _) in begun {
+            if let Some(subscription) = self.get_mut(key).filter(|known| known.begun.is_none()) {
+                subscription.begun = Some(marks.clone());
             }
         }
     }
