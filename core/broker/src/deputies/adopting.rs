@@ -106,7 +106,6 @@ impl DeputySide<'_> {
         side.send_out(key, places, run, spec, effects);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.numberings.note(&numbers, len, (last, whole));
-            deputy.subscriptions.note_told(&deputy.numberings);
         }
     }
 
@@ -118,7 +117,6 @@ impl DeputySide<'_> {
             let reached = numbers.reached.min(most);
             let whole = deputy.subscriptions.are_whole();
             deputy.numberings.reach(numbers.numbering, reached, (last, whole));
-            deputy.subscriptions.note_told(&deputy.numberings);
         }
     }
 
@@ -127,13 +125,8 @@ impl DeputySide<'_> {
         self.home.metrics.upstream_lost += len as u64;
         self.note_numbers(at, numbers, len);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
-            let mut marks = deputy.numberings.marks();
-            let last = numbers.first + len as u64 - 1;
-            match marks.iter_mut().find(|(numbering, _)| *numbering == numbers.numbering) {
-                Some((_, known)) => *known = last.max(*known),
-                None => marks.push((numbers.numbering, last)),
-            }
-            deputy.subscriptions.begin_all(&marks.into());
+            let told = deputy.numberings.told().into();
+            deputy.subscriptions.begin_all(&told);
         }
     }
 

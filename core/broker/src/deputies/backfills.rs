@@ -2,12 +2,13 @@
 //!
 //! Who asks within one tick for the same topics shares one subscription there, which begins where the first of them left
 //! off and ends when what was missed has come. Invariants: what is brought so is given to those who lack it and to nobody
-//! else; of a topic nothing is given that is newer than what this node has passed on, since that comes to all.
+//! else; when it has come, the subscriptions that go on have brought everything up to there as well, so that what they
+//! bring from then on is newer.
 
 use std::sync::Arc;
 
-use tiderace_base::Now;
-use tiderace_wire::{Numbering, Position, Run, SubscriptionKey, Target, ToUpstream};
+use tiderace_base::{Now, ShardId};
+use tiderace_wire::{Position, Run, SubscriptionKey, Target, ToUpstream};
 
 use super::coming_back::unknown;
 use super::held::What;
@@ -141,8 +142,7 @@ impl DeputySide<'_> {
             }
             return true;
         }
-        let begun = self.begun_for(at, backfill.asks.first());
-        let runs = self.come_by_now(&begun, backfill.runs);
+        let runs = numbered(self.home.shard, backfill.runs);
         for (from, _, ask) in backfill.asks {
             let Some(since) = &ask.since else { continue };
             let runs = runs.iter().flat_map(|run| unknown(run, since)).collect();
@@ -159,50 +159,6 @@ impl DeputySide<'_> {
         true
     }
 
-    /// How far everything had come when the subscriptions began that bring what is asked for.
-    fn begun_for(&self, at: usize, ask: Option<&(Place, What, Ask)>) -> Vec<(Numbering, u64)> {
-        let Some((deputy, (_, what, _))) = self.deputies.list.get(at).zip(ask) else {
-            return Vec::new();
-        };
-        let keys = deputy.keys_of(what);
-        let subscriptions = keys.iter().filter_map(|key| deputy.subscriptions.get(*key));
-        let begun = subscriptions.filter_map(|known| known.begun.as_ref());
-        begun.flat_map(|begun| begun.iter().copied()).collect()
-    }
-
-    /// What of these messages no subscription will bring any more, with numbers below all that this home gives: what was
-    /// before they began, and what they have brought.
-    fn come_by_now(&self, begun: &[(Numbering, u64)], runs: Vec<Run>) -> Vec<Arc<Run>> {
-        let (mut next, mut found) = (1, Vec::new());
-        for mut run in runs {
-            let len = run.len() as u64;
-            let last = self.last_to_give(begun, &run);
-            run.number(self.home.shard, next);
-            next += len;
-            if run.version() + len - 1 <= last {
-                found.push(Arc::new(run));
-                continue;
-            }
-            let first = run.version();
-            let known = run.messages().zip(first..).filter(|(_, version)| *version <= last);
-            found.extend(known.map(|(message, _)| Arc::new(run.copy_of(&message))));
-        }
-        found
-    }
-
-    /// The version of the last of a run's messages that is to be given.
-    fn last_to_give(&self, begun: &[(Numbering, u64)], run: &Run) -> u64 {
-        let key = self.home.directory.find(&run.destination().path);
-        let home = key.and_then(|key| self.home.topic(key)?.home());
-        let brought = home.map_or(0, |home| home.last_version());
-        let before = run.upstream().and_then(|numbers| {
-            let of = begun.iter().filter(|(numbering, _)| *numbering == numbers.numbering);
-            let begun = of.map(|(_, number)| *number).max()?;
-            Some((begun + 1).checked_sub(numbers.first)? + run.version() - 1)
-        });
-        brought.max(before.unwrap_or(0))
-    }
-
     /// The upstream is away: those who wait for it get what there is.
     pub(super) fn give_up_backfills(&mut self, now: Now, at: usize, effects: &mut Effects) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
@@ -214,4 +170,15 @@ impl DeputySide<'_> {
             }
         }
     }
+}
+
+/// Gives messages numbers below all that this home gives.
+fn numbered(shard: ShardId, runs: Vec<Run>) -> Vec<Arc<Run>> {
+    let mut next = 1;
+    let numbered = runs.into_iter().map(|mut run| {
+        run.number(shard, next);
+        next += run.len() as u64;
+        Arc::new(run)
+    });
+    numbered.collect()
 }

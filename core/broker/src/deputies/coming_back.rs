@@ -177,15 +177,16 @@ impl DeputySide<'_> {
         if !deputy.numberings.are_known_by(since) {
             return nothing;
         }
-        let covers = |(numbering, begun): &(Numbering, u64)| {
+        let covers = |(numbering, begun): &(Numbering, Option<u64>)| {
             let is_of_interest = only.is_none_or(|only| only == *numbering);
-            !is_of_interest || since.number(*numbering).unwrap_or(0) >= *begun
+            let had = since.number(*numbering).unwrap_or(0);
+            !is_of_interest || begun.is_some_and(|begun| had >= begun)
         };
         let keys = deputy.keys_of(what);
         let mut known = keys.iter().filter_map(|key| deputy.subscriptions.get(*key));
         let is_covered = known.all(|it| {
-            let begun = it.begun.as_ref().filter(|_| it.state == State::Live);
-            begun.is_some_and(|begun| begun.iter().all(covers))
+            let begun = deputy.numberings.told_next(&it.begun);
+            it.state == State::Live && begun.iter().all(covers)
         });
         let last = self.home.home.last_number();
         let had = deputy.numberings.had_by(since, only, last).filter(|_| is_covered);

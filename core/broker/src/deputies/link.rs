@@ -44,7 +44,6 @@ impl DeputySide<'_> {
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
                     let whole = deputy.subscriptions.are_whole();
                     deputy.numberings.reach(numbering, sequence, (last, whole));
-                    deputy.subscriptions.note_told(&deputy.numberings);
                 }
             }
             FromUpstream::Recovered { key, complete, continues } => {
@@ -134,18 +133,13 @@ impl DeputySide<'_> {
             return;
         }
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        // While something is recovered there, nobody says how far everything has come.
-        let is_told = deputy.subscriptions.are_whole();
-        let marks = is_told.then(|| deputy.numberings.marks().into());
         let told = deputy.numberings.told();
         let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
         let goes_on = subscription.since.is_some() && subscription.recovered;
         let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
         let brought = subscription.take_brought();
-        if !goes_on || subscription.begun.is_none() {
-            deputy.subscriptions.begin(key, marks, told);
-        }
         if !goes_on {
+            subscription.begun = told.into();
             deputy.sweep_not_brought(&target, asked_at, brought);
         }
         self.settle(now, at, key, State::Live, effects);

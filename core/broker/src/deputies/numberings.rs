@@ -34,6 +34,8 @@ struct Known {
     ahead: u64,
     /// How often something was told of it.
     told: u64,
+    /// What was told last, with how often something had been told before.
+    marks: VecDeque<(u64, u64)>,
     /// The number of this home before its first message.
     begun: u64,
     /// Whether its first message has come, so that it had none before `begun`.
@@ -95,19 +97,31 @@ impl Numberings {
         self.known.iter().map(|known| known.told).collect()
     }
 
-    /// Whether something was told of each since then.
-    pub(super) fn are_told_since(&self, told: &[u64]) -> bool {
-        let since = |(at, known): (usize, &Known)| known.told > told.get(at).copied().unwrap_or(0);
-        self.known.iter().enumerate().all(since)
+    /// What was told next of each, since that had been told: how far everything had come at least; absent if nothing was.
+    pub(super) fn told_next(&self, told: &[u64]) -> Vec<(Numbering, Option<u64>)> {
+        let next = |(at, known): (usize, &Known)| {
+            let before = told.get(at).copied().unwrap_or(0);
+            (known.numbering, known.told_after(before))
+        };
+        self.known.iter().enumerate().map(next).collect()
     }
 
     fn known(&mut self, numbering: Numbering, begun: u64, from_first: bool) -> &mut Known {
         let place = self.known.iter().position(|known| known.numbering == numbering);
         let place = place.unwrap_or_else(|| {
-            let (steps, is_cut) = (VecDeque::new(), false);
             let (reached, ahead, told) = (0, 0, 0);
-            let new = Known { numbering, reached, ahead, told, begun, from_first, steps, is_cut };
-            self.known.push(new);
+            let (marks, steps, is_cut) = (VecDeque::new(), VecDeque::new(), false);
+            self.known.push(Known {
+                numbering,
+                reached,
+                ahead,
+                told,
+                marks,
+                begun,
+                from_first,
+                steps,
+                is_cut,
+            });
             self.known.len() - 1
         });
         #[allow(clippy::indexing_slicing, reason = "it was found or made just before")]
@@ -174,11 +188,22 @@ impl Known {
         if number == 0 {
             return;
         }
+        let last = self.marks.back().map_or(0, |(_, mark)| *mark);
+        self.marks.push_back((self.told, number.max(last)));
         self.told += 1;
+        if self.marks.len() > STEPS_MAX {
+            self.marks.pop_front();
+        }
         match whole {
             true => self.reached = self.reached.max(number),
             false => self.ahead = self.ahead.max(number),
         }
+    }
+
+    /// What was told first after something had been told so often; of what is forgotten, something later.
+    fn told_after(&self, told: u64) -> Option<u64> {
+        let at = self.marks.partition_point(|(before, _)| *before < told);
+        self.marks.get(at).map(|(_, mark)| *mark)
     }
 
     fn had_up_to(&self, number: Option<u64>, last: u64) -> Option<u64> {

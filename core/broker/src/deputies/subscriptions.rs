@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, Key, Time};
 use tiderace_topics::{Path, PatternIndex};
-use tiderace_wire::{Numbering, Position, Target};
+use tiderace_wire::{Position, Target};
 
-use super::numberings::Numberings;
 use crate::collections::{Map, Set};
 
 /// Subscriptions that the upstream has been asked for and has not answered, at most.
@@ -25,9 +24,8 @@ pub(super) struct UpstreamSubscription {
     uses: u32,
     /// Since when none does.
     idle: Time,
-    /// How far everything had come when it began: what came before may be missing.
-    /// Absent: that is not known.
-    pub(super) begun: Option<Arc<[(Numbering, u64)]>>,
+    /// How often something had been told of each numbering when it was live: what came before may be missing.
+    pub(super) begun: Arc<[u64]>,
     /// Where it was told to go on, when it was asked for last.
     pub(super) since: Option<Position>,
     /// Whether it was told that nothing is missing since then.
@@ -79,8 +77,6 @@ pub(super) struct UpstreamSubscriptions {
     idle: VecDeque<u32>,
     /// How many are to go on where they were, and do not yet.
     resuming: usize,
-    /// Those that have begun while that was so, with what had been told then.
-    unbegun: Vec<(u32, Vec<u64>)>,
 }
 
 impl UpstreamSubscriptions {
@@ -148,7 +144,7 @@ impl UpstreamSubscriptions {
             state: State::Queued,
             uses: 0,
             idle: Time::ZERO,
-            begun: None,
+            begun: Arc::new([]),
             since: None,
             recovered: false,
             asked_at: 0,
@@ -292,7 +288,6 @@ impl UpstreamSubscriptions {
     /// The connection to the upstream is lost: all are to be asked for anew, those that were live from where they were.
     pub(super) fn unlink(&mut self, position: &Position) {
         self.to_ask.clear();
-        self.unbegun.clear();
         (self.under_way, self.resuming) = (0, 0);
         for (key, slot) in (0u32..).zip(&mut self.slots) {
             match slot {
@@ -329,11 +324,11 @@ impl UpstreamSubscriptions {
         }
     }
 
-    /// Of none is anything known from before these numbers.
-    pub(super) fn begin_all(&mut self, marks: &Arc<[(Numbering, u64)]>) {
+    /// Of none is anything known from before something was told so often.
+    pub(super) fn begin_all(&mut self, told: &Arc<[u64]>) {
         for slot in &mut self.slots {
             if let Slot::Subscription(subscription) = slot {
-                subscription.begun = Some(marks.clone());
+                subscription.begun = told.clone();
             }
         }
     }
@@ -341,36 +336,6 @@ impl UpstreamSubscriptions {
     /// Whether some that are to go on where they were do not yet.
     pub(super) fn are_whole(&self) -> bool {
         self.resuming == 0
-    }
-
-    /// One has begun: how far everything has come is told next, if that is not known now.
-    pub(super) fn begin(
-        &mut self,
-        key: u32,
-        marks: Option<Arc<[(Numbering, u64)]>>,
-        told: Vec<u64>,
-    ) {
-        if marks.is_none() {
-            self.unbegun.push((key, told));
-        }
-        if let Some(subscription) = self.get_mut(key) {
-            subscription.begun = marks;
-        }
-    }
-
-    /// It has been told how far everything has come.
-    pub(super) fn note_told(&mut self, numberings: &Numberings) {
-        if self.unbegun.is_empty() || !self.are_whole() {
-            return;
-        }
-        let told = |(_, told): &mut (u32, Vec<u64>)| numberings.are_told_since(told);
-        let begun: Vec<(u32, Vec<u64>)> = self.unbegun.extract_if(.., told).collect();
-        let marks: Arc<[(Numbering, u64)]> = numberings.marks().into();
-        for (key, _) in begun {
-            if let Some(subscription) = self.get_mut(key).filter(|known| known.begun.is_none()) {
-                subscription.begun = Some(marks.clone());
-            }
-        }
     }
 
     /// Whether some are to go on where they were.
