@@ -227,6 +227,21 @@ impl<D: Driver> Shard<D> {
             self.lists.write_long(key, &mut connection.flags);
             return Ok(0);
         }
+        if !connection.flags.has(Flags::OUTGOING) {
+            return self.write_queue(key);
+        }
+        self.mask_outgoing(key);
+        let written = self.write_queue(key);
+        self.note_masked(key);
+        written
+    }
+
+    /// Writes what comes first in a connection's queue, by whatever carries it.
+    #[inline]
+    fn write_queue(&mut self, key: Key) -> io::Result<usize> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(0);
+        };
         match connection.flags.carrier() {
             CarriedBy::Tls
                 if connection.outgoing.is_some() || connection.flags.has(Flags::UNSENT) =>

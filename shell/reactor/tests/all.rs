@@ -23,3 +23,5 @@ mod rsocket_clients;
 mod simulation;
 mod taken_in;
 mod tls;
+mod upstream;
+mod upstream_sockets;

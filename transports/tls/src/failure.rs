@@ -121,7 +121,7 @@ fn distrust(error: &CertificateError) -> String {
              file with that authority's certificate by `tls_ca_file`"
                 .to_owned()
         }
-        // Whoever signs for itself has the name of its authority, if not its key.
+        // Two certificates that sign for themselves may have one name and two keys.
         CertificateError::BadSignature => {
             "the server's certificate is not signed by the authority of that name that is known \
              here; `tls_ca_file` has to hold the present certificate of that authority"
