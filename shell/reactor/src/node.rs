@@ -257,12 +257,15 @@ fn assemble<D: Driver>(
 }
 
 fn check_upstreams(options: &Options) -> Result<(), SpawnError> {
-    let problem =
-        |it: &crate::UpstreamOptions| Some((it.name.clone(), it.problem(options.shards)?));
-    match options.upstreams.iter().find_map(problem) {
-        Some((name, problem)) => Err(SpawnError::Upstream { name, problem }),
-        None => Ok(()),
+    let mut names = Vec::new();
+    for upstream in &options.upstreams {
+        let twin = names.contains(&&upstream.name).then(|| "another one has that name".to_owned());
+        if let Some(problem) = twin.or_else(|| upstream.problem(options.shards)) {
+            return Err(SpawnError::Upstream { name: upstream.name.clone(), problem });
+        }
+        names.push(&upstream.name);
     }
+    Ok(())
 }
 
 fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> {

@@ -133,6 +133,7 @@ impl<D: Driver> Shard<D> {
             self.count_backlog(key);
             return 0;
         }
+        let is_outgoing = connection.flags.has(Flags::OUTGOING);
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
             // Delivering may have left something to be asked of the broker at once.
@@ -145,7 +146,11 @@ impl<D: Driver> Shard<D> {
             self.reclaim(key);
             return written;
         }
-        match self.write_block(key, long_bytes) {
+        let outcome = match is_outgoing {
+            true => self.write_masked(key, long_bytes),
+            false => self.write_block(key, long_bytes),
+        };
+        match outcome {
             Ok(written) => {
                 self.count_backlog(key);
                 self.after_write(key);
@@ -218,6 +223,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// The same as [`Shard::write_block`] for a connection to an upstream.
+    #[cold]
+    fn write_masked(&mut self, key: Key, long_bytes: usize) -> io::Result<usize> {
+        self.mask_outgoing(key);
+        let written = self.write_block(key, long_bytes);
+        self.note_masked(key);
+        written
+    }
+
     /// One system call, or none if nothing waits.
     fn write_block(&mut self, key: Key, long_bytes: usize) -> io::Result<usize> {
         let Some(connection) = self.connections.get_mut(key) else {
@@ -227,21 +241,6 @@ impl<D: Driver> Shard<D> {
             self.lists.write_long(key, &mut connection.flags);
             return Ok(0);
         }
-        if !connection.flags.has(Flags::OUTGOING) {
-            return self.write_queue(key);
-        }
-        self.mask_outgoing(key);
-        let written = self.write_queue(key);
-        self.note_masked(key);
-        written
-    }
-
-    /// Writes what comes first in a connection's queue, by whatever carries it.
-    #[inline]
-    fn write_queue(&mut self, key: Key) -> io::Result<usize> {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Ok(0);
-        };
         match connection.flags.carrier() {
             CarriedBy::Tls
                 if connection.outgoing.is_some() || connection.flags.has(Flags::UNSENT) =>

@@ -24,4 +24,5 @@ mod simulation;
 mod taken_in;
 mod tls;
 mod upstream;
+mod upstream_nodes;
 mod upstream_sockets;

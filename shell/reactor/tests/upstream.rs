@@ -5,14 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::common::metric;
-use crate::common::tls::certified;
-use crate::common::upstream::{HELLO, Seen, WELCOME, trusting, upstream};
+use crate::common::upstream::{Seen, trusting, upstream};
 use crate::common::world::World;
 use tiderace_base::{Span, Time};
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{NodeControl, Options, UpstreamOptions, UpstreamState, UpstreamStatus};
 use tiderace_websocket::handshake::accept_key;
-use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_close, encode_message};
+use tiderace_websocket::{
+    Decoder, Event, Limits, MessageKind, Opcode, Role, encode_close, encode_message,
+    write_frame_header,
+};
 
 const NAMES: &[&str] = &["tiderace.v1"];
 const URL: &str = "ws://10.0.0.9:7800";
@@ -270,6 +272,97 @@ fn pem() -> String {
 }
 
 #[test]
+fn who_hangs_up_amid_a_handshake_is_told_apart() {
+    let stages = [
+        (UpstreamState::Connecting, "wss://10.0.0.9:7800", "cannot connect to 10.0.0.9:7800"),
+        (UpstreamState::Securing, "wss://10.0.0.9:7800", "does that port speak it? ws://"),
+        (UpstreamState::Upgrading, URL, "wss://"),
+        (UpstreamState::LoggingIn, URL, "before the login was answered"),
+    ];
+    for (seed, (stage, url, words)) in (0u64..40).zip(stages.iter().cycle()) {
+        let (mut upstream, seen) = upstream(&[url], NAMES, &[b"hi"], 2);
+        upstream.tls = Some(trusting(&pem(), || 1_800_000_000));
+        let mut world = world(seed, upstream);
+        let client = match stage {
+            UpstreamState::Connecting => dialled(&mut world).0,
+            UpstreamState::Securing => {
+                let (client, _) = dialled(&mut world);
+                world.network.take(client);
+                client
+            }
+            _ => {
+                let (client, request) = asked(&mut world);
+                if *stage == UpstreamState::LoggingIn {
+                    world.network.send(client, answer(&request).as_bytes());
+                }
+                client
+            }
+        };
+        wait_for(&mut world, *stage);
+        if seed % 8 < 4 || *stage == UpstreamState::Connecting {
+            world.network.reset(client);
+        } else {
+            world.network.finish(client);
+        }
+        wait_for(&mut world, UpstreamState::Waiting);
+        assert!(error(&world).contains(words), "seed {seed} {stage:?}: {}", error(&world));
+        assert_eq!(seen.closed(), usize::from(*stage == UpstreamState::LoggingIn));
+        stop(world);
+    }
+}
+
+#[test]
+fn fragments_become_messages_and_what_is_too_large_is_refused() {
+    for seed in 0..20 {
+        let (mut world, seen) = plain(seed);
+        let (client, request) = connected(&mut world);
+        let payload: Vec<u8> = (0..300_000u32).map(|at| (at * 7 / 13) as u8).collect();
+        let mut wire = Vec::new();
+        // No more than a thousand.
+        let pieces: Vec<&[u8]> = payload.chunks(300 + world.network.random(100_000)).collect();
+        for (index, piece) in pieces.iter().enumerate() {
+            let opcode = if index == 0 { Opcode::Binary } else { Opcode::Continuation };
+            write_frame_header(&mut wire, index + 1 == pieces.len(), opcode, piece.len(), None);
+            wire.extend_from_slice(piece);
+        }
+        world.network.send(client, &wire);
+        world.run_until("all of it", |_| seen.heard().len() >= payload.len() + 2);
+        assert!(seen.heard()[2..] == payload, "seed {seed}");
+        assert_eq!(status(&world.control).away_since_ms, None);
+        wire.clear();
+        write_frame_header(&mut wire, true, Opcode::Binary, (1 << 20) + 1, None);
+        world.network.send(client, &wire);
+        world.run_until("the end", |world| world.network.is_ended(client));
+        let heard = frames(&world, client, request);
+        assert_eq!(heard.last().unwrap(), "close Some(1009)", "{heard:?}");
+        assert!(error(&world).contains("larger than the limit"), "{}", error(&world));
+        assert!(status(&world.control).away_since_ms.is_some());
+        stop(world);
+    }
+}
+
+#[test]
+fn upstreams_that_cannot_be_used_are_refused_at_the_start() {
+    let network = tiderace_reactor::driver::sim::Network::new(1, 1);
+    let refused = |upstreams: Vec<UpstreamOptions>| {
+        let services = crate::common::services(Arc::new(crate::common::AtOnce));
+        let options = Options { upstreams, ..Options::default() };
+        tiderace_reactor::simulate(&network, options, services).map(drop).unwrap_err().to_string()
+    };
+    let one = |urls: &[&str]| upstream(urls, NAMES, &[], 0).0;
+    let elsewhere = UpstreamOptions { shard: tiderace_base::ShardId(1), ..one(&[URL]) };
+    for (upstreams, words) in [
+        (vec![one(&[])], "\"london\" cannot be used: it has no address"),
+        (vec![one(&[URL, "wss://source"])], "wss://source needs authorities"),
+        (vec![elsewhere], "there is no shard 1"),
+        (vec![one(&[URL]), one(&[URL])], "another one has that name"),
+    ] {
+        let error = refused(upstreams);
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_name_that_is_not_known_is_asked_for_again() {
     let (upstream, _) = upstream(&["ws://source:7800"], NAMES, &[b"hi"], 2);
     let mut world = world(1, upstream);
@@ -422,97 +515,4 @@ fn a_node_that_stops_lets_go_at_every_stage() {
         }
         stop(world);
     }
-}
-
-/// Carries what is said between an edge and the node that it connects to.
-#[derive(Default)]
-struct Wires(Vec<(Client, Client, usize, usize)>);
-
-impl Wires {
-    fn pump(&mut self, world: &World) {
-        for (client, _) in world.network.dialled() {
-            world.network.take(client);
-            self.0.push((client, world.network.connect(0), 0, 0));
-        }
-        for (from, to, there, back) in &mut self.0 {
-            carry(world, *from, *to, there);
-            carry(world, *to, *from, back);
-        }
-    }
-}
-
-fn carry(world: &World, from: Client, to: Client, carried: &mut usize) {
-    let count = world.network.received_len(from);
-    if *carried < count {
-        world.network.send(to, &world.network.received(from)[*carried..]);
-        *carried = count;
-    }
-    if *carried != usize::MAX && world.network.is_ended(from) {
-        world.network.finish(to);
-        *carried = usize::MAX;
-    }
-}
-
-#[test]
-fn two_nodes_find_each_other_secured_or_not() {
-    for seed in 0..60 {
-        let is_secure = seed % 2 == 0;
-        let (settings, _) = certified(tiderace_tls::Version::Tls12);
-        let (made, chain) = identity();
-        let url = if is_secure { "wss://localhost:7800" } else { "ws://localhost:7800" };
-        let (mut upstream, seen) = upstream(&[url], NAMES, &[HELLO], 1);
-        upstream.tls = Some(trusting(&chain, || 1_800_000_000));
-        let source =
-            Options { shards: 1 + (seed % 3) as usize, tls: Some(made), ..Options::default() };
-        drop(settings);
-        let edge = Options { upstreams: vec![upstream], ..Options::default() };
-        let native = |services: &mut tiderace_reactor::Services| {
-            let paths = Arc::from(["/tiderace".to_owned()]);
-            services.protocols.push(tiderace_native::protocol(Arc::default(), paths));
-        };
-        let (mut world, control) = World::with_edge(seed, source, native, edge);
-        world.network.set_name("localhost", Some(vec!["127.0.0.1:7800".parse().unwrap()]));
-        let mut wires = Wires::default();
-        world.run_until("the welcome", |world| {
-            wires.pump(world);
-            status(&control).state == UpstreamState::Connected
-        });
-        assert_eq!(seen.heard()[0], WELCOME, "seed {seed}");
-        let now = status(&control);
-        assert_eq!((now.attempts, now.last_error), (1, None), "seed {seed}");
-        assert_eq!(
-            metric(&control.metrics(), "tiderace_tls_connections", &[]),
-            u64::from(is_secure)
-        );
-        // The source stops: its goodbye is heard, and the edge looks for it again.
-        world.control.shutdown(Span::from_secs(5));
-        world.run_until("the goodbye", |world| {
-            wires.pump(world);
-            status(&control).failures > 0
-        });
-        assert_eq!(seen.closed(), 1, "seed {seed}");
-        control.shutdown(Span::from_secs(5));
-        world.run_until("the end", |world| {
-            wires.pump(world);
-            world.is_over()
-        });
-        assert_eq!(status(&control).state, UpstreamState::Stopped);
-        assert_eq!(metric(&control.metrics(), "tiderace_tls_connections", &[]), 0);
-    }
-}
-
-/// A server's settings, and its certificate in PEM.
-fn identity() -> (tiderace_tls::Settings, String) {
-    use tiderace_tls::{Choices, ClientCertificates, Identity, Settings, Version};
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-    let settings = Settings::new(Choices {
-        identities: vec![identity],
-        version_min: Version::Tls12,
-        clients: ClientCertificates::Unasked,
-        alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        clock: || 1_800_000_000,
-    });
-    (settings.unwrap(), chain)
 }

@@ -30,6 +30,10 @@ impl<D: Driver> Shard<D> {
             if options.shard == self.id {
                 let attempts = Attempts::new(options.urls.len(), self.driver.random() as u64);
                 self.upstreams.add(index, attempts);
+                let wall_ms = self.now.wall_ms;
+                shared
+                    .upstreams
+                    .change(index, |status| status.enter(UpstreamState::Waiting, wall_ms));
             }
         }
     }
@@ -247,12 +251,11 @@ impl<D: Driver> Shard<D> {
         let Some(upstream) = self.upstreams.get_mut(at) else { return };
         let due = next(&mut upstream.attempts);
         upstream.phase = Phase::Waiting { due };
-        let index = upstream.index;
+        let (index, is_news) = (upstream.index, upstream.is_news(&reason));
         let wait = due.since(self.now.time);
         self.shared.upstreams.change(index, |status| {
             status.failures += 1;
-            let is_known = status.last_error.as_ref() == Some(&reason);
-            tell_failure(&status.name, &status.url, &reason, wait, is_known);
+            tell_failure(&status.name, &status.url, &reason, wait, is_news);
             status.last_error = Some(reason);
         });
         self.tell_state(at, UpstreamState::Waiting, None);
@@ -270,6 +273,11 @@ impl<D: Driver> Shard<D> {
         }
         opened.state = state;
         let key = opened.key;
+        if state == UpstreamState::Connected
+            && let Some(upstream) = self.upstreams.get_mut(at)
+        {
+            upstream.forget_told();
+        }
         let address = self.connections.get(key).map(|record| record.peer.socket());
         self.tell_state(at, state, address);
     }
@@ -278,7 +286,8 @@ impl<D: Driver> Shard<D> {
     fn tell_state(&mut self, at: usize, state: UpstreamState, address: Option<SocketAddr>) {
         let (Some(upstream), wall_ms) = (self.upstreams.get(at), self.now.wall_ms) else { return };
         self.shared.upstreams.change(upstream.index, |status| {
-            (status.state, status.since_ms, status.address) = (state, wall_ms, address);
+            status.enter(state, wall_ms);
+            status.address = address;
             let (upstream, url) = (&status.name, &status.url);
             if state == UpstreamState::Connected {
                 tracing::info!(event = "upstream-connected", upstream, url, address = ?address, "connected to the upstream {upstream}");
@@ -290,9 +299,9 @@ impl<D: Driver> Shard<D> {
 }
 
 /// Writes the line of a failure: for operators if it is new, for developers if the same has just been said.
-fn tell_failure(upstream: &str, url: &str, reason: &str, wait: Span, is_known: bool) {
+fn tell_failure(upstream: &str, url: &str, reason: &str, wait: Span, is_news: bool) {
     let (reason, next_ms) = (reason.escape_debug(), wait.as_millis() as u64);
-    if is_known {
+    if !is_news {
         tracing::debug!(event = "upstream-failed", upstream, url, next_ms, "{reason}");
     } else {
         tracing::warn!(

@@ -69,6 +69,8 @@ pub struct UpstreamStatus {
     pub state: UpstreamState,
     /// Since when, in milliseconds since 1970.
     pub since_ms: u64,
+    /// Since when it is not connected, in milliseconds since 1970; absent while it is.
+    pub away_since_ms: Option<u64>,
     /// The address of the present attempt, or of the last one.
     pub url: String,
     /// The socket address of the connection, while there is one.
@@ -79,6 +81,17 @@ pub struct UpstreamStatus {
     pub failures: u64,
     /// Why the last of those did, and what to do about it.
     pub last_error: Option<String>,
+}
+
+impl UpstreamStatus {
+    /// It is in that state from now on.
+    pub(crate) fn enter(&mut self, state: UpstreamState, wall_ms: u64) {
+        (self.state, self.since_ms) = (state, wall_ms);
+        match state {
+            UpstreamState::Connected => self.away_since_ms = None,
+            _ => _ = self.away_since_ms.get_or_insert(wall_ms),
+        }
+    }
 }
 
 /// The states of all upstreams, in the order of the options.
@@ -92,6 +105,7 @@ impl UpstreamStatuses {
             shard: upstream.shard,
             state: UpstreamState::Waiting,
             since_ms: 0,
+            away_since_ms: None,
             url: upstream.urls.first().map(ToString::to_string).unwrap_or_default(),
             address: None,
             attempts: 0,

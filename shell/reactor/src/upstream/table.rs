@@ -29,6 +29,8 @@ pub(crate) struct Upstream {
     pub(crate) url: usize,
     /// How many attempts there have been, by which late answers are known.
     pub(crate) count: u64,
+    /// What operators have been told of failures since it was connected last.
+    told: Vec<String>,
     pub(crate) phase: Phase,
 }
 
@@ -81,7 +83,7 @@ struct Mask {
 impl Upstreams {
     pub(crate) fn add(&mut self, index: usize, attempts: Attempts) {
         let phase = Phase::Waiting { due: Time::ZERO };
-        self.list.push(Upstream { index, attempts, url: 0, count: 0, phase });
+        self.list.push(Upstream { index, attempts, url: 0, count: 0, told: Vec::new(), phase });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -168,6 +170,23 @@ impl Upstream {
         }
     }
 
+    /// Whether a failure is worth telling: the same one, or those of several addresses in turn, once.
+    pub(crate) fn is_news(&mut self, reason: &str) -> bool {
+        if self.told.iter().any(|told| told == reason) {
+            return false;
+        }
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.push(reason.to_owned());
+        true
+    }
+
+    /// It is connected: the next failure is news.
+    pub(crate) fn forget_told(&mut self) {
+        self.told = Vec::new();
+    }
+
     pub(crate) fn opened(&self) -> Option<&Opened> {
         match &self.phase {
             Phase::Open(opened) => Some(opened),
@@ -190,6 +209,70 @@ impl Upstream {
                 self.phase = phase;
                 None
             }
+        }
+    }
+}
+
+/// Failures that are remembered, so that they are told once.
+const TOLD_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use tiderace_websocket::{Decoder, Event, Limits, MessageKind, encode_message};
+
+    #[test]
+    fn the_same_failures_are_told_once_until_it_is_connected() {
+        let mut upstreams = Upstreams::default();
+        upstreams.add(3, Attempts::new(2, 0));
+        assert_eq!((upstreams.at(3), upstreams.at(0)), (Some(0), None));
+        let upstream = upstreams.get_mut(0).unwrap();
+        let news =
+            ["a refuses", "b refuses", "a refuses", "b refuses"].map(|it| upstream.is_news(it));
+        assert_eq!(news, [true, true, false, false]);
+        upstream.forget_told();
+        assert!(upstream.is_news("a refuses"));
+        for number in 0..100 {
+            assert!(upstream.is_news(&number.to_string()) && upstream.told.len() <= TOLD_MAX);
+        }
+    }
+
+    proptest! {
+        /// Whatever a socket takes of a queue, and whatever is written meanwhile, each byte is masked once.
+        #[test]
+        fn a_queue_is_masked_once_however_it_is_written(
+            rounds in prop::collection::vec((0usize..400, 0usize..500), 1..40),
+            before in 0usize..50,
+        ) {
+            let key = Key { slot: 1, generation: 1 };
+            let mut upstreams = Upstreams::default();
+            let mut queue = vec![b'x'; before];
+            upstreams.begin_mask(key, before);
+            let (mut wire, mut sent) = (Vec::new(), Vec::new());
+            for (len, taken) in rounds {
+                let payload = vec![len as u8; len];
+                encode_message(&mut queue, MessageKind::Binary, &payload, None);
+                sent.push(payload);
+                prop_assert!(upstreams.has_unmasked(key, queue.len()));
+                queue = upstreams.mask(key, &queue, || [7, 8, 9, 10]);
+                wire.extend(queue.drain(..taken.min(queue.len())));
+                upstreams.note_written(key, queue.len());
+                prop_assert!(!upstreams.has_unmasked(key, queue.len()));
+            }
+            wire.append(&mut queue);
+            prop_assert!(wire.drain(..before).all(|byte| byte == b'x'));
+            let mut decoder = Decoder::new(tiderace_websocket::Role::Server);
+            for payload in sent {
+                let decoded = decoder.decode(&Limits::default(), &mut wire).unwrap();
+                let consumed = decoded.consumed;
+                prop_assert_eq!(decoded.event, Event::Message { kind: MessageKind::Binary, payload: &payload });
+                wire.drain(..consumed);
+            }
+            prop_assert!(wire.is_empty());
+            upstreams.end_mask(key);
+            prop_assert!(!upstreams.has_unmasked(key, 1));
         }
     }
 }
