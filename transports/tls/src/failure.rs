@@ -146,6 +146,12 @@ fn distrust(error: &CertificateError) -> String {
                 "{error}; connect by a name that the certificate has, or have it made for this one"
             )
         }
+        // What `openssl req -x509` makes unless it is told otherwise; rustls has no name of its own for it.
+        CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority (CA:TRUE) as its own; have it made \
+             with `basicConstraints=CA:FALSE`, or signed by that authority"
+                .to_owned()
+        }
         error => format!("the server's certificate cannot be used: {error}"),
     }
 }

@@ -172,6 +172,9 @@ fn of_a_server_that_is_not_trusted_it_is_said_why() {
             assert!(failure.sentence.contains(word), "{word}: {failure}");
         }
     }
+    let authority = authority("localhost");
+    let failure = refusal(&authority, &authority, "localhost");
+    assert!(failure.sentence.contains("CA:FALSE"), "{failure}");
     let old = made("localhost", 2020..2027);
     let failure = refusal(&old, &old, "localhost");
     assert!(failure.sentence.contains("expired 14 days ago"), "{failure}");
