@@ -139,9 +139,10 @@ impl<D: Driver> Shard<D> {
         record.deadline = self.now.time + self.shared.options.deadlines.login;
         let live = Live { session, id, protocol: NO_PROTOCOL, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
+        // It may ask for something as soon as it begins.
+        self.broker.verified(self.now, id, Ok(Principal::server()), &mut self.effects);
         let called = self.call(key, |session, now, context| session.begin(now, context));
         self.settle(key, called);
-        self.broker.verified(self.now, id, Ok(Principal::server()), &mut self.effects);
         self.rearm(key);
         self.drain_effects();
     }
