@@ -43,11 +43,14 @@ impl<D: Driver> Shard<D> {
         match self.connections.get_mut(key) {
             None => return,
             Some(connection) if matches!(connection.stage, Stage::Closing { .. }) => return,
+            Some(connection) if connection.flags.has(Flags::OUTGOING) => {
+                self.note_upstream_end(key, close);
+            }
             Some(connection) => {
                 self.end_log.ended(self.now.time, connection.peer.socket(), close);
+                self.metrics.count_closed(close.code);
             }
         }
-        self.metrics.count_closed(close.code);
         self.end_tls(key, close.code);
         let before = self.set_stage(key, closing);
         if let Some(Stage::Http(stage)) = &before {
@@ -201,6 +204,9 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(stream) = connection.stream {
             self.driver.close(stream);
+            if connection.flags.has(Flags::OUTGOING) {
+                return self.upstreams.end_mask(key);
+            }
             self.shared.dismiss(connection.peer.address());
         } else if connection.listener != NO_LISTENER {
             self.shared.dismiss_carried(connection.peer.address());

@@ -14,7 +14,9 @@ use tiderace_base::{Key, Span, Time};
 use tiderace_broker::Principal;
 use tiderace_wire::{Framing, Open, Opening};
 
-use crate::connection::{Connection, Flags, Live, NO_LISTENER, Peer, Stage, Transport};
+use crate::connection::{
+    Connection, Flags, Live, NO_LISTENER, NO_PROTOCOL, Peer, Stage, Transport,
+};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -40,7 +42,7 @@ impl<D: Driver> Shard<D> {
         let session = open(&opening);
         let id = self.broker.open(self.now, key.slot);
         let transport = Transport::Internal;
-        let live = Live { session, id, protocol: u16::MAX, verifying: false, transport };
+        let live = Live { session, id, protocol: NO_PROTOCOL, verifying: false, transport };
         if let Some(record) = self.connections.get_mut(key) {
             // What is delivered to it is taken at once.
             record.flags.set(Flags::WRITABLE);

@@ -15,6 +15,7 @@
 //! | `shard` | everything that one event loop owns |
 //! | `connection`, `http_stage`, `departure`, `outcome` | the record of a connection and its stages; what calls lead to |
 //! | `h2` | HTTP/2: its connections and what its streams carry |
+//! | `upstream`: `options`, `url`, `attempts`, `status`, `reasons`, `table`, `authorities` | connections to other servers: which, when, how far they are |
 //! | `client_session_ids`, `detached_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
@@ -25,6 +26,7 @@
 //! |---|---|
 //! | `turn`, `node` | one turn; threads |
 //! | `accept`, `sniff`, `http`, `body`, `upgrade`, `ws`, `session` | what happens in each stage |
+//! | `upstream`: `dial`, `handshake` | connecting to other servers |
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
 //! | `secure` | TLS between a socket and the rest |
@@ -91,6 +93,7 @@ mod turn_clock;
 mod unfinished;
 mod unfinished_input;
 mod upgrade;
+mod upstream;
 mod waker;
 mod work_lists;
 mod write;
@@ -108,4 +111,8 @@ pub use options::{
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};
 pub use turn::Turn;
+pub use upstream::authorities::{NoAuthorities, system_authorities};
+pub use upstream::options::UpstreamOptions;
+pub use upstream::status::{UpstreamState, UpstreamStatus};
+pub use upstream::url::{UpstreamUrl, UrlError};
 pub use waker::{Answer, CommitResult};

@@ -94,6 +94,12 @@ metrics! {
         "Streams reset by clients.";
     http2_floods HTTP2_FLOODS Counter "tiderace_http2_floods_total" ["kind"]
         "HTTP/2 connections ended because of too many frames of a kind; kind engine is what the codec itself found.";
+    upstream_state UPSTREAM_STATE Gauge "tiderace_upstream_state" ["upstream", "state"]
+        "One for the state that the connection to an upstream is in, zero for the others.";
+    upstream_attempts UPSTREAM_ATTEMPTS Counter "tiderace_upstream_attempts_total" ["upstream"]
+        "Times that a connection to an upstream was begun.";
+    upstream_failures UPSTREAM_FAILURES Counter "tiderace_upstream_failures_total" ["upstream"]
+        "Connections to an upstream that did not come to be, or were lost.";
     session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
         "Sessions that failed by a defect of the server.";
     turns TURNS Counter "tiderace_turns_total" []
@@ -103,6 +109,10 @@ metrics! {
     latency LATENCY Histogram "tiderace_publish_to_deliver_seconds" []
         "From reading a publisher's bytes to writing them for a subscriber, per delivery; without values, histories and what was missed, which are older than the wish for them.";
 }
+
+/// What is told of each upstream: state, attempts, failures.
+pub(crate) const UPSTREAM_ROWS: [&MetricRow; 3] =
+    [&UPSTREAM_STATE, &UPSTREAM_ATTEMPTS, &UPSTREAM_FAILURES];
 
 /// Why a connection was closed as soon as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +271,7 @@ impl ShardMetrics {
     }
 }
 
-/// The numbers of all shards, added up, in the order of [`METRICS`].
+/// The numbers of all shards, added up, in the order of [`METRICS`]; without [`UPSTREAM_ROWS`], which no shard counts.
 pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static>> {
     let mut samples = Vec::new();
     let Some(first) = shards.first().map(AsRef::as_ref) else {
@@ -379,7 +389,7 @@ mod tests {
         shards[0].count_closed(CloseCode::Done);
         shards[0].count_rejected(Rejected::Limit);
         let samples = collect(&shards);
-        for row in METRICS {
+        for row in METRICS.iter().filter(|row| !UPSTREAM_ROWS.contains(row)) {
             let of_row: Vec<_> = samples.iter().filter(|sample| sample.row == row).collect();
             assert!(!of_row.is_empty(), "{}", row.name);
             assert!(of_row.iter().all(|s| s.labels.len() == row.labels.len()));

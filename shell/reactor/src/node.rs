@@ -17,12 +17,13 @@ use crate::driver::os::{OsDriver, listen};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
 use crate::mailbox::Post;
-use crate::metrics::{collect, collect_broker};
+use crate::metrics::{UPSTREAM_ROWS, collect, collect_broker};
 use crate::options::{Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::sniff::Pin;
 use crate::turn::Turn;
+use crate::upstream::status::{UpstreamStatus, samples};
 use crate::waker::{Notice, Waker};
 
 /// Why a node did not start.
@@ -43,6 +44,14 @@ pub enum SpawnError {
         name: String,
         /// The names that would do.
         known: String,
+    },
+    /// An upstream cannot be connected to as it is described.
+    #[error("the upstream {name:?} cannot be used: {problem}")]
+    Upstream {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        problem: String,
     },
     /// More shards than [`SHARDS_MAX`], or none.
     #[error("the number of shards must be between 1 and {SHARDS_MAX}")]
@@ -76,8 +85,16 @@ impl std::fmt::Debug for NodeControl {
 
 impl NodeControl {
     /// The node's numbers, in the order of [`crate::METRICS`].
-    pub fn metrics(&self) -> Vec<Sample<'static>> {
-        collect(&self.shared.metrics)
+    pub fn metrics(&self) -> Vec<Sample<'_>> {
+        let mut all: Vec<Sample<'_>> = collect(&self.shared.metrics);
+        let upstreams = &self.shared.options.upstreams;
+        all.extend(samples(upstreams, &self.shared.upstreams, UPSTREAM_ROWS));
+        all
+    }
+
+    /// How it stands with the connections to the upstreams, in the order of [`Options::upstreams`].
+    pub fn upstreams(&self) -> Vec<UpstreamStatus> {
+        self.shared.upstreams.all()
     }
 
     /// The brokers' numbers, not older than a tick, in the order of their table.
@@ -121,7 +138,7 @@ impl NodeHandle {
     }
 
     /// See [`NodeControl::metrics`].
-    pub fn metrics(&self) -> Vec<Sample<'static>> {
+    pub fn metrics(&self) -> Vec<Sample<'_>> {
         self.control.metrics()
     }
 
@@ -155,6 +172,7 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
     if options.shards == 0 || options.shards > SHARDS_MAX {
         return Err(SpawnError::Shards);
     }
+    check_upstreams(&options)?;
     let pins = pins(&options, &services)?;
     let mut listeners = Vec::new();
     let mut addresses = Vec::new();
@@ -192,7 +210,7 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
 /// A node without threads on a simulated network: the test runs its shards.
 ///
 /// # Errors
-/// When a listener is pinned to a protocol that does not exist.
+/// When a listener is pinned to a protocol that does not exist, or an upstream cannot be used.
 pub fn simulate(
     network: &Network,
     options: Options,
@@ -205,13 +223,14 @@ pub fn simulate(
 /// A node without threads on drivers of the caller's, one for each shard: the caller runs its shards.
 ///
 /// # Errors
-/// When a listener is pinned to a protocol that does not exist.
+/// When a listener is pinned to a protocol that does not exist, or an upstream cannot be used.
 pub fn drive<D: Driver>(
     drivers: Vec<(D, Arc<dyn Wake>)>,
     options: Options,
     services: Services,
 ) -> Result<(Vec<Shard<D>>, NodeControl), SpawnError> {
     let options = Options { shards: drivers.len(), ..options };
+    check_upstreams(&options)?;
     let pins = pins(&options, &services)?;
     let (drivers, wakes): (Vec<D>, Vec<_>) = drivers.into_iter().unzip();
     let (shared, posts) = assemble::<D>(options, services, pins, wakes);
@@ -235,6 +254,18 @@ fn assemble<D: Driver>(
     let wakers: Arc<[Waker]> = wakes.into_iter().map(Waker::new).collect();
     let posts = Post::network(&wakers);
     (Arc::new(Shared::new(options, services, pins, wakers)), posts)
+}
+
+fn check_upstreams(options: &Options) -> Result<(), SpawnError> {
+    let mut names = Vec::new();
+    for upstream in &options.upstreams {
+        let twin = names.contains(&&upstream.name).then(|| "another one has that name".to_owned());
+        if let Some(problem) = twin.or_else(|| upstream.problem(options.shards)) {
+            return Err(SpawnError::Upstream { name: upstream.name.clone(), problem });
+        }
+        names.push(&upstream.name);
+    }
+    Ok(())
 }
 
 fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> {

@@ -11,6 +11,7 @@ use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
 use crate::store_gateway::StoreGateway;
+use crate::upstream::options::UpstreamOptions;
 use crate::waker::Answer;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
@@ -31,6 +32,8 @@ pub struct Options {
     pub handshakes_per_address_max: usize,
     /// How connections are secured; absent: TLS is not spoken.
     pub tls: Option<tiderace_tls::Settings>,
+    /// Servers to which connections are kept, as a client of theirs.
+    pub upstreams: Vec<UpstreamOptions>,
     /// When a connection gets its shard.
     pub placement: Placement,
     /// How sockets are set up.
@@ -81,6 +84,7 @@ impl Default for Options {
             connections_per_address_max: 0,
             handshakes_per_address_max: 256,
             tls: None,
+            upstreams: Vec::new(),
             placement: Placement::default(),
             socket: SocketOptions::default(),
             deadlines: Deadlines::default(),

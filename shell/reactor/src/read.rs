@@ -357,6 +357,7 @@ impl<D: Driver> Shard<D> {
                 Stage::Sniff => self.sniff(key, rest),
                 Stage::Http(_) => self.http(key, rest),
                 Stage::Http2(_) => self.http2(key, rest),
+                Stage::Dialling => self.upgrade_answer(key, rest),
                 Stage::Starting(_) | Stage::Seeking(_) => return Handled::stay(consumed),
                 Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
                 Stage::Live(_) => self.stream(key, rest),

@@ -128,8 +128,11 @@ impl<D: Driver> Shard<D> {
             self.lists.write(key, &mut connection.flags);
         }
         if let Some(established) = secured.take_established() {
-            self.shared.dismiss_handshake(connection.peer.address());
             self.metrics.count_handshake(established);
+            if connection.flags.has(Flags::OUTGOING) {
+                return self.ask_for_websocket(key);
+            }
+            self.shared.dismiss_handshake(connection.peer.address());
             if matches!(connection.stage, Stage::Sniff) {
                 let first_byte = self.shared.options.deadlines.first_byte;
                 connection.deadline = self.now.time + first_byte;
@@ -171,7 +174,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.metrics.tls_connections.sub(1);
-        if self.secure.take(key).is_some_and(|secured| secured.is_counted()) {
+        let is_counted = self.secure.take(key).is_some_and(|secured| secured.is_counted());
+        if is_counted && !connection.flags.has(Flags::OUTGOING) {
             self.shared.dismiss_handshake(connection.peer.address());
         }
     }

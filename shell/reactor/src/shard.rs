@@ -28,6 +28,7 @@ use crate::store_gateway::ShardStore;
 use crate::tls_sessions::Secure;
 use crate::turn_clock::TurnClock;
 use crate::unfinished_input::UnfinishedInput;
+use crate::upstream::table::Upstreams;
 use crate::work_lists::Lists;
 
 /// One event loop and everything it owns.
@@ -54,6 +55,7 @@ pub struct Shard<D: Driver> {
     pub(crate) end_log: EndLog,
     /// The records of [`crate::Services::internal_sessions`].
     pub(crate) internal_sessions: Vec<Key>,
+    pub(crate) upstreams: Upstreams,
     pub(crate) unfinished: UnfinishedInput,
     pub(crate) large_input: LargeFrames,
     pub(crate) client_session_ids: ClientSessionIds,
@@ -93,6 +95,7 @@ impl<D: Driver> Shard<D> {
             dates: Dates::default(),
             end_log: EndLog::default(),
             internal_sessions: Vec::new(),
+            upstreams: Upstreams::default(),
             unfinished: UnfinishedInput::new(now.time),
             large_input: LargeFrames::default(),
             client_session_ids: ClientSessionIds::default(),

@@ -12,6 +12,7 @@ use tiderace_base::ShardId;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
+use crate::upstream::status::UpstreamStatuses;
 use crate::waker::Waker;
 
 /// One node's common knowledge.
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) subprotocols: Vec<(&'static str, u16)>,
     pub(crate) metrics: Vec<Arc<ShardMetrics>>,
     pub(crate) wakers: Arc<[Waker]>,
+    /// How it stands with each of the upstreams.
+    pub(crate) upstreams: UpstreamStatuses,
     /// Shards that still have connections while the node stops.
     pub(crate) unfinished: AtomicUsize,
     /// Connections per shard, those on their way to it included.
@@ -69,6 +72,7 @@ impl Shared {
                 .collect(),
             metrics: (0..shards).map(|_| Arc::new(ShardMetrics::new(names()))).collect(),
             wakers,
+            upstreams: UpstreamStatuses::new(&options.upstreams),
             unfinished: AtomicUsize::new(shards),
             loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
             turn: AtomicU32::new(0),

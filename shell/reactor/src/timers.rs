@@ -71,6 +71,7 @@ impl<D: Driver> Shard<D> {
             // An idle connection between requests ends without reproach.
             Stage::Http(_) => CloseCode::Done,
             Stage::Http2(_) => return self.h2_timeout(key),
+            Stage::Dialling => return self.dial_timed_out(key),
             Stage::Starting(_) | Stage::Seeking(_) => CloseCode::LoginTimeout,
             Stage::Live(live) if live.is_detached() => CloseCode::ResumeTimeout,
             Stage::Live(live) if live.session.is_established() => {

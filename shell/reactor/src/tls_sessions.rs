@@ -193,7 +193,7 @@ impl Secure {
 }
 
 impl Secured {
-    /// A session whose handshake begins, and which its address counts among those that do.
+    /// A session whose handshake begins, and which its address counts among those that do, if it is a client's.
     pub(crate) fn new(session: Session) -> Box<Secured> {
         let unsent = Vec::new();
         Box::new(Secured { session, unsent, is_counted: true, is_ended: false, is_failed: false })

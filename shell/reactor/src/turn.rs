@@ -36,6 +36,7 @@ impl<D: Driver> Shard<D> {
         let mut shard = Shard::new(id, driver, shared, post);
         shard.begin_store();
         shard.open_internal_sessions();
+        shard.begin_upstreams();
         shard
     }
 
@@ -59,6 +60,7 @@ impl<D: Driver> Shard<D> {
             self.expire_timers();
         }
         self.run_internal_sessions();
+        self.run_upstreams();
         if judges {
             self.tick();
         }
@@ -112,7 +114,8 @@ impl<D: Driver> Shard<D> {
         let later =
             lists.coalescing.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
         let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
-        timers.min(later).min(self.internal_sessions_timeout())
+        let internal = self.internal_sessions_timeout();
+        timers.min(later).min(internal).min(self.upstreams_timeout())
     }
 
     fn note(&mut self, event: Event) {
@@ -127,6 +130,9 @@ impl<D: Driver> Shard<D> {
         };
         let is_carried = connection.is_carried();
         let flags = &mut connection.flags;
+        if flags.has(Flags::CONNECTING) {
+            return self.note_connecting(key);
+        }
         if broken && flags.is_held_back() && !is_carried {
             // It would only be noticed when it is read again, which may be never.
             self.discard(key, CloseCode::PeerGone);
@@ -158,6 +164,9 @@ impl<D: Driver> Shard<D> {
                 Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Loaded(loaded) => self.receive_loaded(loaded),
                 Notice::Spooled(key) => self.note_spooled(key),
+                Notice::Resolved { upstream, attempt, addresses } => {
+                    self.resolved(upstream, attempt, addresses);
+                }
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }

@@ -4,6 +4,8 @@
 //! only when a flag says so. Invariant: a shard is woken at most once per sleep, and never sleeps while
 //! something waits for it.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +25,8 @@ pub(crate) enum Notice {
     Loaded(StoreLoaded),
     /// The spool has caught up with a frame of that connection, or has done with it.
     Spooled(Key),
+    /// The addresses of the name that an attempt to reach an upstream has asked for.
+    Resolved { upstream: usize, attempt: u64, addresses: io::Result<Vec<SocketAddr>> },
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.

@@ -133,6 +133,7 @@ impl<D: Driver> Shard<D> {
             self.count_backlog(key);
             return 0;
         }
+        let is_outgoing = connection.flags.has(Flags::OUTGOING);
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
             // Delivering may have left something to be asked of the broker at once.
@@ -145,7 +146,11 @@ impl<D: Driver> Shard<D> {
             self.reclaim(key);
             return written;
         }
-        match self.write_block(key, long_bytes) {
+        let outcome = match is_outgoing {
+            true => self.write_masked(key, long_bytes),
+            false => self.write_block(key, long_bytes),
+        };
+        match outcome {
             Ok(written) => {
                 self.count_backlog(key);
                 self.after_write(key);
@@ -216,6 +221,15 @@ impl<D: Driver> Shard<D> {
             tracing::error!(event = "session-panic", session = %live.id, "a session failed by a defect");
             self.end(key, &internal_error(), Farewell::Transport);
         }
+    }
+
+    /// The same as [`Shard::write_block`] for a connection to an upstream.
+    #[cold]
+    fn write_masked(&mut self, key: Key, long_bytes: usize) -> io::Result<usize> {
+        self.mask_outgoing(key);
+        let written = self.write_block(key, long_bytes);
+        self.note_masked(key);
+        written
     }
 
     /// One system call, or none if nothing waits.

@@ -14,6 +14,7 @@ use crate::departure::{Departure, Step};
 use crate::driver::Driver;
 use crate::outcome::{Called, Ended, Farewell};
 use crate::shard::Shard;
+use crate::upstream::reasons::said_goodbye;
 
 impl<D: Driver> Shard<D> {
     /// Handles the frames in `bytes`; the broker gets all their commands at once.
@@ -122,15 +123,16 @@ impl<D: Driver> Shard<D> {
                 encode_pong(self.pool.queue(&mut connection.outgoing).tail(), payload, None);
             }
             Event::Pong(_) => {}
-            Event::Close { code, .. } => {
+            Event::Close { code, reason } => {
                 // RFC 6455 section 5.5.1: the answer repeats the code.
                 let tail = self.pool.queue(&mut connection.outgoing).tail();
                 encode_close(tail, code, "", None);
-                let code = match code {
-                    None | Some(1000) => CloseCode::Done,
-                    Some(_) => CloseCode::PeerGone,
+                let close = match code {
+                    _ if connection.flags.has(Flags::OUTGOING) => said_goodbye(code, reason),
+                    None | Some(1000) => CloseCode::Done.into(),
+                    Some(_) => CloseCode::PeerGone.into(),
                 };
-                return Err(Ended(code.into(), Farewell::Silent));
+                return Err(Ended(close, Farewell::Silent));
             }
         }
         // A probe that is done gives its connection up: what follows is for the session it was for.

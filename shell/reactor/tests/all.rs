@@ -23,3 +23,6 @@ mod rsocket_clients;
 mod simulation;
 mod taken_in;
 mod tls;
+mod upstream;
+mod upstream_nodes;
+mod upstream_sockets;

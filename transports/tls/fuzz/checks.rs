@@ -5,7 +5,8 @@
 use std::sync::OnceLock;
 
 use tiderace_tls::{
-    Certificate, Choices, ClientCertificates, Identity, KEPT_BYTES_MAX, Session, Settings, Version,
+    Authorities, Certificate, Choices, ClientCertificates, ClientChoices, ClientSettings, Identity,
+    KEPT_BYTES_MAX, Session, Settings, Version,
 };
 
 /// A certificate, whole and cut.
@@ -23,19 +24,34 @@ pub fn certificate(data: &[u8]) {
     }
 }
 
-/// The first bytes of a connection, whole and in pieces.
+/// The first bytes of a client, whole and in pieces.
 pub fn session(data: &[u8]) {
+    both_ways(data, || Session::new(&settings().0).ok());
+}
+
+/// The first bytes of a server, whole and in pieces.
+pub fn client(data: &[u8]) {
+    both_ways(data, || {
+        let mut session = Session::connect(&settings().1, "localhost").ok()?;
+        let mut hello = Vec::new();
+        session.receive(&mut [], &mut [], &mut hello).ok()?;
+        assert!(!hello.is_empty(), "a client has the first word");
+        Some(session)
+    });
+}
+
+fn both_ways(data: &[u8], begin: impl Fn() -> Option<Session>) {
     let Some((&choice, wire)) = data.split_first() else {
         return;
     };
-    let whole = feed(wire, wire.len().max(1));
-    let pieces = feed(wire, usize::from(choice) % 61 + 1);
+    let whole = feed(begin(), wire, wire.len().max(1));
+    let pieces = feed(begin(), wire, usize::from(choice) % 61 + 1);
     assert_eq!(whole, pieces, "cutting the input changes the outcome");
 }
 
 /// Whether the connection has come to its end by the last byte.
-fn feed(wire: &[u8], piece_len: usize) -> bool {
-    let Ok(mut session) = Session::new(settings()) else {
+fn feed(session: Option<Session>, wire: &[u8], piece_len: usize) -> bool {
+    let Some(mut session) = session else {
         return true;
     };
     let mut out = Vec::new();
@@ -65,19 +81,25 @@ fn feed(wire: &[u8], piece_len: usize) -> bool {
     false
 }
 
-fn settings() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+/// Those of a server, and those of a client that trusts it.
+fn settings() -> &'static (Settings, ClientSettings) {
+    static SETTINGS: OnceLock<(Settings, ClientSettings)> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("its own");
-        Settings::new(Choices {
+        let (version_min, clock) = (Version::Tls12, (|| 1_800_000_000) as fn() -> u64);
+        let alpn = vec![b"http/1.1".to_vec()];
+        let authorities = Authorities::from_pem(chain.as_bytes()).expect("its own");
+        let trusting = ClientChoices { authorities, version_min, alpn: alpn.clone(), clock };
+        let choices = Choices {
             identities: vec![identity],
-            version_min: Version::Tls12,
+            version_min,
             clients: ClientCertificates::Unasked,
-            alpn: vec![b"http/1.1".to_vec()],
-            clock: || 1_800_000_000,
-        })
-        .expect("good choices")
+            alpn,
+            clock,
+        };
+        let settings = Settings::new(choices).expect("good choices");
+        (settings, ClientSettings::new(trusting).expect("good choices"))
     })
 }

@@ -1,27 +1,27 @@
 //! Why a secured connection fails, in few kinds that can be counted, and in a sentence.
 
-use rustls::{AlertDescription, Error};
+use rustls::{AlertDescription, CertificateError, Error};
 
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// The client sent an alert: as a rule it does not trust the server's certificate.
+    /// The other side sent an alert: as a rule a client that does not trust the server's certificate.
     Alert,
-    /// The client's certificate is missing or not accepted.
+    /// The other side's certificate is missing or not accepted.
     Certificate,
-    /// The client hung up before the handshake was over.
+    /// The other side hung up before the handshake was over.
     Gone,
     /// Client and server share no version, cipher or application protocol.
     Incompatible,
     /// The bytes are no TLS, or were changed on their way.
     Malformed,
-    /// The client does what no client needs to do.
+    /// The other side does what nobody needs to do.
     Misbehaviour,
     /// The handshake took too long.
     Timeout,
     /// The client's address has too many handshakes under way.
     TooMany,
-    /// The server failed.
+    /// This side failed.
     Internal,
 }
 
@@ -56,35 +56,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// More is announced than any client needs to send.
+    /// More is announced than anybody needs to send.
     pub(crate) fn too_large() -> Failure {
         let sentence = "TLS failed: a message of the handshake is too large".to_owned();
         Failure { kind: FailureKind::Misbehaviour, sentence }
     }
 
-    /// A defect of the server's.
+    /// A defect of this side.
     pub fn internal(sentence: &str) -> Failure {
         Failure { kind: FailureKind::Internal, sentence: sentence.to_owned() }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        let kind = match &error {
-            Error::AlertReceived(_) => FailureKind::Alert,
-            Error::NoCertificatesPresented
-            | Error::InvalidCertificate(_)
-            | Error::InvalidCertRevocationList(_) => FailureKind::Certificate,
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => FailureKind::Incompatible,
-            Error::InvalidMessage(_)
-            | Error::InappropriateMessage { .. }
-            | Error::InappropriateHandshakeMessage { .. }
-            | Error::DecryptError
-            | Error::PeerSentOversizedRecord => FailureKind::Malformed,
-            Error::PeerMisbehaved(_) => FailureKind::Misbehaviour,
-            _ => FailureKind::Internal,
-        };
-        let hint = match &error {
+impl Failure {
+    /// What an error means for a server.
+    pub(crate) fn of_server(error: &Error) -> Failure {
+        let hint = match error {
             Error::AlertReceived(
                 AlertDescription::UnknownCA
                 | AlertDescription::BadCertificate
@@ -96,7 +83,93 @@ impl From<Error> for Failure {
             }
             _ => "",
         };
-        Failure { kind, sentence: format!("TLS failed: {error}{hint}") }
+        Failure { kind: kind(error), sentence: format!("TLS failed: {error}{hint}") }
+    }
+
+    /// What an error means for a client: what is wrong with the server, and what to do about it.
+    pub(crate) fn of_client(error: &Error) -> Failure {
+        let sentence = match error {
+            Error::InvalidCertificate(error) => {
+                format!("TLS failed: {}", distrust(error))
+            }
+            Error::InvalidMessage(_) => {
+                "TLS failed: what answers on that port does not speak TLS; \
+                 `ws://` is for ports without it"
+                    .to_owned()
+            }
+            Error::AlertReceived(AlertDescription::CertificateRequired) => {
+                "TLS failed: the server asks for a client's certificate, and none can be shown"
+                    .to_owned()
+            }
+            Error::AlertReceived(
+                AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
+            ) => format!("TLS failed: {error}; the server speaks no version from 1.2 on"),
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                format!("TLS failed: {error}; the server does not speak HTTP/1.1 there")
+            }
+            error => format!("TLS failed: {error}"),
+        };
+        Failure { kind: kind(error), sentence }
+    }
+}
+
+/// Why a server's certificate is not believed.
+fn distrust(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is signed by an authority that is not known here; name the \
+             file with that authority's certificate by `tls_ca_file`"
+                .to_owned()
+        }
+        // Two certificates that sign for themselves may have one name and two keys.
+        CertificateError::BadSignature => {
+            "the server's certificate is not signed by the authority of that name that is known \
+             here; `tls_ca_file` has to hold the present certificate of that authority"
+                .to_owned()
+        }
+        CertificateError::Expired => {
+            "the server's certificate has expired; renew it there, and look at the clock here"
+                .to_owned()
+        }
+        CertificateError::ExpiredContext { time, not_after } => {
+            let days = time.as_secs().saturating_sub(not_after.as_secs()) / 86_400;
+            format!(
+                "the server's certificate expired {days} days ago; renew it there, and look at the clock here"
+            )
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet; look at the clocks of both machines"
+                .to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!(
+                "{error}; connect by a name that the certificate has, or have it made for this one"
+            )
+        }
+        // What `openssl req -x509` makes unless it is told otherwise; rustls has no name of its own for it.
+        CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority (CA:TRUE) as its own; have it made \
+             with `basicConstraints=CA:FALSE`, or signed by that authority"
+                .to_owned()
+        }
+        error => format!("the server's certificate cannot be used: {error}"),
+    }
+}
+
+fn kind(error: &Error) -> FailureKind {
+    match error {
+        Error::AlertReceived(_) => FailureKind::Alert,
+        Error::NoCertificatesPresented
+        | Error::InvalidCertificate(_)
+        | Error::InvalidCertRevocationList(_) => FailureKind::Certificate,
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol => FailureKind::Incompatible,
+        Error::InvalidMessage(_)
+        | Error::InappropriateMessage { .. }
+        | Error::InappropriateHandshakeMessage { .. }
+        | Error::DecryptError
+        | Error::PeerSentOversizedRecord => FailureKind::Malformed,
+        Error::PeerMisbehaved(_) => FailureKind::Misbehaviour,
+        _ => FailureKind::Internal,
     }
 }
 
@@ -110,9 +183,9 @@ mod tests {
             assert_eq!(kind.index(), index, "{name}");
         }
         assert!(FAILURES.is_sorted_by_key(|(_, name)| *name));
-        let failure = Failure::from(Error::AlertReceived(AlertDescription::UnknownCA));
+        let failure = Failure::of_server(&Error::AlertReceived(AlertDescription::UnknownCA));
         assert_eq!(failure.kind, FailureKind::Alert);
         assert!(failure.to_string().contains("does not trust"), "{failure}");
-        assert_eq!(Failure::from(Error::DecryptError).kind, FailureKind::Malformed);
+        assert_eq!(Failure::of_client(&Error::DecryptError).kind, FailureKind::Malformed);
     }
 }

@@ -88,7 +88,7 @@ pub enum Problem {
     )]
     KeyMismatch,
     /// The authorities cannot be used.
-    #[error("cannot be used as authorities of clients: {0}")]
+    #[error("cannot be used as authorities, whose signature on certificates is believed: {0}")]
     BadAuthorities(String),
     /// There is no identity.
     #[error("no certificate is configured")]
@@ -146,7 +146,7 @@ impl ClientCertificates {
     }
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| Problem::Pem(error.to_string()))?;
     if found.is_empty() { Err(Problem::NoCertificate) } else { Ok(found) }
@@ -166,14 +166,10 @@ impl Settings {
             return Err(Problem::NoIdentity);
         }
         let library = |error: rustls::Error| Problem::Library(error.to_string());
-        let versions: &[&rustls::SupportedProtocolVersion] = match choices.version_min {
-            Version::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
-            Version::Tls13 => &[&rustls::version::TLS13],
-        };
         let provider = Arc::new(provider());
         let clock = Arc::new(GivenTime(choices.clock));
         let builder = ServerConfig::builder_with_details(Arc::clone(&provider), clock)
-            .with_protocol_versions(versions)
+            .with_protocol_versions(versions(choices.version_min))
             .map_err(library)?;
         let (authorities, is_required) = match choices.clients {
             ClientCertificates::Unasked => (None, false),
@@ -221,8 +217,20 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// The versions that are spoken, from the lowest on.
+pub(crate) fn versions(lowest: Version) -> &'static [&'static rustls::SupportedProtocolVersion] {
+    match lowest {
+        Version::Tls12 => BOTH,
+        Version::Tls13 => NEW,
+    }
+}
+
+static BOTH: &[&rustls::SupportedProtocolVersion] =
+    &[&rustls::version::TLS13, &rustls::version::TLS12];
+static NEW: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
+
 /// The cryptography; docs/dependencies.md has the reasons.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
@@ -244,7 +252,7 @@ impl ResolvesServerCert for ByName {
     }
 }
 
-struct GivenTime(Clock);
+pub(crate) struct GivenTime(pub(crate) Clock);
 
 impl TimeProvider for GivenTime {
     fn current_time(&self) -> Option<UnixTime> {

@@ -5,6 +5,7 @@
 
 #[path = "../fuzz/checks.rs"]
 mod checks;
+mod client;
 mod corpus;
 mod memory;
 mod peer;

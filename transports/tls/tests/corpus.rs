@@ -9,6 +9,10 @@ use crate::checks;
 fn the_corpora_replay() {
     tiderace_corpus::replay(
         env!("CARGO_MANIFEST_DIR"),
-        &[("certificate", checks::certificate), ("session", checks::session)],
+        &[
+            ("certificate", checks::certificate),
+            ("client", checks::client),
+            ("session", checks::session),
+        ],
     );
 }

@@ -199,7 +199,7 @@ fn clients_without_a_certificate_stay_out_where_one_is_required() {
         assert_eq!(peer.give(&answer).unwrap_err().kind, FailureKind::Certificate);
         let mut peer = Peer::new(&asked(false), &[version]);
         peer.shake_hands();
-        assert_eq!(peer.session.client_certificate(), None);
+        assert_eq!(peer.session.peer_certificate(), None);
     }
 }
 

@@ -32,7 +32,8 @@
 //! # Writing
 //!
 //! [`write_header`], [`header_bytes`] (on the stack, for `writev`), [`encode_message`],
-//! [`encode_ping`], [`encode_pong`], [`encode_close`]. Servers pass `None` as mask.
+//! [`encode_ping`], [`encode_pong`], [`encode_close`]. Servers pass `None` as mask; a client passes a
+//! key for each frame, or writes like a server and sends the whole through a [`Masker`].
 //!
 //! # Opening
 //!
@@ -55,6 +56,7 @@ mod frame;
 pub mod handshake;
 mod limits;
 mod mask;
+mod masker;
 mod parts;
 
 pub use close::{CloseError, close_code, close_code_valid};
@@ -66,3 +68,4 @@ pub use encode::{
 pub use frame::{MessageKind, Opcode, Role};
 pub use limits::{CONTROL_PAYLOAD_BYTES_MAX, HEADER_BYTES_MAX, Limits};
 pub use mask::mask;
+pub use masker::Masker;

@@ -8,8 +8,8 @@ use common::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tiderace_websocket::{
-    CloseError, Decoder, Event, Limits, MessageKind, Opcode, Role, encode_close, encode_message,
-    encode_ping, encode_pong, mask, write_frame_header,
+    CloseError, Decoder, Event, Limits, Masker, MessageKind, Opcode, Role, encode_close,
+    encode_message, encode_ping, encode_pong, mask, write_frame_header,
 };
 
 /// What to send: a message with its fragment borders and the pings between, or a control frame.
@@ -270,4 +270,62 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
         },
     );
     prop_oneof![vec(any::<u8>(), 0..200), vec(frame, 0..6).prop_map(|frames| frames.concat()),]
+}
+
+proptest! {
+    /// Section 5.3: whatever a client writes, and wherever it is cut on its way through the masker, a server reads it,
+    /// and every frame has a key of its own.
+    #[test]
+    fn what_is_masked_on_the_way_out_is_what_a_server_reads(
+        sends in sends(),
+        cuts in vec(1usize..400, 1..20),
+        seed in any::<u32>(),
+    ) {
+        let (frames, expected) = encode(&sends, None);
+        let (mut masker, mut wire, mut keys) = (Masker::new(), Vec::new(), 0u32);
+        let mut cuts = cuts.iter().cycle();
+        let mut rest = &frames[..];
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+            masker.mask(piece, &mut wire, || {
+                keys += 1;
+                seed.wrapping_add(keys).to_le_bytes()
+            });
+            rest = behind;
+        }
+        prop_assert!(masker.is_between_frames());
+        prop_assert_eq!(wire.len(), frames.len() + 4 * keys as usize);
+        let (seen, error) = serve(&wire);
+        prop_assert_eq!((seen, error), (expected, None));
+        // The same bytes as if each frame had been written with its key.
+        prop_assert_eq!(unmasked(&wire, keys, seed), frames);
+    }
+}
+
+/// Takes the masks off by the definition of section 5.3, frame by frame, and checks each key.
+fn unmasked(mut wire: &[u8], keys: u32, seed: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    for number in 1..=keys {
+        let header_len = match wire[1] & 0x7F {
+            126 => 4,
+            127 => 10,
+            _ => 2,
+        };
+        let payload_len = match header_len {
+            2 => usize::from(wire[1] & 0x7F),
+            4 => usize::from(u16::from_be_bytes([wire[2], wire[3]])),
+            _ => u64::from_be_bytes(wire[2..10].try_into().unwrap()) as usize,
+        };
+        let (header, behind) = wire.split_at(header_len);
+        let (key, behind) = behind.split_at(4);
+        let (payload, behind) = behind.split_at(payload_len);
+        assert_eq!(header[1] & 0x80, 0x80);
+        assert_eq!(key, seed.wrapping_add(number).to_le_bytes());
+        out.extend_from_slice(&[header[0], header[1] & 0x7F]);
+        out.extend_from_slice(&header[2..]);
+        out.extend(payload.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key));
+        wire = behind;
+    }
+    assert!(wire.is_empty());
+    out
 }

@@ -13,6 +13,7 @@
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
 //! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
+//! | begun by us | [`Flags::OUTGOING`] for good, [`Flags::CONNECTING`] until the other side has taken it | [`crate::upstream`] |
 //!
 //! Whether a connection is read is decided in one place, from what stands in this table and from what waits to
 //! be written ([`super::Connection::read_gate`]):
@@ -118,6 +119,11 @@ impl Flags {
     pub(crate) const STORING: Mark = Mark(1 << 15);
     /// It is on the list of connections that are written after the others.
     pub(crate) const LONG_LISTED: Mark = Mark(1 << 22);
+
+    /// It was begun here, to an upstream.
+    pub(crate) const OUTGOING: Mark = Mark(1 << 23);
+    /// The other side has not taken it yet.
+    pub(crate) const CONNECTING: Mark = Mark(1 << 24);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;

@@ -6,6 +6,7 @@
 //!                   │    │ ▲ keep-alive                        ├─▶ Live ─▶ Closing ─▶ (gone)
 //!                   │    └─┘                                   │
 //!                   └───────────────────▶ Starting(stream) ────┘
+//!  connect ─▶ Dialling: TCP, TLS, the handshake of WebSocket ─▶ Live, or Closing     (to an upstream)
 //!  Live ──hand-over──▶ Seeking ─▶ into the record of another session, or Live again
 //!  every stage ─▶ Closing: the last words are written, our side is shut, the rest is discarded
 //! ```
@@ -264,5 +265,7 @@ const FULL_READ_BYTES: usize = 4096;
 /// The least of one that speaks TLS: what is kept of one record, and all of another.
 const EARLY_RECORDS_BYTES: usize = 40 * 1024;
 
+/// The protocol of sessions that no client brought about.
+pub(crate) const NO_PROTOCOL: u16 = u16::MAX;
 /// The listener of records that no client brought about.
 pub(crate) const NO_LISTENER: u16 = u16::MAX;

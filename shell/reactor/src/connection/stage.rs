@@ -25,6 +25,8 @@ pub(crate) enum Stage {
     Live(Live),
     /// It looks for the session that its client wants to go on with.
     Seeking(Box<Seeking>),
+    /// It was begun here and does not carry its session yet: an upstream's.
+    Dialling,
     /// It ends.
     Closing {
         /// Bytes received and thrown away since.
@@ -181,6 +183,7 @@ impl Stage {
                 Transport::Detached => Gauge::protocol(live.protocol, 3),
                 Transport::Internal => Gauge::NONE,
             },
+            Stage::Dialling => Gauge::NONE,
             Stage::Sniff | Stage::Starting(_) | Stage::Seeking(_) | Stage::Closing { .. } => {
                 Gauge::UNKNOWN
             }

@@ -3,6 +3,7 @@
 //! [`os`] is the operating system, [`sim`] a network, a clock and a fate decided by a seed. The
 //! loop cannot tell them apart, so what the simulator finds is true of the server.
 
+mod names;
 pub mod os;
 pub mod sim;
 
@@ -31,6 +32,27 @@ pub trait Driver {
 
     /// Takes the next connection of a listener.
     fn accept(&mut self, listener: u16) -> Accepted<Self::Stream>;
+
+    /// Begins to connect; [`Driver::connected`] says what has become of it, once events tell of the stream.
+    ///
+    /// # Errors
+    /// When the operating system refuses at once, or this driver connects to nobody.
+    fn connect(&mut self, _address: SocketAddr) -> io::Result<Self::Stream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether the other side has taken a connection.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn connected(&mut self, _stream: &mut Self::Stream) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Asks for the addresses of a name; the answer may come later, from any thread, or never.
+    fn resolve(&mut self, _host: &str, _port: u16, answer: NameAnswer) {
+        answer(Err(io::ErrorKind::Unsupported.into()));
+    }
 
     /// Closes all listeners of this shard.
     fn stop_accepting(&mut self);
@@ -62,6 +84,9 @@ pub trait Driver {
     /// Closes the connection.
     fn close(&mut self, stream: Self::Stream);
 }
+
+/// Takes the addresses of a name, best first.
+pub type NameAnswer = Box<dyn FnOnce(io::Result<Vec<SocketAddr>>) + Send>;
 
 /// Something has become possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tiderace_base::{Key, Now, Span, Time};
 
-use super::{Accepted, Driver, EVENTS_PER_POLL, Event, Wake};
+use super::names::Names;
+use super::{Accepted, Driver, EVENTS_PER_POLL, Event, NameAnswer, Wake};
 
 /// How sockets are set up. Absent values leave the choice to the operating system, whose
 /// autotuning is usually better than a guess.
@@ -52,6 +53,7 @@ pub struct OsDriver {
     listeners: Vec<TcpListener>,
     options: SocketOptions,
     reserve: Option<File>,
+    names: Names,
     epoch: Instant,
 }
 
@@ -77,6 +79,7 @@ impl OsDriver {
             listeners,
             options,
             reserve: File::open("/dev/null").ok(),
+            names: Names::default(),
             epoch,
         };
         Ok((driver, Arc::new(OsWake(waker))))
@@ -175,6 +178,25 @@ impl Driver for OsDriver {
                 _ => Accepted::Failed,
             },
         }
+    }
+
+    fn connect(&mut self, address: SocketAddr) -> io::Result<TcpStream> {
+        self.prepare(TcpStream::connect(address)?)
+    }
+
+    fn connected(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+        match stream.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn resolve(&mut self, host: &str, port: u16, answer: NameAnswer) {
+        self.names.ask(host, port, answer);
     }
 
     fn stop_accepting(&mut self) {

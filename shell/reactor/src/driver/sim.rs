@@ -6,7 +6,7 @@
 //! order, edge-triggered events, and a short read or write only when there is no more to be had.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tiderace_base::{Key, Now, Span, Time};
 
-use super::{Accepted, Driver, EVENTS_PER_POLL, Event, Wake};
+use super::{Accepted, Driver, EVENTS_PER_POLL, Event, NameAnswer, Wake};
 
-/// A client of the simulated network.
+/// A client of the simulated network, or whom a shard connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(usize);
 
@@ -45,6 +45,10 @@ struct World {
     accepting: bool,
     /// Connections whose handshake is done, with the listener they are for.
     backlog: VecDeque<(u16, usize)>,
+    /// Connections that shards have begun and the test has not heard of.
+    dialled: Vec<(Client, SocketAddr)>,
+    /// The addresses of names; none for one of which nothing is heard.
+    names: HashMap<String, Option<Vec<SocketAddr>>>,
 }
 
 /// What the network knows of a shard.
@@ -78,6 +82,9 @@ struct Pipe {
     shut: bool,
     closed: bool,
     registered: Option<(usize, Key)>,
+    /// Begun by a shard, and not taken or refused yet.
+    connecting: bool,
+    refused: bool,
     received: Vec<u8>,
     stalled: bool,
 }
@@ -88,6 +95,8 @@ enum Parcel {
     Bytes(Vec<u8>),
     End,
     Reset,
+    Taken,
+    Refused,
 }
 
 impl Network {
@@ -106,6 +115,8 @@ impl Network {
             shards: (0..shards).map(place).collect(),
             accepting: true,
             backlog: VecDeque::new(),
+            dialled: Vec::new(),
+            names: HashMap::new(),
         })))
     }
 
@@ -137,6 +148,27 @@ impl Network {
         world.pipes.push(Pipe { buffer_max, ..Pipe::default() });
         world.launch(client, Parcel::Open(listener));
         Client(client)
+    }
+
+    /// The connections that shards have begun since the last call, with the addresses they are for. Each waits until it is
+    /// taken or refused.
+    pub fn dialled(&self) -> Vec<(Client, SocketAddr)> {
+        std::mem::take(&mut self.0.borrow_mut().dialled)
+    }
+
+    /// Whom a shard connects to takes the connection.
+    pub fn take(&self, client: Client) {
+        self.0.borrow_mut().launch(client.0, Parcel::Taken);
+    }
+
+    /// Whom a shard connects to refuses the connection.
+    pub fn refuse(&self, client: Client) {
+        self.0.borrow_mut().launch(client.0, Parcel::Refused);
+    }
+
+    /// Gives a name its addresses; without any it is never answered. Other names are not known.
+    pub fn set_name(&self, host: &str, addresses: Option<Vec<SocketAddr>>) {
+        self.0.borrow_mut().names.insert(host.to_owned(), addresses);
     }
 
     /// A client sends bytes, which arrive in pieces.
@@ -256,7 +288,7 @@ impl World {
         let Some(pipe) = self.pipes.get_mut(client) else {
             return;
         };
-        let mut changed = false;
+        let (mut changed, mut is_taken) = (false, false);
         while pipe.flight.front().is_some_and(|(time, _)| *time <= self.now) {
             let Some((_, parcel)) = pipe.flight.pop_front() else {
                 break;
@@ -272,10 +304,12 @@ impl World {
                 Parcel::Bytes(bytes) => pipe.arrived.extend(bytes),
                 Parcel::End => pipe.ended = true,
                 Parcel::Reset => pipe.reset = true,
+                Parcel::Taken => (pipe.connecting, is_taken) = (false, true),
+                Parcel::Refused => pipe.refused = true,
             }
         }
         if changed {
-            let writable = pipe.reset;
+            let writable = pipe.reset || is_taken;
             self.tell(client, true, writable);
         }
     }
@@ -372,6 +406,33 @@ impl Driver for SimDriver {
         Accepted::Stream(SimStream(client), SocketAddr::from((address, 1024 + client as u16)))
     }
 
+    fn connect(&mut self, address: SocketAddr) -> io::Result<SimStream> {
+        let world = &mut *self.world.borrow_mut();
+        let buffer_max = 1 + world.random.below(64 * 1024);
+        let client = world.pipes.len();
+        world.pipes.push(Pipe { buffer_max, connecting: true, ..Pipe::default() });
+        world.dialled.push((Client(client), address));
+        Ok(SimStream(client))
+    }
+
+    fn connected(&mut self, stream: &mut SimStream) -> io::Result<bool> {
+        let world = &mut *self.world.borrow_mut();
+        let pipe = world.pipe(stream)?;
+        if pipe.refused {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Ok(!pipe.connecting)
+    }
+
+    fn resolve(&mut self, host: &str, _port: u16, answer: NameAnswer) {
+        let known = self.world.borrow().names.get(host).cloned();
+        match known {
+            Some(Some(addresses)) => answer(Ok(addresses)),
+            Some(None) => {}
+            None => answer(Err(io::ErrorKind::NotFound.into())),
+        }
+    }
+
     fn stop_accepting(&mut self) {
         let world = &mut *self.world.borrow_mut();
         world.accepting = false;
@@ -387,8 +448,10 @@ impl Driver for SimDriver {
         if let Some(pipe) = world.pipes.get_mut(stream.0) {
             pipe.registered = Some((self.shard, key));
             let readable = !pipe.arrived.is_empty() || pipe.ended || pipe.reset;
-            let writable = !pipe.blocked;
-            world.tell(stream.0, readable, writable);
+            let writable = !pipe.blocked && !pipe.connecting;
+            if readable || writable {
+                world.tell(stream.0, readable, writable);
+            }
         }
         Ok(())
     }

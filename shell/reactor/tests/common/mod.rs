@@ -12,6 +12,7 @@ pub mod phoenix;
 pub mod postbox;
 pub mod protocols;
 pub mod tls;
+pub mod upstream;
 pub mod world;
 
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_reactor::driver::sim::{Client, Network, SimDriver};
 use tiderace_reactor::{
-    ListenerOptions, NodeControl, Options, Services, Shard, Turn, Verifier, simulate,
+    ListenerOptions, NodeControl, Options, Services, Shard, Turn, Verifier, drive, simulate,
 };
 
 use super::{Desk, services};
@@ -39,6 +39,30 @@ impl World {
         let (shards, control) = simulate(&network, options, services).unwrap();
         let shards = shards.into_iter().map(Some).collect();
         World { network, desk, control, seed, starved: None, shards }
+    }
+
+    /// A node, and another one on the same network that listens nowhere: an edge, with its control.
+    pub fn with_edge(
+        seed: u64,
+        options: Options,
+        change: impl FnOnce(&mut Services),
+        edge: Options,
+    ) -> (World, NodeControl) {
+        let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
+        let network = Network::new(seed, options.shards + edge.shards);
+        let desk = Arc::new(Desk::default());
+        let mut source = services(Arc::clone(&desk) as Arc<dyn Verifier>);
+        change(&mut source);
+        let drivers = |range: std::ops::Range<usize>| range.map(|it| network.driver(it)).collect();
+        let source_drivers = drivers(0..options.shards);
+        let edge_drivers = drivers(options.shards..options.shards + edge.shards);
+        let (mut shards, control) =
+            drive(source_drivers, Options { listeners, ..options }, source).unwrap();
+        let own = services(Arc::clone(&desk) as Arc<dyn Verifier>);
+        let (others, edge_control) = drive(edge_drivers, edge, own).unwrap();
+        shards.extend(others);
+        let shards = shards.into_iter().map(Some).collect();
+        (World { network, desk, control, seed, starved: None, shards }, edge_control)
     }
 
     /// Runs until the condition holds.

@@ -1,0 +1,152 @@
+//! How it stands with the connection to each upstream, for everybody who asks: `/readyz`, metrics, people.
+//!
+//! Written by the shard that keeps the connection when something changes, which is seldom; read by any thread.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use tiderace_base::{MetricRow, Sample, SampleValue, ShardId};
+
+use super::options::UpstreamOptions;
+
+/// How far the connection to an upstream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamState {
+    /// The next attempt waits for its time.
+    Waiting,
+    /// The name of its host is asked for.
+    Resolving,
+    /// TCP.
+    Connecting,
+    /// The handshake of TLS.
+    Securing,
+    /// The handshake of WebSocket.
+    Upgrading,
+    /// The session has not logged in yet.
+    LoggingIn,
+    /// The session is established.
+    Connected,
+    /// This node stops.
+    Stopped,
+}
+
+/// All states, in the order in which a connection goes through them.
+pub(crate) const STATES: [UpstreamState; 8] = [
+    UpstreamState::Waiting,
+    UpstreamState::Resolving,
+    UpstreamState::Connecting,
+    UpstreamState::Securing,
+    UpstreamState::Upgrading,
+    UpstreamState::LoggingIn,
+    UpstreamState::Connected,
+    UpstreamState::Stopped,
+];
+
+impl UpstreamState {
+    /// Its name in metrics and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            UpstreamState::Waiting => "waiting",
+            UpstreamState::Resolving => "resolving",
+            UpstreamState::Connecting => "connecting",
+            UpstreamState::Securing => "tls-handshake",
+            UpstreamState::Upgrading => "websocket-handshake",
+            UpstreamState::LoggingIn => "logging-in",
+            UpstreamState::Connected => "connected",
+            UpstreamState::Stopped => "stopped",
+        }
+    }
+}
+
+/// How it stands with the connection to an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamStatus {
+    /// The upstream's name.
+    pub name: String,
+    /// The shard that keeps the connection.
+    pub shard: ShardId,
+    /// How far it has come.
+    pub state: UpstreamState,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// Since when it is not connected, in milliseconds since 1970; absent while it is.
+    pub away_since_ms: Option<u64>,
+    /// The address of the present attempt, or of the last one.
+    pub url: String,
+    /// The socket address of the connection, while there is one.
+    pub address: Option<SocketAddr>,
+    /// Attempts so far.
+    pub attempts: u64,
+    /// Attempts that failed, and connections that were lost.
+    pub failures: u64,
+    /// Why the last of those did, and what to do about it.
+    pub last_error: Option<String>,
+}
+
+impl UpstreamStatus {
+    /// It is in that state from now on.
+    pub(crate) fn enter(&mut self, state: UpstreamState, wall_ms: u64) {
+        (self.state, self.since_ms) = (state, wall_ms);
+        match state {
+            UpstreamState::Connected => self.away_since_ms = None,
+            _ => _ = self.away_since_ms.get_or_insert(wall_ms),
+        }
+    }
+}
+
+/// The states of all upstreams, in the order of the options.
+#[derive(Debug)]
+pub(crate) struct UpstreamStatuses(Vec<Mutex<UpstreamStatus>>);
+
+impl UpstreamStatuses {
+    pub(crate) fn new(upstreams: &[UpstreamOptions]) -> UpstreamStatuses {
+        let status = |upstream: &UpstreamOptions| UpstreamStatus {
+            name: upstream.name.clone(),
+            shard: upstream.shard,
+            state: UpstreamState::Waiting,
+            since_ms: 0,
+            away_since_ms: None,
+            url: upstream.urls.first().map(ToString::to_string).unwrap_or_default(),
+            address: None,
+            attempts: 0,
+            failures: 0,
+            last_error: None,
+        };
+        UpstreamStatuses(upstreams.iter().map(|it| Mutex::new(status(it))).collect())
+    }
+
+    /// Changes what is known of one.
+    pub(crate) fn change(&self, upstream: usize, change: impl FnOnce(&mut UpstreamStatus)) {
+        if let Some(status) = self.0.get(upstream) {
+            change(&mut status.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// What is known of all.
+    pub(crate) fn all(&self) -> Vec<UpstreamStatus> {
+        let copy =
+            |it: &Mutex<UpstreamStatus>| it.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.0.iter().map(copy).collect()
+    }
+}
+
+/// The metrics of upstreams: the rows of state, attempts and failures, in this order.
+pub(crate) fn samples<'a>(
+    upstreams: &'a [UpstreamOptions],
+    statuses: &UpstreamStatuses,
+    [state, attempts, failures]: [&'static MetricRow; 3],
+) -> Vec<Sample<'a>> {
+    let mut samples = Vec::new();
+    for (upstream, status) in upstreams.iter().zip(statuses.all()) {
+        let name = upstream.name.as_str();
+        let mut number = |row, labels, value| {
+            samples.push(Sample { row, labels, value: SampleValue::Number(value) });
+        };
+        for each in STATES {
+            number(state, vec![name, each.name()], u64::from(each == status.state));
+        }
+        number(attempts, vec![name], status.attempts);
+        number(failures, vec![name], status.failures);
+    }
+    samples
+}
