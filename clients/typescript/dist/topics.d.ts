@@ -141,7 +141,7 @@ export declare class Subscription<T = unknown> extends Emitter<SubscriptionEvent
     failed(error: TideraceError): void;
     recovered(complete: boolean, continues: boolean, another: string | undefined, settles: boolean): void;
     lost(): void;
-    restarted(told: boolean): void;
+    restarted(): void;
     recall(): boolean;
     queued(): void;
     noticed(gained: boolean, topic: string, text: string): void;

@@ -69,7 +69,7 @@ export class Hub {
           interest.confirmed = true;
         } else {
           interest.of = epoch;
-          interest.restarted(interest.confirmed);
+          interest.restarted();
           interest.confirmed = false;
         }
       }

@@ -44,8 +44,8 @@ export interface Interest {
   recovered(complete: boolean, continues: boolean, another: string | undefined, settles: boolean): void;
   /** The connection is gone. */
   lost(): void;
-  /** It is another server or another life of it, and what was missed cannot be recovered; `told`: say so. */
-  restarted(told: boolean): void;
+  /** It is another server or another life of it, and what was missed, if it knew anything, cannot be recovered. */
+  restarted(): void;
   /** Takes up the versions that are recallable; says whether there are. */
   recall?(): boolean;
   /** It has gained a topic, of a specification, or lost one, for a reason. */

@@ -250,9 +250,10 @@ export class Subscription<T = unknown>
     }
   }
 
-  restarted(told: boolean): void {
+  restarted(): void {
+    const known = this.confirmed || [...this.progress.values()].some(({ version }) => version !== undefined);
     this.forget();
-    if (told) this.gap({ reason: "restarted" });
+    if (known) this.gap({ reason: "restarted" });
   }
 
   recall(): boolean {

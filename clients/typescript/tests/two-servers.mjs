@@ -12,6 +12,7 @@ import { connect } from "../dist/tiderace.min.js";
 const program = process.argv[2];
 const WAIT = 60_000;
 const CLIENTS = 200;
+const MOVES = 300;
 const root = mkdtempSync(join(tmpdir(), "tiderace-two-"));
 let servers = 0;
 let [passed, failed] = [0, 0];
@@ -144,6 +145,64 @@ for (const transports of [["websocket"], ["polling"]]) {
     await all(3);
     const versions = clients.map(({ counts }) => counts.connections);
     ok(versions.every((count) => count >= 2), "someone was never lost");
+  });
+}
+
+for (const transports of [["websocket"], ["polling"]]) {
+  await test(`what comes after a change of servers follows what came of the same server (${transports})`, async (after) => {
+    const places = { a: await start(after), b: await start(after) };
+    const paths = ["n/0", "n/1", "n/2"];
+    let publishing = true;
+    const publishers = Object.entries(places).map(async ([name, { url }]) => {
+      const publisher = connect(url);
+      for (let n = 0; publishing; n++) {
+        await Promise.all(paths.map((path) => publisher.topic(path).publish(`${name} ${n}`, { retain: true })));
+      }
+      publisher.close();
+    });
+    const urls = Object.values(places).map(({ url }) => url);
+    const client = connect(urls, { transports, reconnect: { base: 1, max: 1 } });
+    after(() => client.close());
+    const wrong = [];
+    let moved = () => {};
+    let moves = 0;
+    // Cut after so many messages of a connection: with none of them, some, and many.
+    let left = 0;
+    const step = () => {
+      if (left-- > 0 || client.state.status !== "connected") return;
+      if (++moves === MOVES) moved();
+      left = [0, 0, 1, 2, 3, 10, 100][moves % 7];
+      queueMicrotask(() => client.cut());
+    };
+    client.on("state", ({ status }) => {
+      if (status === "waiting") queueMicrotask(() => client.resume());
+      if (status === "connected") step();
+    });
+    const watch = (path, topics) => {
+      const last = Object.fromEntries(topics.map((topic) => [topic, { a: -1, b: -1, from: "", open: true }]));
+      const subscription = client.topic(path).subscribe((value, { topic }) => {
+        const [name, count] = [value[0], Number(value.slice(2))];
+        const known = last[topic];
+        const follows = count === known[name] + 1 || (count === known[name] && known.from !== name);
+        if (!known.open && !follows) wrong.push(`${topic}: ${value} after ${JSON.stringify(known)} in connection ${client.counts.connections}`);
+        if (known.open && count < known[name]) wrong.push(`${topic}: ${value} again after ${JSON.stringify(known)}`);
+        Object.assign(known, { [name]: count, from: name, open: false });
+        step();
+      });
+      subscription.on("gap", ({ topic }) => {
+        for (const name of topic ? [topic] : topics) last[name].open = true;
+      });
+      return last;
+    };
+    const all = [...paths.slice(0, 2).map((path) => watch(path, [path])), watch("n/*", paths)];
+    await new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`${moves} moves; ${JSON.stringify(all)}`)), WAIT);
+      moved = () => (clearTimeout(timer), resolve());
+    });
+    publishing = false;
+    await Promise.all(publishers);
+    ok(wrong.length === 0, `${wrong.length} values: ${wrong.slice(0, 5).join("; ")}`);
+    for (const last of all) for (const { a, b } of Object.values(last)) ok(a > 0 && b > 0, `it was at one only: ${JSON.stringify(all)}`);
   });
 }
 

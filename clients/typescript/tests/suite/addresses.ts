@@ -520,6 +520,22 @@ test("addresses", "what began at the other server, or is not recovered, begins a
   equal(await seen.next(), ["late", 20]);
 });
 
+test("addresses", "what came before the subscription stood counts as well", async (place, after) => {
+  const { a, b, client, moves } = await two(place, after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("t").subscribe((_, { version }) => seen.push(version));
+  subscription.on("gap", seen.push);
+  await a.welcomes();
+  await a.hears("SUBSCRIBE");
+  await a.update(0, 10, "1");
+  equal(await seen.next(), 10);
+  await moves(a, b);
+  equal(subscribed(await b.hears("SUBSCRIBE")).flags & m.RESUME, 0);
+  await b.update(0, 3, "2");
+  equal(await seen.next(), { reason: "restarted" });
+  equal(await seen.next(), 3);
+});
+
 test("addresses", "no address at all, or one that is none, is refused at once", () => {
   for (const wrong of [[], "nowhere", ["wss://a", "http://["]]) {
     let error: unknown;
