@@ -9,6 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { privateNames } from "./private.mjs";
 
 /** Each module: what it begins with, and bytes of gzip at most. */
 const MODULES = {
@@ -20,6 +21,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const check = process.argv.includes("--check");
 const out = check ? mkdtempSync(join(tmpdir(), "tiderace-")) : join(here, "dist");
 
+const mangleProps = privateNames(join(here, "tsconfig.json"));
 if (!check) rmSync(out, { recursive: true, force: true });
 for (const [name, [entry]] of Object.entries(MODULES)) {
   await build({
@@ -31,6 +33,7 @@ for (const [name, [entry]] of Object.entries(MODULES)) {
     format: "esm",
     target: "es2022",
     legalComments: "none",
+    mangleProps,
   });
 }
 execFileSync(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--outDir", out], {

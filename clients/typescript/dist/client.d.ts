@@ -2,7 +2,7 @@ import { type State } from "./connector.js";
 import { type ValueOptions } from "./content.js";
 import { Emitter } from "./emitter.js";
 import { TideraceError } from "./error.js";
-import { type ConnectOptions } from "./options.js";
+import { type Addressed, type ConnectOptions } from "./options.js";
 import { type DurableOptions, DurableSubscription, Queue } from "./queues.js";
 import { Conversation, Responder, type ServeOptions, type ServiceHandler } from "./services.js";
 import { Topic } from "./topics.js";
@@ -41,14 +41,14 @@ export declare class Client extends Emitter<ClientEvents> {
     private readonly credit;
     private readonly keeper;
     private position;
-    /** Of a new life of the server, until that tells where this client is. */
+    /** Of another server or another life of it, until that tells where this client is. */
     private renewed;
     private postponed;
     private postponedBytes;
     /** Paths published to on this connection: seen once, or declared under a number. */
     private declared;
     private declarations;
-    constructor(url: string | URL | undefined, options?: ConnectOptions);
+    constructor(addressed: Addressed | undefined, options?: ConnectOptions);
     /** How it is connected. */
     get state(): State;
     /** A topic, or with `*` a pattern of topics. */

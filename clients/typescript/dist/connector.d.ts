@@ -1,10 +1,3 @@
-/**
- * Keeps one connection: chooses the transport, connects, and connects again after a loss.
- *
- *   connecting ─▶ connected ─▶ waiting ─▶ connecting …      any ─▶ closed
- *
- * Invariant: at most one link lives; a link that was replaced is not heard any more.
- */
 import { type Backoff } from "./backoff.js";
 import type { Reader, Writer } from "./bytes.js";
 import { TideraceError } from "./error.js";
@@ -15,14 +8,16 @@ export type State = {
     status: "connecting";
     attempt: number;
     transport: TransportName;
+    address: string;
 } | {
     status: "connected";
     transport: TransportName;
+    address: string;
     name: string;
     server: string;
 } | {
     status: "waiting";
-    /** How many attempts in a row have failed. */
+    /** How many rounds of all addresses in a row have failed. */
     attempt: number;
     /** Milliseconds until the next; infinite while paused. */
     delay: number;
@@ -32,7 +27,7 @@ export type State = {
     reason: TideraceError;
 };
 export interface ConnectorOptions {
-    base: URL;
+    bases: readonly URL[];
     transports: readonly TransportName[];
     backoff: Backoff;
     timing: Timing;
@@ -59,10 +54,7 @@ export declare class Connector {
     private attempt;
     private advisedMs;
     private timer;
-    /** Transports not tried yet in this attempt. */
-    private left;
-    private works;
-    private worksSince;
+    private readonly addresses;
     private socketClass;
     private readonly unwatch;
     constructor(options: ConnectorOptions, counters: Counters, events: ConnectorEvents);

@@ -18,14 +18,20 @@ export declare class Hub {
     private topics;
     private recovering;
     private link;
-    private restarted;
+    /** The life of the server that is connected, or was last. */
+    private epoch;
+    /** The same, if the position that it was told is not of it. */
+    private another;
     constructor(refused: (error: TideraceError) => void);
     add(interest: Interest): void;
     /** Done when the server has let go of it. */
     remove(interest: Interest): Promise<void>;
     idOf(interest: Interest): number;
-    up(link: Link, restarted: boolean): void;
+    /** A connection to a server, in the life `epoch`, that was told a position of the life `position`. */
+    up(link: Link, epoch: string, position: string): void;
     down(): void;
+    /** The position is of this life of the server from now on, and so are all versions. */
+    positioned(): void;
     /** Nothing will come any more. */
     close(error: TideraceError): void;
     /** Takes a message, if it is about interests. */

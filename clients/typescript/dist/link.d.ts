@@ -26,6 +26,8 @@ export interface End {
     told: boolean;
     again: boolean;
     jitterMs?: number;
+    /** Addresses that the server names to go to. */
+    elsewhere?: string[];
 }
 export interface LinkEvents {
     welcomed(welcome: Welcome): void;

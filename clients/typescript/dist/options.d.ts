@@ -1,4 +1,3 @@
-/** What an application may choose, and what it gets if it does not. */
 import { Writer } from "./bytes.js";
 import type { ConnectorOptions } from "./connector.js";
 import type { TransportName, WebSocketClass } from "./transport/transport.js";
@@ -31,6 +30,8 @@ export interface ConnectOptions {
     WebSocket?: WebSocketClass;
     fetch?: typeof fetch;
 }
+/** Where the server is: one address, or several of servers that are as good as each other. */
+export type Addressed = string | URL | readonly (string | URL)[];
 export interface Settings extends ConnectorOptions {
     token?: ConnectOptions["token"];
     login?: string | undefined;
@@ -39,7 +40,7 @@ export interface Settings extends ConnectorOptions {
     window: number;
     sendMax: number;
 }
-export declare function settingsOf(url: string | URL | undefined, options: ConnectOptions): Settings;
+export declare function settingsOf(addressed: Addressed | undefined, options: ConnectOptions): Settings;
 /** The field `auth` of HELLO and LOGIN. */
 export declare function credentials(from: {
     token?: string | undefined;

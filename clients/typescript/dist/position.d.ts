@@ -4,10 +4,11 @@
  */
 import { Reader } from "./bytes.js";
 export declare class Position {
-    readonly epoch: Uint8Array;
+    private readonly epoch;
     private readonly homes;
     constructor(epoch: Uint8Array);
-    isOf(epoch: Uint8Array): boolean;
+    /** Of which life of a server, to be compared. */
+    get of(): string;
     /** Takes in the payload of a POSITION. */
     advance(input: Reader): void;
     encode(): Uint8Array;

@@ -40,7 +40,7 @@ export interface Gap {
     /**
      * `skipped`: a topic's versions jumped, since the server left messages out for a slow client or
      * since nobody recovered them. `not-recovered`: the client was away for too long. `restarted`: the
-     * server was started anew, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
+     * server was started anew or is another one, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
      */
     reason: "skipped" | "not-recovered" | "restarted" | "defect";
     /** Which topic, if it is known. */
@@ -121,6 +121,10 @@ export declare class Subscription<T = unknown> extends Emitter<SubscriptionEvent
     private readonly options;
     readonly wish: Wish;
     confirmed: boolean;
+    of: string | undefined;
+    recallable: Map<string, number | undefined> | undefined;
+    /** Values of another server came last, and are to be taken over once what was missed has come. */
+    private strange;
     /** Settles when the server has confirmed it: every message published from then on comes. */
     readonly ready: Promise<void>;
     private settle;
@@ -135,9 +139,10 @@ export declare class Subscription<T = unknown> extends Emitter<SubscriptionEvent
     get stale(): boolean;
     begun(settled: boolean): void;
     failed(error: TideraceError): void;
-    recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void;
+    recovered(complete: boolean, continues: boolean, another: string | undefined, settles: boolean): void;
     lost(): void;
     restarted(): void;
+    recall(): boolean;
     queued(): void;
     noticed(gained: boolean, topic: string, text: string): void;
     follows(path: string | undefined, version: number): void;

@@ -13,7 +13,7 @@ import { Hub } from "./hub.js";
 import type { Interest } from "./interest.js";
 import type { Link, Welcome } from "./link.js";
 import * as m from "./messages.js";
-import { credentials, settingsOf, type ConnectOptions, type Settings } from "./options.js";
+import { credentials, settingsOf, type Addressed, type ConnectOptions, type Settings } from "./options.js";
 import { Position } from "./position.js";
 import { type DurableOptions, DurableSubscription, Queue, Settler, type Sender } from "./queues.js";
 import { Conversation, Exchanges, Responder, type ServeOptions, type ServiceHandler } from "./services.js";
@@ -73,7 +73,7 @@ export class Client extends Emitter<ClientEvents> {
   private readonly credit: Credit;
   private readonly keeper: Publisher & Sender;
   private position: Position | undefined;
-  /** Of a new life of the server, until that tells where this client is. */
+  /** Of another server or another life of it, until that tells where this client is. */
   private renewed: Position | undefined;
   private postponed: Postponed[] = [];
   private postponedBytes = 0;
@@ -81,9 +81,9 @@ export class Client extends Emitter<ClientEvents> {
   private declared = new Map<string, number>();
   private declarations = 0;
 
-  constructor(url: string | URL | undefined, options: ConnectOptions = {}) {
+  constructor(addressed: Addressed | undefined, options: ConnectOptions = {}) {
     super();
-    this.settings = settingsOf(url, options);
+    this.settings = settingsOf(addressed, options);
     this.credit = new Credit(this.settings.window);
     this.keeper = {
       counters: this.counts,
@@ -257,13 +257,13 @@ export class Client extends Emitter<ClientEvents> {
 
   private up(link: Link, welcome: Welcome): void {
     this.counts.connections++;
-    const restarted = !!this.position && !this.position.isOf(welcome.epoch);
-    this.renewed = restarted ? new Position(welcome.epoch) : undefined;
-    this.position ??= new Position(welcome.epoch);
+    const fresh = new Position(welcome.epoch);
+    this.position ??= fresh;
+    this.renewed = this.position.of === fresh.of ? undefined : fresh;
     this.declared = new Map();
     this.declarations = 0;
     this.credit.begin((payload) => link.send(m.CREDIT, payload));
-    this.hub.up(link, restarted);
+    this.hub.up(link, fresh.of, this.position.of);
     this.postponedBytes = 0;
     for (const { run } of this.postponed.splice(0)) run(link);
   }
@@ -286,8 +286,11 @@ export class Client extends Emitter<ClientEvents> {
     const link = this.connector.link;
     if (type === m.UPDATES || type === m.QUEUED) this.credit.received(size);
     if (type === m.POSITION) {
-      this.position = this.renewed ?? this.position;
-      this.renewed = undefined;
+      if (this.renewed) {
+        this.position = this.renewed;
+        this.renewed = undefined;
+        this.hub.positioned();
+      }
       this.position?.advance(input);
     } else if (type === m.ENDED) this.exchanges.ended(input);
     else if (type === m.EXCHANGE && link) {

@@ -1,10 +1,11 @@
 /**
- * Keeps one connection: chooses the transport, connects, and connects again after a loss.
+ * Keeps one connection: connects to one of the addresses, and again after a loss.
  *
  *   connecting ─▶ connected ─▶ waiting ─▶ connecting …      any ─▶ closed
  *
  * Invariant: at most one link lives; a link that was replaced is not heard any more.
  */
+import { Addresses, type Try } from "./addresses.js";
 import { delayMs, type Backoff } from "./backoff.js";
 import type { Reader, Writer } from "./bytes.js";
 import { asError, TideraceError } from "./error.js";
@@ -16,11 +17,11 @@ import { openWebSocket } from "./transport/websocket.js";
 
 /** How the client is connected. */
 export type State =
-  | { status: "connecting"; attempt: number; transport: TransportName }
-  | { status: "connected"; transport: TransportName; name: string; server: string }
+  | { status: "connecting"; attempt: number; transport: TransportName; address: string }
+  | { status: "connected"; transport: TransportName; address: string; name: string; server: string }
   | {
       status: "waiting";
-      /** How many attempts in a row have failed. */
+      /** How many rounds of all addresses in a row have failed. */
       attempt: number;
       /** Milliseconds until the next; infinite while paused. */
       delay: number;
@@ -29,7 +30,7 @@ export type State =
   | { status: "closed"; reason: TideraceError };
 
 export interface ConnectorOptions {
-  base: URL;
+  bases: readonly URL[];
   transports: readonly TransportName[];
   backoff: Backoff;
   timing: Timing;
@@ -55,10 +56,7 @@ export class Connector {
   private attempt = 0;
   private advisedMs = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** Transports not tried yet in this attempt. */
-  private left: TransportName[] = [];
-  private works: TransportName | undefined;
-  private worksSince = 0;
+  private readonly addresses: Addresses;
   private socketClass: WebSocketClass | undefined;
   private readonly unwatch: () => void;
 
@@ -67,6 +65,7 @@ export class Connector {
     private readonly counters: Counters,
     private readonly events: ConnectorEvents,
   ) {
+    this.addresses = new Addresses(options.bases, Math.random);
     this.unwatch = watch({
       seen: () => this.wake(false),
       online: () => this.wake(true),
@@ -90,7 +89,7 @@ export class Connector {
   /** Connects anew by these transports. */
   use(transports: readonly TransportName[]): void {
     this.options.transports = transports;
-    this.works = undefined;
+    this.addresses.forget();
     if (this.state.status === "closed" || this.isPaused) return;
     this.leave(new TideraceError("connection-lost", "another transport was chosen"));
     this.begin();
@@ -109,7 +108,7 @@ export class Connector {
 
   private wake(network: boolean): void {
     if (this.state.status === "waiting" && !this.isPaused) {
-      if (network) this.works = undefined;
+      if (network) this.addresses.forget();
       this.begin();
     } else if (this.state.status === "connected") {
       this.link?.probe();
@@ -132,33 +131,27 @@ export class Connector {
 
   private begin(): void {
     clearTimeout(this.timer);
-    const { transports } = this.options;
-    const works = this.works;
-    const stale = works !== transports[0] && Date.now() - this.worksSince > RETRY_BEST_MS;
-    if (!works || stale) this.left = [...transports];
-    // What has worked is given a few chances before others are tried.
-    else if (this.attempt < LOYAL_ATTEMPTS) this.left = [works];
-    else this.left = [works, ...transports.filter((name) => name !== works)];
+    this.addresses.round(this.options.transports, this.attempt, Date.now());
     void this.connect();
   }
 
   private async connect(): Promise<void> {
     const round = ++this.round;
-    const transport = this.left.shift()!;
-    this.enter({ status: "connecting", attempt: this.attempt, transport });
+    const attempted = this.addresses.next()!;
+    const { address, transport } = attempted;
+    this.enter({ status: "connecting", attempt: this.attempt, transport, address: address.base.href });
     try {
       const { fetch, timing } = this.options;
       const platform: Platform = { fetch, requestMs: timing.pongMs * 2 };
       if (transport === "websocket") platform.WebSocket = await this.webSocket();
       const hello = await this.events.hello();
-      if (round === this.round) this.open(round, transport, platform, hello);
+      if (round === this.round) this.open(round, attempted, platform, hello);
     } catch (thrown) {
       if (round === this.round) this.lost(undefined, notOpened(asError(thrown).message));
     }
   }
 
-  private open(round: number, transport: TransportName, platform: Platform, hello: Writer): void {
-    const { base, timing } = this.options;
+  private open(round: number, { address: { base }, transport }: Try, platform: Platform, hello: Writer): void {
     const current = () => round === this.round;
     const link: Link = new Link(
       (events) =>
@@ -166,17 +159,17 @@ export class Connector {
           ? openWebSocket(base, platform.WebSocket!, events)
           : openPolling(base, platform, events),
       hello,
-      timing,
+      this.options.timing,
       this.counters,
       {
         welcomed: (welcome) => {
           if (!current()) return;
           this.link = link;
-          this.works = transport;
-          this.worksSince = Date.now();
+          this.addresses.reached(Date.now());
           this.attempt = 0;
           this.advisedMs = welcome.jitterMs;
-          this.enter({ status: "connected", transport, name: welcome.name, server: welcome.server });
+          const { name, server } = welcome;
+          this.enter({ status: "connected", transport, address: base.href, name, server });
           if (current()) this.events.up(link, welcome);
         },
         message: (type, input, size) => {
@@ -194,17 +187,18 @@ export class Connector {
   private lost(link: Link | undefined, end: End): void {
     this.link = undefined;
     if (end.jitterMs !== undefined) this.advisedMs = end.jitterMs;
-    if (end.told && !end.again) {
-      if (link?.welcome) this.events.down(end.error);
+    const wasReached = !!link?.welcome;
+    const over = this.addresses.ended(wasReached, end);
+    const round = ++this.round;
+    if (wasReached) this.events.down(end.error);
+    if (over) {
       this.unwatch();
       this.round++;
       return this.enter({ status: "closed", reason: end.error });
     }
-    const round = ++this.round;
-    if (link?.welcome) this.events.down(end.error);
     // The application may have closed, paused or switched when it was told.
     if (round !== this.round) return;
-    if (!link?.welcome && !end.told && this.left.length) return void this.connect();
+    if (this.addresses.more) return void this.connect();
     const delay = delayMs(this.attempt++, this.advisedMs, this.options.backoff);
     this.timer = setTimeout(() => this.begin(), delay);
     this.enter({ status: "waiting", attempt: this.attempt, delay, reason: end.error });
@@ -229,8 +223,3 @@ export class Connector {
 function notOpened(message: string): End {
   return { error: new TideraceError("unreachable", message), told: false, again: true };
 }
-
-/** How long a lesser transport is kept before a new connection tries the best one again. */
-const RETRY_BEST_MS = 5 * 60_000;
-/** Attempts in a row with the transport that has worked, before the others are tried as well. */
-const LOYAL_ATTEMPTS = 3;

@@ -20,11 +20,15 @@ export class Hub {
   private topics: ({ place: Place; path: string } | undefined)[] = [];
   private recovering = new Map<number, Interest>();
   private link: Link | undefined;
-  private restarted = false;
+  /** The life of the server that is connected, or was last. */
+  private epoch: string | undefined;
+  /** The same, if the position that it was told is not of it. */
+  private another: string | undefined;
 
   constructor(private readonly refused: (error: TideraceError) => void) {}
 
   add(interest: Interest): void {
+    interest.of ??= this.epoch;
     let id = this.places.findIndex((place) => !place);
     if (id < 0) id = this.places.length;
     this.places[id] = { interest, ended: false };
@@ -49,16 +53,25 @@ export class Hub {
     return this.places.findIndex((place) => place?.interest === interest && !place.ended);
   }
 
-  up(link: Link, restarted: boolean): void {
+  /** A connection to a server, in the life `epoch`, that was told a position of the life `position`. */
+  up(link: Link, epoch: string, position: string): void {
     this.link = link;
-    this.restarted = restarted;
+    this.epoch = epoch;
+    this.another = epoch === position ? undefined : epoch;
     this.places.forEach((place, id) => {
       if (!place || place.ended) return;
       const { interest } = place;
-      // What is recoverable is asked for: the server may know the life before.
-      if (restarted && interest.confirmed && !(interest.wish.flags & m.RECOVERABLE)) {
-        interest.confirmed = false;
-        interest.restarted();
+      if (interest.of !== epoch) {
+        // What is recoverable is asked for, from the position on: the server may know the life that it is of.
+        const known = interest.of === position ? interest.confirmed : interest.recall?.();
+        if (known && interest.wish.flags & m.RECOVERABLE) {
+          interest.of = position;
+          interest.confirmed = true;
+        } else {
+          interest.of = epoch;
+          interest.restarted();
+          interest.confirmed = false;
+        }
       }
       this.subscribe(id);
     });
@@ -72,6 +85,15 @@ export class Hub {
       if (place?.ended) this.places[id] = undefined;
       else place?.interest.lost();
     });
+  }
+
+  /** The position is of this life of the server from now on, and so are all versions. */
+  positioned(): void {
+    for (const place of this.places) {
+      if (!place) continue;
+      place.interest.of = this.epoch;
+      place.interest.recallable = undefined;
+    }
   }
 
   /** Nothing will come any more. */
@@ -116,7 +138,7 @@ export class Hub {
       case m.RECOVERED: {
         const interest = this.recovering.get(input.varint());
         const complete = input.u8() === 1;
-        interest?.recovered(complete, !input.empty && input.u8() === 1, this.restarted, this.tellsValues);
+        interest?.recovered(complete, !input.empty && input.u8() === 1, this.another, this.tellsValues);
         return;
       }
     }

@@ -26,6 +26,10 @@ export interface Interest {
   readonly wish: Wish;
   /** Whether the server has confirmed it on some connection, so that it may be resumed. */
   confirmed: boolean;
+  /** The life of a server that the versions it knows are of. */
+  of?: string | undefined;
+  /** The versions of the life that the client's position is of, while those it knows are of another. */
+  recallable?: ReadonlyMap<string, number | undefined> | undefined;
   /** Whether it knows values that the server has not confirmed since it was subscribed last. */
   readonly stale?: boolean;
   /** It stands at the server; `settled`: and all current values have come. */
@@ -34,14 +38,16 @@ export interface Interest {
   failed(error: TideraceError): void;
   /**
    * What was missed has been recovered, or not all of it. `continues`: versions are those of the messages that
-   * had them before. `restarted`: the server has begun a new life meanwhile. `settles`: it can be subscribed again
-   * so that the end of the values is told.
+   * had them before. `another`: the life of the server that says so, if the position is of another. `settles`: it can be
+   * subscribed again so that the end of the values is told.
    */
-  recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void;
+  recovered(complete: boolean, continues: boolean, another: string | undefined, settles: boolean): void;
   /** The connection is gone. */
   lost(): void;
-  /** The server has begun a new life, and what was missed cannot be recovered. */
+  /** It is another server or another life of it, and what was missed, if it knew anything, cannot be recovered. */
   restarted(): void;
+  /** Takes up the versions that are recallable; says whether there are. */
+  recall?(): boolean;
   /** It has gained a topic, of a specification, or lost one, for a reason. */
   noticed?(gained: boolean, topic: string, text: string): void;
   /** The next version of a topic follows this one: none in between was given to a message. */

@@ -29,6 +29,8 @@ export interface End {
   told: boolean;
   again: boolean;
   jitterMs?: number;
+  /** Addresses that the server names to go to. */
+  elsewhere?: string[];
 }
 
 export interface LinkEvents {
@@ -250,7 +252,10 @@ export class Link {
         const advised = input.u8() === 1;
         // Being late is the network's fault as a rule, and the next one may be faster.
         const again = advised || error.code.endsWith("-timeout");
-        this.finish({ error, told: true, again, jitterMs: input.varint() });
+        const end: End = { error, told: true, again, jitterMs: input.varint(), elsewhere: [] };
+        // Servers of before name none.
+        if (!input.empty) for (let count = input.varint(); count > 0; count--) end.elsewhere!.push(input.string());
+        this.finish(end);
         return this.transport.cut();
       }
       default:

@@ -1,4 +1,5 @@
 /** What an application may choose, and what it gets if it does not. */
+import { baseOf } from "./addresses.js";
 import { Writer } from "./bytes.js";
 import type { ConnectorOptions } from "./connector.js";
 import type { TransportName, WebSocketClass } from "./transport/transport.js";
@@ -33,6 +34,9 @@ export interface ConnectOptions {
   fetch?: typeof fetch;
 }
 
+/** Where the server is: one address, or several of servers that are as good as each other. */
+export type Addressed = string | URL | readonly (string | URL)[];
+
 export interface Settings extends ConnectorOptions {
   token?: ConnectOptions["token"];
   login?: string | undefined;
@@ -42,15 +46,13 @@ export interface Settings extends ConnectorOptions {
   sendMax: number;
 }
 
-export function settingsOf(url: string | URL | undefined, options: ConnectOptions): Settings {
+export function settingsOf(addressed: Addressed = "/", options: ConnectOptions): Settings {
   const page = (globalThis as { location?: { href: string } }).location?.href;
-  const base = new URL(url ?? "/", page);
-  base.search = base.hash = "";
-  if (!base.pathname.endsWith("/")) base.pathname += "/";
-  base.protocol = base.protocol.replace("ws", "http");
+  const bases = [addressed].flat().map((url) => baseOf(url, page));
+  if (!bases.length) throw new TypeError("no address to connect to");
   const { reconnect = {} } = options;
   return {
-    base,
+    bases,
     token: options.token,
     login: options.login,
     password: options.password,

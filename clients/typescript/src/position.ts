@@ -7,10 +7,11 @@ import { Reader, Writer } from "./bytes.js";
 export class Position {
   private readonly homes = new Map<number, number>();
 
-  constructor(readonly epoch: Uint8Array) {}
+  constructor(private readonly epoch: Uint8Array) {}
 
-  isOf(epoch: Uint8Array): boolean {
-    return this.epoch.length === epoch.length && this.epoch.every((byte, at) => byte === epoch[at]);
+  /** Of which life of a server, to be compared. */
+  get of(): string {
+    return String(this.epoch);
   }
 
   /** Takes in the payload of a POSITION. */

@@ -47,7 +47,7 @@ export interface Gap {
   /**
    * `skipped`: a topic's versions jumped, since the server left messages out for a slow client or
    * since nobody recovered them. `not-recovered`: the client was away for too long. `restarted`: the
-   * server was started anew, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
+   * server was started anew or is another one, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
    */
   reason: "skipped" | "not-recovered" | "restarted" | "defect";
   /** Which topic, if it is known. */
@@ -141,6 +141,10 @@ export class Subscription<T = unknown>
 {
   readonly wish: Wish;
   confirmed = false;
+  of: string | undefined;
+  recallable: Map<string, number | undefined> | undefined;
+  /** Values of another server came last, and are to be taken over once what was missed has come. */
+  private strange = false;
   /** Settles when the server has confirmed it: every message published from then on comes. */
   readonly ready: Promise<void>;
   private settle!: { resolve: () => void; reject: (error: Error) => void };
@@ -197,6 +201,11 @@ export class Subscription<T = unknown>
 
   begun(settled: boolean): void {
     this.settle.resolve();
+    if (this.strange) {
+      this.strange = false;
+      for (const progress of this.progress.values()) if (!progress.fresh) progress.version = undefined;
+      if (this.wish.flags & (m.SNAPSHOT | m.REPLAY)) return this.renew();
+    }
     if (!settled) return;
     for (const [path, progress] of this.progress) {
       const { version, cursor, again } = progress;
@@ -218,11 +227,16 @@ export class Subscription<T = unknown>
     this.end(error);
   }
 
-  recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void {
+  recovered(complete: boolean, continues: boolean, another: string | undefined, settles: boolean): void {
     if (!complete) {
+      if (another && this.of !== another) {
+        this.recallable = new Map([...this.progress].map(([path, { version }]) => [path, version]));
+        this.of = another;
+      }
       if (!continues) this.forget();
+      this.strange = false;
       for (const progress of this.progress.values()) progress.told = true;
-      this.gap({ reason: restarted ? "restarted" : "not-recovered" });
+      this.gap({ reason: another ? "restarted" : "not-recovered" });
     }
     this.emit("recovered", { complete });
     // Values anew, to know which of those that are known are not there any more.
@@ -237,8 +251,18 @@ export class Subscription<T = unknown>
   }
 
   restarted(): void {
+    const known = this.confirmed || [...this.progress.values()].some(({ version }) => version !== undefined);
     this.forget();
-    this.gap({ reason: "restarted" });
+    if (known) this.gap({ reason: "restarted" });
+  }
+
+  recall(): boolean {
+    const { recallable } = this;
+    if (!recallable) return false;
+    this.forget();
+    for (const [path, version] of recallable) this.progressOf(path).version = version;
+    this.recallable = undefined;
+    return (this.strange = true);
   }
 
   queued(): void {}

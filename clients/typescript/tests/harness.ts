@@ -112,6 +112,14 @@ export const hex = (bytes: Uint8Array): string =>
 export const unhex = (text: string): Uint8Array =>
   new Uint8Array((text.match(/../g) ?? []).map((pair) => parseInt(pair, 16)));
 
+/** A source of numbers from 0 to below 1, the same each time. */
+export function seeded(seed: number): () => number {
+  return () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return seed / 2 ** 32;
+  };
+}
+
 /** Values of one kind of listener, to be awaited one by one. */
 export class Seen<T> {
   readonly all: T[] = [];

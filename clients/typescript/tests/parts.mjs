@@ -34,5 +34,5 @@ export function vectors() {
 export function groups(target) {
   const wanted = process.argv.slice(2);
   if (wanted.length) return wanted;
-  return ["pieces", "topics", "connection", "queues", "services", ...(target ? ["real"] : [])];
+  return ["pieces", "addresses", "topics", "connection", "queues", "services", ...(target ? ["real"] : [])];
 }

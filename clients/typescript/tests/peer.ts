@@ -44,9 +44,10 @@ export class Peer {
     return new Peer(place, id, url);
   }
 
-  /** A client of this server that connects again without waiting. */
-  client(after: (task: () => unknown) => void, options: ConnectOptions = {}): Client {
-    const client = connect(this.url, { reconnect: { base: 1, max: 1 }, window: 0, ...options });
+  /** A client of this server, and of others, that connects again without waiting. */
+  client(after: (task: () => unknown) => void, options: ConnectOptions = {}, ...others: Peer[]): Client {
+    const urls = [this.url, ...others.map(({ url }) => url)];
+    const client = connect(others.length ? urls : this.url, { reconnect: { base: 1, max: 1 }, window: 0, ...options });
     after(() => client.close());
     return client;
   }
@@ -115,8 +116,17 @@ export class Peer {
     return this.says(type, before.varint(number).string(code).string(`because of ${code}`));
   }
 
-  close(number: number, code: string, again: number): Promise<void> {
-    return this.says(m.CLOSE, new Writer().varint(number).string(code).string("so").u8(again).varint(1));
+  /** A goodbye; with addresses to go to, if there are. */
+  close(number: number, code: string, again: number, elsewhere: string[] = []): Promise<void> {
+    const out = new Writer().varint(number).string(code).string("so").u8(again).varint(1);
+    if (elsewhere.length) out.varint(elsewhere.length);
+    for (const address of elsewhere) out.string(address);
+    return this.says(m.CLOSE, out);
+  }
+
+  /** Whether it takes connections. */
+  takes(is: boolean): Promise<void> {
+    return this.place.fakes.configure(this.id, { refuse: is ? [] : ["websocket", "polling"] });
   }
 
   private take(text: string): void {

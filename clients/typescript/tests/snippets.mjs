@@ -136,6 +136,14 @@ const rows = {
       scope: () => ({ client: connect(target), freshToken: undefined }),
       async after() {},
     },
+    {
+      name: "several addresses",
+      replace: [["wss://a.example.org", "http://127.0.0.1:1"], ["wss://b.example.org", target], [', { token: "…" }', ""]],
+      async after({ printed }) {
+        const wanted = ([bid, address]) => bid === 1.5 && address === `${target}/`;
+        await until(printed, wanted, () => other.topic("fx/EUR-USD").publish({ bid: 1.5 }));
+      },
+    },
   ],
   [socketioReadme]: [
     {

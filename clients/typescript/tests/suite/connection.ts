@@ -15,9 +15,10 @@ test("connection", "states follow each other", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
   const seen = states(client);
-  equal(await seen.next(), { status: "connecting", attempt: 0, transport: "websocket" });
+  const address = `${peer.url}/`;
+  equal(await seen.next(), { status: "connecting", attempt: 0, transport: "websocket", address });
   await peer.welcomes();
-  equal(await seen.next(), { status: "connected", transport: "websocket", name: "ann", server: "fake" });
+  equal(await seen.next(), { status: "connected", transport: "websocket", address, name: "ann", server: "fake" });
   await peer.cut();
   const waiting = await seen.next();
   equal(waiting.status === "waiting" && [waiting.attempt, waiting.reason.code], [1, "connection-lost"]);

@@ -1,4 +1,5 @@
 /** All tests, for both places they run in. */
+import "./addresses.js";
 import "./connection.js";
 import "./exchanges.js";
 import "./operations.js";
