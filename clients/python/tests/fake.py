@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from tiderace import Client, connect
 from tiderace import _client_frames as c
@@ -102,12 +102,10 @@ class Fake:
     async def __aenter__(self) -> Fake:
         async def accepted(socket: ServerConnection) -> None:
             await self._peers.put(Peer(socket))
-            try:
-                await socket.wait_closed()
-            except ConnectionClosed:
-                pass
+            await socket.wait_closed()
 
-        self._server = await serve(accepted, "127.0.0.1", 0, subprotocols=["tiderace.v1"], compression=None)  # type: ignore[list-item]
+        subprotocols = [Subprotocol("tiderace.v1")]
+        self._server = await serve(accepted, "127.0.0.1", 0, subprotocols=subprotocols, compression=None)
         port = next(iter(self._server.sockets)).getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         return self

@@ -198,7 +198,7 @@ def test_a_position_keeps_the_larger_number_of_each_numbering_and_no_more_than_a
         position.advance([(1, numbering)])
     data = Reader(position.encode()[2:])
     assert data.varint() == NUMBERINGS_MAX
-    kept = dict((data.varint(), data.varint()) for _ in range(NUMBERINGS_MAX))
+    kept = {data.varint(): data.varint() for _ in range(NUMBERINGS_MAX)}
     assert data.empty
     assert kept[1] == 63 + NUMBERINGS_MAX
     assert 0 not in kept

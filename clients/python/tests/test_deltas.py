@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiderace import TideraceError
-from tiderace import _vcdiff
+from tiderace import TideraceError, _vcdiff
 from tiderace._delta import apply_delta, make_delta
 from tiderace._vcdiff import apply_vcdiff
 from tiderace._wire import Writer

@@ -158,7 +158,7 @@ def test_a_message_is_read_and_written_as_its_vector_says(row: dict[str, Any]) -
         for name, nothing in (("features", 0), ("addresses", []), ("continues", False)):
             if name not in row["fields"] and found.get(name) == nothing:
                 del found[name]
-    assert frame.TYPE == getattr(m, row["type"])
+    assert getattr(m, row["type"]) == frame.TYPE
     assert found == row["fields"]
     # The length may be padded; the payload is the same.
     [(_, wanted, _)] = split(data)

@@ -21,6 +21,14 @@ from ._errors import TideraceError
 from ._server_frames import ServerFrame, Welcome
 from ._session import End, Liveness, Session
 
+#: Seconds: no advice of a server keeps a client away for longer.
+ADVICE_MAX = 600.0
+
+
+def advised(jitter_ms: int) -> float:
+    """Seconds that a server advises to wait at most."""
+    return min(jitter_ms / 1000, ADVICE_MAX)
+
 
 @dataclass(frozen=True)
 class State:
@@ -173,7 +181,7 @@ class Connector:
 
     def _welcomed(self, url: str, session: Session, welcome: Welcome) -> None:
         self._addresses.reached()
-        self._advised = welcome.jitter_ms / 1000
+        self._advised = advised(welcome.jitter_ms)
         self._enter(State("connected", address=url, name=welcome.name, server=welcome.server))
         self.events.up(session, welcome)
 
@@ -209,7 +217,7 @@ class Connector:
             self._enter(State("connecting", attempt, address=url))
             end, welcomed = await self._attempt(url)
             if end.jitter_ms is not None:
-                self._advised = end.jitter_ms / 1000
+                self._advised = advised(end.jitter_ms)
             if end.told:
                 self._addresses.advise(end.addresses, url)
             if welcomed or (end.told and not end.again):
