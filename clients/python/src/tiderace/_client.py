@@ -58,7 +58,7 @@ class Client:
         """Returns when there is a connection; raises when that is refused for good, or after `timeout` seconds."""
 
         async def wait() -> None:
-            while self.state.status != "connected":
+            while self._core.session is None:
                 if self.state.status == "closed":
                     reason = self.state.reason or TideraceError("closed", "closed")
                     raise TideraceError(reason.name, reason.sentence, reason.code)

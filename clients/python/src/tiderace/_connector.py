@@ -131,6 +131,8 @@ class Connector:
         self._task: asyncio.Task[None] | None = None
         self._closing: TideraceError | None = None
         self._paused = False
+        #: The application wants the next round at once.
+        self._hurry = False
         self._wake = asyncio.Event()
         #: Seconds that the server advises to wait at most, after a loss.
         self._advised = 0.0
@@ -144,13 +146,14 @@ class Connector:
     def start(self) -> None:
         """Connects now, if there is no connection; ends a pause."""
         self._paused = False
+        self._hurry = True
         self._wake.set()
         if self._task is None and self._closing is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def pause(self) -> None:
         """Gives the connection up, until `start`."""
-        self._paused = True
+        self._paused, self._hurry = True, False
         if self._link is not None:
             self._link.session.leave(TideraceError("connection-lost", "paused by the application"))
 
@@ -188,6 +191,7 @@ class Connector:
     async def _run(self) -> None:
         attempt = 0
         while self._closing is None:
+            self._hurry = False
             end, welcomed = await self._round(attempt)
             if self._closing is not None:
                 return
@@ -200,6 +204,7 @@ class Connector:
                 self._enter(State("paused", reason=end.error))
                 self._wake.clear()
                 await self._wake.wait()
+            if self._hurry:
                 continue
             delay = self._backoff.delay(attempt, self._advised, self._random)
             attempt += 1
