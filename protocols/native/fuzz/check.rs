@@ -34,7 +34,8 @@ pub fn server(data: &[u8]) {
         assert_eq!(ServerMessage::read(kind, payload).unwrap(), message);
         match message {
             ServerMessage::Updates(entries) => {
-                let _ = Updates::new(entries).count();
+                again(entries, false);
+                again(entries, true);
             }
             ServerMessage::Queued(queued) => {
                 let _ = QueuedEntries::new(queued.entries).count();
@@ -45,6 +46,18 @@ pub fn server(data: &[u8]) {
             _ => {}
         }
     }
+}
+
+/// Entries that can be read are written as they were.
+fn again(entries: &[u8], are_numbered: bool) {
+    let read = |entries| {
+        let updates = if are_numbered { Updates::numbered(entries) } else { Updates::new(entries) };
+        updates.map_while(Result::ok).collect::<Vec<_>>()
+    };
+    let updates = read(entries);
+    let mut bytes = Vec::new();
+    updates.iter().for_each(|update| update.write(&mut bytes));
+    assert_eq!(read(&bytes), updates);
 }
 
 static MESSAGES: MessageFraming = MessageFraming {
