@@ -67,6 +67,7 @@ impl Client {
             client: &self.name,
             position: &position,
             host: None,
+            nodes: Vec::new(),
         };
         ClientMessage::Hello(hello).write(out);
         let (next, unanswered) = (&mut self.next_request, &mut self.unanswered);

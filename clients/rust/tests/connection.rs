@@ -117,6 +117,7 @@ fn welcome() -> Vec<u8> {
         jitter_ms: 0,
         codecs: Vec::new(),
         features: 0,
+        node: "",
         server: "fake",
     }))
 }

@@ -34,7 +34,8 @@ pub fn server(data: &[u8]) {
         assert_eq!(ServerMessage::read(kind, payload).unwrap(), message);
         match message {
             ServerMessage::Updates(entries) => {
-                let _ = Updates::new(entries).count();
+                again(entries, false);
+                again(entries, true);
             }
             ServerMessage::Queued(queued) => {
                 let _ = QueuedEntries::new(queued.entries).count();
@@ -45,6 +46,18 @@ pub fn server(data: &[u8]) {
             _ => {}
         }
     }
+}
+
+/// Entries that can be read are written as they were.
+fn again(entries: &[u8], are_numbered: bool) {
+    let read = |entries| {
+        let updates = if are_numbered { Updates::numbered(entries) } else { Updates::new(entries) };
+        updates.map_while(Result::ok).collect::<Vec<_>>()
+    };
+    let updates = read(entries);
+    let mut bytes = Vec::new();
+    updates.iter().for_each(|update| update.write(&mut bytes));
+    assert_eq!(read(&bytes), updates);
 }
 
 static MESSAGES: MessageFraming = MessageFraming {
@@ -85,7 +98,7 @@ pub fn session(data: &[u8]) {
 fn helpful() -> [ClientMessage<'static>; 6] {
     let auth = Auth::Password { user: "ann", password: "pw" };
     let (codecs, client, position) = (Vec::new(), "other", &b""[..]);
-    let hello = Hello { version: 1, auth, codecs, client, position, host: None };
+    let hello = Hello { version: 1, auth, codecs, client, position, host: None, nodes: Vec::new() };
     let publish = |request, path, body| {
         let (flags, expires_ms, properties) = (flag::RETAIN, None, &b"a:b\n"[..]);
         let destination = codec::Destination::Path(Kind::Topic, path);

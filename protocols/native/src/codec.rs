@@ -16,7 +16,7 @@ pub use client::{
     SubscribeMessage,
 };
 pub use content::{Content, check_properties, split_content};
-pub use entry::{QueuedEntries, QueuedEntry, Update, Updates, Version};
+pub use entry::{Numbers, QueuedEntries, QueuedEntry, Update, Updates, Version};
 pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
 pub use operate::{OperateMessage, ResultMessage};
 pub use server::{ExchangeMessage, Queued, ServerMessage, Welcome};
@@ -102,6 +102,8 @@ pub mod feature {
     pub const VALUES: u64 = 0x1;
     /// SUBSCRIBE may have the flags BROWSE, FOLLOW and START.
     pub const BROWSE: u64 = 0x2;
+    /// SUBSCRIBE may have the flag NUMBERED.
+    pub const NUMBERED: u64 = 0x4;
 }
 
 /// Flags of SUBSCRIBE.
@@ -124,5 +126,6 @@ pub mod subscribe {
     pub const BROWSE: u64 = 0x4000;
     pub const FOLLOW: u64 = 0x8000;
     pub const START: u64 = 0x1_0000;
-    pub const ALL: u64 = 0x1_ffff;
+    pub const NUMBERED: u64 = 0x2_0000;
+    pub const ALL: u64 = 0x3_ffff;
 }

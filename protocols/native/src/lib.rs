@@ -16,12 +16,14 @@ pub mod codec;
 mod limits;
 mod options;
 mod session;
+mod upstream;
 
 use std::sync::Arc;
 
 use tiderace_wire::{Detect, Opening, Protocol, Session};
 
 pub use options::NativeOptions;
+pub use upstream::UpstreamOptions;
 
 /// The WebSocket subprotocols.
 pub const SUBPROTOCOLS: &[&str] = &["tiderace.v1"];
@@ -43,4 +45,10 @@ pub fn protocol(options: Arc<NativeOptions>, websocket_paths: Arc<[String]>) -> 
 /// Begins a session, also inside a packet layer such as Engine.IO.
 pub fn open(options: &Arc<NativeOptions>, opening: &Opening<'_>) -> Box<dyn Session> {
     Box::new(session::NativeSession::new(options.clone(), opening))
+}
+
+/// Begins the client's side of a session, on a connection that this node has made to an upstream: it asks there for what
+/// the node's broker wants, and gives the broker what comes. The transport has to mark messages.
+pub fn open_upstream(options: &Arc<UpstreamOptions>, opening: &Opening<'_>) -> Box<dyn Session> {
+    Box::new(upstream::UpstreamSession::new(options.clone(), opening))
 }

@@ -16,5 +16,19 @@ pub(crate) const REQUESTS_MAX: usize = 16_384;
 pub(crate) const BATCH_BYTES_MAX: usize = 60_000;
 /// Bytes of the head of a message of a batch: its type and the longest length.
 pub(crate) const HEAD_BYTES_MAX: usize = 11;
+/// Names of nodes in HELLO.
+pub(crate) const NODES_MAX: usize = 8;
+/// Bytes of each of them.
+pub(crate) const NODE_BYTES_MAX: usize = 64;
+/// Nodes that an edge's connection passes through before it comes here: more are a mistake, or a circle of nodes
+/// without names.
+pub(crate) const NODES_PASSED_MAX: usize = 4;
+/// Topics that an upstream has announced at the same time: some hundred bytes each. Servers keep 65,536 unless they are
+/// told otherwise.
+pub(crate) const UPSTREAM_TOPICS_MAX: usize = 1 << 20;
+/// The highest version that is taken from an upstream: as many bits as a subscription notes.
+pub(crate) const UPSTREAM_VERSION_MAX: u64 = (1 << 56) - 1;
+/// The highest number that is taken from an upstream, so that none that is counted from it overflows.
+pub(crate) const UPSTREAM_NUMBER_MAX: u64 = 1 << 62;
 /// Bytes of one row of a position: a home and a number.
 pub(crate) const ROW_BYTES_MAX: usize = 3 + 10;

@@ -10,6 +10,8 @@ use tiderace_delta::Offer;
 pub struct NativeOptions {
     /// What WELCOME calls the server: `name/version`.
     pub server: String,
+    /// The name of the node, as WELCOME tells it and as edges tell theirs; empty if it has none, and then no edge is refused.
+    pub node: String,
     /// Bytes of one body.
     pub message_bytes_max: usize,
     /// Subscription ids are below this.
@@ -34,6 +36,7 @@ impl Default for NativeOptions {
     fn default() -> NativeOptions {
         NativeOptions {
             server: concat!("tiderace/", env!("CARGO_PKG_VERSION")).to_owned(),
+            node: String::new(),
             message_bytes_max: 16 << 20,
             subscriptions_max: 10_000,
             declarations_max: 1_000,

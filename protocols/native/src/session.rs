@@ -32,7 +32,7 @@ use tiderace_wire::{
     Side, SubscriptionKey, Token, parse_path,
 };
 
-use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
+use crate::codec::{ClientMessage, Messages, ServerMessage, kind};
 use crate::limits::REQUESTS_MAX;
 use crate::options::NativeOptions;
 use batch::Batch;
@@ -123,8 +123,8 @@ impl NativeSession {
             }
             intake.note_message();
             let Some(message) = messages.next() else { return Ok(()) };
-            let (kind, payload) = message.map_err(malformed)?;
-            let message = ClientMessage::read(kind, payload).map_err(malformed)?;
+            let (kind, payload) = message.map_err(Close::from)?;
+            let message = ClientMessage::read(kind, payload).map_err(Close::from)?;
             let publishes = matches!(message, ClientMessage::Publish(_));
             let said = context.output.queue.len();
             self.handle(now, message, context)?;
@@ -460,13 +460,4 @@ fn error(request: u32, close: &Close, output: &mut Output<'_>) {
         sentence: &close.reason,
     };
     say(&message, output);
-}
-
-fn malformed(error: CodecError) -> Close {
-    let code = match error {
-        CodecError::BadText => CloseCode::BadText,
-        CodecError::BadProperties => CloseCode::BadHeader,
-        _ => CloseCode::BadFrame,
-    };
-    Close::new(code, error.to_string())
 }

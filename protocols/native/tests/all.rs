@@ -6,6 +6,8 @@
 mod browsing;
 #[path = "../fuzz/check.rs"]
 mod check;
+#[path = "../fuzz/check_upstream.rs"]
+mod check_upstream;
 mod corpus;
 mod deltas;
 mod exchanges;
@@ -17,5 +19,7 @@ mod operations;
 mod queue_fields;
 mod spec;
 mod support;
+mod upstream;
+mod upstream_pairs;
 mod vectors;
 mod versions;

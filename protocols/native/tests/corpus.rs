@@ -3,12 +3,17 @@
 //! Relies on the same checks as the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
-use crate::check;
+use crate::{check, check_upstream};
 
 #[test]
 fn the_corpora_replay() {
     tiderace_corpus::replay(
         env!("CARGO_MANIFEST_DIR"),
-        &[("client", check::client), ("server", check::server), ("session", check::session)],
+        &[
+            ("client", check::client),
+            ("server", check::server),
+            ("session", check::session),
+            ("upstream", check_upstream::upstream),
+        ],
     );
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
+    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages, Numbers,
     OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, SendMessage,
     ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
     subscribe,
@@ -63,6 +63,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             client: a,
             position: x,
             host: bits[1].then_some(b.as_str()),
+            nodes: ["edge", ""].iter().take(two as usize % 3).copied().collect(),
         }),
         ClientMessage::Login { request: one, auth },
         ClientMessage::Subscribe(SubscribeMessage {
@@ -150,6 +151,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
             codecs: numbers.to_vec(),
             server: b,
             features: numbers[0],
+            node: c,
         }),
         ServerMessage::Ok { first: one.min(two), last: one.max(two) },
         ServerMessage::Error { request: one, code: two as u16, slug: a, sentence: c },
@@ -204,17 +206,26 @@ proptest! {
     }
 
     #[test]
-    fn entries_are_read_back(stocks in proptest::collection::vec(stock(), 0..6)) {
+    fn entries_are_read_back(
+        stocks in proptest::collection::vec(stock(), 0..6),
+        are_numbered: bool,
+    ) {
         let updates: Vec<Update<'_>> = stocks.iter().map(|stock| Update {
             flags: stock.flags & (flag::CONTENT | flag::ANNOUNCED | flag::DELTA | flag::REMOVED | flag::VALUE),
             id: stock.small[0],
             version: if stock.bits[0] { Version::Full(stock.wide) } else { Version::Low(stock.wide as u16) },
+            numbers: are_numbered.then_some(Numbers {
+                numbering: stock.numbers[0],
+                number: stock.wide,
+                reached: stock.numbers[1],
+            }),
             properties: stock.properties.as_bytes(),
             data: &stock.bytes[1],
         }).collect();
         let mut bytes = Vec::new();
         updates.iter().for_each(|update| update.write(&mut bytes));
-        prop_assert_eq!(Updates::new(&bytes).map(Result::unwrap).collect::<Vec<_>>(), updates);
+        let read = if are_numbered { Updates::numbered(&bytes) } else { Updates::new(&bytes) };
+        prop_assert_eq!(read.map(Result::unwrap).collect::<Vec<_>>(), updates);
         let entries: Vec<QueuedEntry<'_>> = stocks.iter().map(|stock| QueuedEntry {
             flags: stock.flags & flag::CONTENT,
             properties: stock.properties.as_bytes(),

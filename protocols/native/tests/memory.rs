@@ -45,6 +45,7 @@ fn idle_bytes(subscription: u32) -> isize {
         client: "",
         position: b"",
         host: None,
+        nodes: Vec::new(),
     };
     send(&mut *session, &ClientMessage::Hello(hello));
     turn(&mut *session, |session, context| {

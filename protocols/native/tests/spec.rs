@@ -508,7 +508,7 @@ fn unknown_things_are_skipped_or_refused() {
     for (bytes, code) in [
         (&b"\x20\x00"[..], CloseCode::UnexpectedFrame),
         (b"\x06\x02\x00\x80", CloseCode::BadFrame),
-        (b"\x03\x07\x01\x00\x80\x80\x08\x00\x00", CloseCode::BadFrame),
+        (b"\x03\x07\x01\x00\x80\x80\x10\x00\x00", CloseCode::BadFrame),
         (b"\x0c", CloseCode::BadFrame),
         (b"\x0c\x05hi", CloseCode::BadFrame),
         (b"\x05\x04\x01\x00\x01\xff", CloseCode::BadText),

@@ -10,9 +10,18 @@ use tiderace_wire::{Kind, Replay};
 
 #[test]
 fn the_vectors_are_read_and_written() {
-    let rows: Vec<Value> = serde_json::from_str(include_str!("vectors/messages.json")).unwrap();
-    assert!(rows.len() >= 44);
-    for row in rows {
+    assert!(check(include_str!("vectors/messages.json"), false) >= 44);
+}
+
+/// What edges and their upstreams say to each other; updates are of subscriptions with NUMBERED.
+#[test]
+fn the_vectors_of_edges_are_read_and_written() {
+    assert!(check(include_str!("vectors/edges.json"), true) >= 6);
+}
+
+fn check(text: &str, are_numbered: bool) -> usize {
+    let rows: Vec<Value> = serde_json::from_str(text).unwrap();
+    for row in &rows {
         let bytes = unhex(row["hex"].as_str().unwrap());
         let (kind, payload) = Messages::new(&bytes).next().unwrap().unwrap();
         let mut written = Vec::new();
@@ -23,21 +32,28 @@ fn the_vectors_are_read_and_written() {
         } else {
             let message = ServerMessage::read(kind, payload).unwrap();
             message.write(&mut written);
-            server(&message)
+            server(&message, are_numbered)
         };
         assert_eq!((json!(name), fields), (row["type"].clone(), row["fields"].clone()), "{row}");
         // Lengths may have been padded; the payload is the same.
         assert_eq!(Messages::new(&written).next(), Some(Ok((kind, payload))), "{row}");
     }
+    rows.len()
 }
 
 fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
     match message {
         ClientMessage::Hello(hello) => {
-            let fields = json!({
+            let mut fields = json!({
                 "version": hello.version, "codecs": hello.codecs, "client": hello.client,
                 "position": hex(hello.position),
             });
+            if let Some(host) = hello.host {
+                fields["host"] = json!(host);
+            }
+            if !hello.nodes.is_empty() {
+                fields["nodes"] = json!(hello.nodes);
+            }
             ("HELLO", with(fields, auth(hello.auth)))
         }
         ClientMessage::Login { request, auth: who } => {
@@ -138,7 +154,7 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
     }
 }
 
-fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
+fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Value) {
     match message {
         ServerMessage::Welcome(welcome) => {
             let mut fields = json!({
@@ -151,6 +167,9 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
             if welcome.features > 0 {
                 fields["features"] = json!(welcome.features);
             }
+            if !welcome.node.is_empty() {
+                fields["node"] = json!(welcome.node);
+            }
             ("WELCOME", fields)
         }
         ServerMessage::Ok { first, last } => ("OK", json!({"first": first, "more": last - first})),
@@ -161,8 +180,8 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
             ("TOPIC", json!({"topic": topic, "subscription": subscription, "path": path}))
         }
         ServerMessage::Updates(entries) => {
-            let entries: Vec<Value> =
-                Updates::new(entries).map(|one| update(&one.unwrap())).collect();
+            let read = if are_numbered { Updates::numbered } else { Updates::new };
+            let entries: Vec<Value> = read(entries).map(|one| update(&one.unwrap())).collect();
             ("UPDATES", json!({"entries": entries}))
         }
         ServerMessage::Queued(queued) => {
@@ -239,8 +258,13 @@ fn update(update: &Update<'_>) -> Value {
         Version::Full(version) => (flags | flag::FULL_VERSION, version),
         Version::Low(low) => (flags, u64::from(low)),
     };
-    let fields =
+    let mut fields =
         json!({"flags": flags, "id": update.id, "version": version, "data": hex(update.data)});
+    if let Some(numbers) = update.numbers {
+        fields["numbering"] = json!(numbers.numbering);
+        fields["number"] = json!(numbers.number);
+        fields["reached"] = json!(numbers.reached);
+    }
     with(fields, more)
 }
 

@@ -65,8 +65,15 @@ fn heard(world: &mut World, listener: Client, count: usize) {
 fn publications(messages: usize, each: usize) -> Vec<u8> {
     let mut wire = Vec::new();
     let auth = Auth::Anonymous;
-    let hello =
-        Hello { version: 1, auth, codecs: Vec::new(), client: "test", position: b"", host: None };
+    let hello = Hello {
+        version: 1,
+        auth,
+        codecs: Vec::new(),
+        client: "test",
+        position: b"",
+        host: None,
+        nodes: Vec::new(),
+    };
     let mut message = Vec::new();
     ClientMessage::Hello(hello).write(&mut message);
     encode_message(&mut wire, MessageKind::Binary, &message, Some([1, 2, 3, 4]));

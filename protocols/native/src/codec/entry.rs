@@ -27,6 +27,34 @@ impl Version {
     }
 }
 
+/// The number that a message has at its source, of subscriptions with NUMBERED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Who gave it, as POSITION writes it: a home of the server by its shard, or another numbering as a whole.
+    pub numbering: u64,
+    /// The number.
+    pub number: u64,
+    /// Up to which number everything has been given that was asked for, once this update is; 0 if that is not known yet.
+    pub reached: u64,
+}
+
+impl Numbers {
+    fn read(from: &mut Reader<'_>) -> Result<Numbers, CodecError> {
+        let (numbering, number) = (from.varint()?, from.varint()?);
+        let written = from.varint()?;
+        // Zigzag: a step back is written as an odd number.
+        let step = (written >> 1) ^ (written & 1).wrapping_neg();
+        Ok(Numbers { numbering, number, reached: number.wrapping_add(step) })
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        let step = self.reached.wrapping_sub(self.number) as i64;
+        write_varint(out, self.numbering);
+        write_varint(out, self.number);
+        write_varint(out, ((step << 1) ^ (step >> 63)) as u64);
+    }
+}
+
 /// One update of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
@@ -36,6 +64,8 @@ pub struct Update<'a> {
     pub id: u32,
     /// Its version.
     pub version: Version,
+    /// The number of its message, where the subscription has NUMBERED.
+    pub numbers: Option<Numbers>,
     /// Its properties, in the neutral form.
     pub properties: &'a [u8],
     /// The body, or a delta.
@@ -44,7 +74,7 @@ pub struct Update<'a> {
 
 impl<'a> Update<'a> {
     #[inline]
-    fn read(from: &mut Reader<'a>) -> Result<Update<'a>, CodecError> {
+    fn read(from: &mut Reader<'a>, is_numbered: bool) -> Result<Update<'a>, CodecError> {
         let flags = from.flags(
             flag::CONTENT
                 | flag::PROPERTIES
@@ -60,10 +90,11 @@ impl<'a> Update<'a> {
         } else {
             Version::Full(from.varint()?)
         };
+        let numbers = if is_numbered { Some(Numbers::read(from)?) } else { None };
         let properties = if flags & flag::PROPERTIES == 0 { b"" } else { from.bytes()? };
         let data = from.bytes()?;
         let flags = flags & !(flag::PROPERTIES | flag::FULL_VERSION);
-        Ok(Update { flags, id, version, properties, data })
+        Ok(Update { flags, id, version, numbers, properties, data })
     }
 
     /// Appends it.
@@ -92,6 +123,9 @@ impl<'a> Update<'a> {
                 write_varint(out, version);
             }
         }
+        if let Some(numbers) = self.numbers {
+            numbers.write(out);
+        }
         if !self.properties.is_empty() {
             write_bytes(out, self.properties);
         }
@@ -101,12 +135,20 @@ impl<'a> Update<'a> {
 
 /// The entries of an UPDATES message.
 #[derive(Clone, Copy, Debug)]
-pub struct Updates<'a>(Reader<'a>);
+pub struct Updates<'a> {
+    from: Reader<'a>,
+    are_numbered: bool,
+}
 
 impl<'a> Updates<'a> {
-    /// Those in a payload.
+    /// Those in a payload, of subscriptions without NUMBERED.
     pub fn new(payload: &'a [u8]) -> Updates<'a> {
-        Updates(Reader::new(payload))
+        Updates { from: Reader::new(payload), are_numbered: false }
+    }
+
+    /// Those in a payload, of subscriptions with NUMBERED.
+    pub fn numbered(payload: &'a [u8]) -> Updates<'a> {
+        Updates { from: Reader::new(payload), are_numbered: true }
     }
 }
 
@@ -116,12 +158,12 @@ impl<'a> Iterator for Updates<'a> {
     /// After an error there is nothing more.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.from.is_empty() {
             return None;
         }
-        let update = Update::read(&mut self.0);
+        let update = Update::read(&mut self.from, self.are_numbered);
         if update.is_err() {
-            self.0.rest();
+            self.from.rest();
         }
         Some(update)
     }

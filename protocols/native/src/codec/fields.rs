@@ -1,6 +1,7 @@
 //! Fields and the frame around messages: type, length, payload.
 
 use crate::limits::VARINT_BYTES_MAX;
+use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Kind, read_varint, write_varint};
 
 /// Why bytes are no message.
@@ -24,6 +25,17 @@ pub enum CodecError {
     /// A block of properties is not in its form.
     #[error("properties must be lines of `name:value`, each with a line break")]
     BadProperties,
+}
+
+impl From<CodecError> for Close {
+    fn from(error: CodecError) -> Close {
+        let code = match error {
+            CodecError::BadText => CloseCode::BadText,
+            CodecError::BadProperties => CloseCode::BadHeader,
+            _ => CloseCode::BadFrame,
+        };
+        Close::new(code, error.to_string())
+    }
 }
 
 /// Takes fields from the front of a payload.

@@ -33,6 +33,8 @@ pub struct Welcome<'a> {
     pub server: &'a str,
     /// What the server can do beyond the first edition of version 1: [`super::feature`]; 0 of older ones.
     pub features: u64,
+    /// The name of the node, by which edges notice that they go round; empty if it has none.
+    pub node: &'a str,
 }
 
 /// QUEUED.
@@ -349,6 +351,7 @@ impl<'a> Welcome<'a> {
             codecs: from.numbers()?,
             server: from.text()?,
             features: if from.is_empty() { 0 } else { from.varint()? },
+            node: if from.is_empty() { "" } else { from.text()? },
         })
     }
 
@@ -368,8 +371,11 @@ impl<'a> Welcome<'a> {
         }
         write_numbers(out, &self.codecs);
         write_bytes(out, self.server.as_bytes());
-        if self.features > 0 {
+        if self.features > 0 || !self.node.is_empty() {
             write_varint(out, self.features);
+        }
+        if !self.node.is_empty() {
+            write_bytes(out, self.node.as_bytes());
         }
     }
 }

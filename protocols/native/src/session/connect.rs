@@ -7,6 +7,7 @@ use tiderace_wire::{Command, Context, Credentials, Intake, Position, write_varin
 
 use super::{NativeSession, State, say};
 use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome, feature};
+use crate::limits::NODES_PASSED_MAX;
 
 impl NativeSession {
     pub(super) fn hello(
@@ -18,6 +19,7 @@ impl NativeSession {
             let reason = format!("the server speaks version {VERSION}");
             return Err(Close::new(CloseCode::UnsupportedVersion, reason));
         }
+        self.refuse_circle(&hello.nodes)?;
         if !hello.position.is_empty() {
             let position = position(hello.position)?;
             self.cold().position = Some(position);
@@ -76,6 +78,29 @@ impl NativeSession {
         Ok(())
     }
 
+    /// Refuses an edge that would get from here what it has passed on to here.
+    fn refuse_circle(&self, nodes: &[&str]) -> Result<(), Close> {
+        let own = self.options.node.as_str();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let close = |reason| Err(Close::new(CloseCode::UpstreamCircle, reason));
+        if nodes.contains(&own) {
+            let way = nodes.join("`, `");
+            return close(format!(
+                "this node, `{own}`, is one of those that the connection passes through (`{way}`); let no node be an \
+                 upstream of its own upstreams, and give each a name of its own"
+            ));
+        }
+        if nodes.len() > NODES_PASSED_MAX {
+            let count = nodes.len();
+            return close(format!(
+                "the connection passes through {count} nodes; at most {NODES_PASSED_MAX} may stand behind `{own}`"
+            ));
+        }
+        Ok(())
+    }
+
     fn welcome(&mut self, name: &str, context: &mut Context<'_>) {
         let mut epoch = Vec::new();
         write_varint(&mut epoch, self.cold().epoch);
@@ -91,7 +116,8 @@ impl NativeSession {
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
             codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
             server: &options.server,
-            features: feature::VALUES | feature::BROWSE,
+            features: feature::VALUES | feature::BROWSE | feature::NUMBERED,
+            node: &options.node,
         };
         say(&ServerMessage::Welcome(welcome), &mut context.output);
     }

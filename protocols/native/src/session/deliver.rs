@@ -10,7 +10,7 @@ use tiderace_wire::{Delivery, Deltas, Flags, Message, Output};
 use super::NativeSession;
 use super::subscriptions::{Mark, Sent};
 use crate::codec::{
-    Queued, QueuedEntry, ServerMessage, Update, Version, flag, kind, split_content,
+    Numbers, Queued, QueuedEntry, ServerMessage, Update, Version, flag, kind, split_content,
 };
 use tiderace_base::limits::APART_BYTES_MIN;
 
@@ -22,6 +22,8 @@ struct Form {
     whole: bool,
     /// Whether updates say that they are current values.
     values: bool,
+    /// Whether updates tell the numbers of their messages.
+    numbered: bool,
 }
 
 impl NativeSession {
@@ -61,7 +63,8 @@ impl NativeSession {
                 self.cold().reach(numbering.whole(), sequence);
             }
         }
-        let mut form = Form { flags, id, whole: !follows, values: mark.has(Mark::VALUES) };
+        let (values, numbered) = (mark.has(Mark::VALUES), mark.has(Mark::NUMBERED));
+        let mut form = Form { flags, id, whole: !follows, values, numbered };
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { break };
             let version = run.version() + index as u64;
@@ -108,7 +111,8 @@ impl NativeSession {
         }
         let version =
             if form.whole { Version::Full(version) } else { Version::Low(version as u16) };
-        let update = Update { flags, id: form.id, version, properties, data };
+        let numbers = form.numbered.then(|| numbers(delivery, index));
+        let update = Update { flags, id: form.id, version, numbers, properties, data };
         let room = data.len() + properties.len() + ENTRY_BYTES;
         if room < APART_BYTES_MIN {
             let (out, _) = self.batch.entries(kind::UPDATES, room, output);
@@ -190,6 +194,23 @@ impl NativeSession {
         let out = self.batch.whole(path.len() + ENTRY_BYTES, output);
         ServerMessage::Topic { topic, subscription, path }.write(out);
     }
+}
+
+/// The numbers of the message at that place, at its source: what comes from another node has those that it has there.
+fn numbers(delivery: &Delivery<'_>, index: usize) -> Numbers {
+    let run = delivery.run.run();
+    let number = run.first() + index as u64;
+    // Between the messages of one delivery nothing further is reached than the message itself.
+    let is_last = index + 1 == delivery.to;
+    let reached = if is_last { delivery.reached } else { number.min(delivery.reached) };
+    let Some(upstream) = run.upstream() else {
+        return Numbers { numbering: u64::from(run.home().0), number, reached };
+    };
+    let (to, exchange) = (index + 1, None);
+    let alone = Delivery { from: index, to, reached, exchange, ..*delivery };
+    let reached = alone.reached_upstream().map_or(0, |(_, sequence)| sequence);
+    let number = upstream.first + index as u64;
+    Numbers { numbering: upstream.numbering.whole(), number, reached }
 }
 
 /// What an entry, its head and its message's head have besides properties and body, at most.

@@ -30,7 +30,8 @@ impl NativeSession {
             .with(Mark::PATTERN, message.flags & subscribe::PATTERN != 0)
             .with(Mark::DELTAS, subscribe.deltas)
             .with(Mark::VALUES, message.flags & subscribe::VALUES != 0)
-            .with(Mark::OK_LAST, subscribe.confirm_values);
+            .with(Mark::OK_LAST, subscribe.confirm_values)
+            .with(Mark::NUMBERED, message.flags & subscribe::NUMBERED != 0);
         self.recoverable |= subscribe.recoverable;
         let (key, resumes) = (message.subscription, subscribe.since.is_some());
         self.subscriptions.begin(key, mark);
@@ -57,6 +58,12 @@ impl NativeSession {
             return Err(Close::new(CloseCode::DuplicateSubscription, reason));
         }
         let has = |flag| message.flags & flag != 0;
+        if has(subscribe::NUMBERED) && !(has(subscribe::RECOVERABLE) && message.kind == Kind::Topic)
+        {
+            let reason =
+                "NUMBERED is for topics, and only beside RECOVERABLE; set both flags or none";
+            return Err(Close::new(CloseCode::BadFrame, reason));
+        }
         let targets = if has(subscribe::PATTERN) {
             self.targets(message.kind, message.path)?
         } else {

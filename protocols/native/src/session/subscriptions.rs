@@ -28,6 +28,8 @@ impl Mark {
     pub(super) const VALUES: Mark = Mark(32);
     /// The confirmation comes behind the current values.
     pub(super) const OK_LAST: Mark = Mark(64);
+    /// The client is told the numbers of messages.
+    pub(super) const NUMBERED: Mark = Mark(128);
 
     pub(super) fn has(self, other: Mark) -> bool {
         self.0 & other.0 != 0

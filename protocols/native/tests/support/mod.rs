@@ -1,6 +1,8 @@
 //! A session under test, driven as the server drives it; what it says is read by the codec.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing)]
 
+pub mod edge;
+
 use std::sync::Arc;
 
 use tiderace_base::{Close, Now, ShardId, Time};
@@ -204,16 +206,7 @@ impl Rig {
 
     /// The transport messages since the last call.
     pub fn frames(&mut self) -> Vec<Vec<u8>> {
-        let bytes = self.queue.take_bytes();
-        let mut rest = &bytes[..];
-        let mut frames = Vec::new();
-        while let Some((len, more)) = rest.split_first_chunk::<4>() {
-            let (frame, more) = more.split_at(u32::from_be_bytes(*len) as usize);
-            frames.push(frame.to_vec());
-            rest = more;
-        }
-        assert!(rest.is_empty());
-        frames
+        split(&self.queue.take_bytes())
     }
 
     /// What the session has said since the last call, message by message, as text.
@@ -257,6 +250,19 @@ impl Rig {
     }
 }
 
+/// The transport messages of these bytes.
+pub fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = bytes;
+    let mut frames = Vec::new();
+    while let Some((len, more)) = rest.split_first_chunk::<4>() {
+        let (frame, more) = more.split_at(u32::from_be_bytes(*len) as usize);
+        frames.push(frame.to_vec());
+        rest = more;
+    }
+    assert!(rest.is_empty());
+    frames
+}
+
 pub fn hello() -> ClientMessage<'static> {
     hello_with(&[1])
 }
@@ -269,6 +275,7 @@ pub fn hello_with(codecs: &[u64]) -> ClientMessage<'static> {
         client: "test",
         position: b"",
         host: None,
+        nodes: Vec::new(),
     })
 }
 

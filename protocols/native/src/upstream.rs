@@ -1,0 +1,233 @@
+//! The client's side of a session: a node's conversation with its upstream.
+//!
+//! ```text
+//!             HELLO ─▶              WELCOME                CLOSE
+//!   begin ──────────────▶ Greeting ─────────▶ Up ─────────────────▶ end
+//!                            │ deadline        │ silence, broken rules
+//!                            └──────── end ◀───┘
+//! ```
+//! Relies on `codec` for the bytes; what is asked for comes as replies of the node's own broker, and what the upstream
+//! says goes there as commands. Invariants: no bytes panic; nothing grows without a limit; of one subscription things are
+//! told in the order in which they came.
+
+mod connect;
+mod fault;
+mod gather;
+mod liveness;
+mod options;
+mod subscribe;
+mod subscriptions;
+mod topics;
+mod updates;
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_wire::{
+    Command, Context, Delivery, FromUpstream, Incoming, Intake, Opening, Output, Progress, Reply,
+    Session, TopicSpec,
+};
+
+pub use options::UpstreamOptions;
+
+use crate::codec::{ClientMessage, Messages, ServerMessage};
+use fault::{broken, malformed, told};
+use gather::Gather;
+use liveness::Liveness;
+use subscriptions::Subscriptions;
+use topics::Topics;
+
+/// Where the conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Waiting for WELCOME.
+    Greeting,
+    /// In order.
+    Up,
+    /// CLOSE has come.
+    Closed,
+}
+
+/// A node's conversation with its upstream.
+pub(crate) struct UpstreamSession {
+    options: Arc<UpstreamOptions>,
+    state: State,
+    /// The upstream's life.
+    epoch: u64,
+    /// Whether it may send deltas.
+    has_codec: bool,
+    /// Subscription ids are below this.
+    subscriptions_max: u64,
+    subscriptions: Subscriptions,
+    topics: Topics,
+    gather: Gather,
+    liveness: Liveness,
+    /// The specification that was told last: most topics of a pattern have the same.
+    spec: Option<(Box<str>, Arc<TopicSpec>)>,
+}
+
+impl UpstreamSession {
+    /// Begins a conversation.
+    pub(crate) fn new(options: Arc<UpstreamOptions>, opening: &Opening<'_>) -> UpstreamSession {
+        UpstreamSession {
+            state: State::Greeting,
+            epoch: 0,
+            has_codec: false,
+            subscriptions_max: 0,
+            subscriptions: Subscriptions::default(),
+            topics: Topics::new(options.bases_bytes_max),
+            gather: Gather::default(),
+            liveness: Liveness::greeting(opening.now.time + options.welcome_timeout),
+            spec: None,
+            options,
+        }
+    }
+
+    /// Reads the messages of one transport message.
+    fn read(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
+        let mut messages = Messages::new(bytes);
+        let mut intake = Intake::begin();
+        loop {
+            let left = messages.rest().len();
+            if left > 0 && intake.is_full() {
+                context.yield_turn(bytes.len() - left);
+                return Ok(());
+            }
+            intake.note_message();
+            let Some(message) = messages.next() else { return Ok(()) };
+            let (kind, payload) = message.map_err(malformed)?;
+            let message = ServerMessage::read(kind, payload).map_err(malformed)?;
+            self.handle(now, message, context)?;
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Now,
+        message: ServerMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let is_first = matches!(message, ServerMessage::Welcome(_));
+        let is_end = matches!(message, ServerMessage::Close { .. });
+        if !is_end && is_first != (self.state == State::Greeting) {
+            return Err(broken("WELCOME has to be the first message, and to come once"));
+        }
+        match message {
+            ServerMessage::Welcome(welcome) => self.welcome(now, &welcome, context),
+            ServerMessage::Ok { first, last } => self.confirmed(first, last, context),
+            ServerMessage::Error { request, code, slug, sentence } => {
+                self.refused(request, (code, slug, sentence), context)
+            }
+            ServerMessage::Topic { topic, subscription, path } => {
+                self.topic(topic, subscription, path)
+            }
+            ServerMessage::Updates(entries) => self.updates(now, entries, context),
+            ServerMessage::Follows { flags, id, version } => self.follows(flags, id, version),
+            ServerMessage::Position(numbers) => self.position(&numbers, context),
+            ServerMessage::Recovered { request, complete, continues } => {
+                self.recovered(request, complete, continues, context)
+            }
+            ServerMessage::Joined { subscription, path, spec } => {
+                self.joined(subscription, path, spec, context)
+            }
+            ServerMessage::Left { subscription, path, reason } => {
+                self.left(subscription, path, reason, context)
+            }
+            ServerMessage::Close { code, slug, sentence, .. } => {
+                self.state = State::Closed;
+                Err(told(code, slug, sentence, CloseCode::PeerGone))
+            }
+            // That it has come is its meaning.
+            ServerMessage::Pong(_) | ServerMessage::Other(_) => Ok(()),
+            ServerMessage::Queued(_)
+            | ServerMessage::Exchange(_)
+            | ServerMessage::Ended { .. }
+            | ServerMessage::LoggedIn { .. }
+            | ServerMessage::Result(_)
+            | ServerMessage::Browsed { .. } => {
+                Err(broken("a message comes that belongs to nothing that was asked"))
+            }
+        }
+    }
+
+    /// Tells the broker, behind the messages that came before.
+    fn tell(&mut self, told: FromUpstream, context: &mut Context<'_>) {
+        self.gather.end(context.commands);
+        context.commands.push(Command::Upstream(Box::new(told)));
+    }
+}
+
+impl Session for UpstreamSession {
+    fn begin(&mut self, _now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.hello(context);
+        Ok(())
+    }
+
+    fn receive(&mut self, _: Now, _: &[u8], _: &mut Context<'_>) -> Result<Progress, Close> {
+        let reason = "the native protocol needs a transport that marks messages";
+        Err(Close::new(CloseCode::UnexpectedFrame, reason))
+    }
+
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
+    fn message(
+        &mut self,
+        now: Now,
+        message: Incoming<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if message.text {
+            return Err(broken("messages of the native protocol are binary"));
+        }
+        self.liveness.heard(now);
+        let read = self.read(now, message.bytes, context);
+        self.gather.end(context.commands);
+        read
+    }
+
+    fn reply(&mut self, _now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+        match reply {
+            Reply::Upstream(asked) => {
+                self.ask(*asked, context);
+                Ok(())
+            }
+            // The session's own broker would not have it.
+            Reply::Refused { close, .. } => Err(close),
+            // It asks for nothing else.
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing is ever delivered: the session subscribes to nothing of its own broker.
+    fn deliver(&mut self, _now: Now, _delivery: &Delivery<'_>, _output: &mut Output<'_>) {}
+
+    fn deadline(&self) -> Time {
+        self.liveness.due()
+    }
+
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        if self.liveness.expire(now, context.reading_paused)? {
+            say(&ClientMessage::Ping(b""), &mut context.output);
+        }
+        Ok(())
+    }
+
+    fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        if self.state != State::Closed && !close.code.is_silent() {
+            say(&ClientMessage::Bye, output);
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.state != State::Greeting
+    }
+}
+
+/// Writes one message in a frame of its own.
+fn say(message: &ClientMessage<'_>, output: &mut Output<'_>) {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    output.frame(&bytes, false);
+}
