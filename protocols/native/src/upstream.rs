@@ -181,7 +181,7 @@ impl Session for UpstreamSession {
         if message.text {
             return Err(broken("messages of the native protocol are binary"));
         }
-        self.liveness.heard(now);
+        self.liveness.received(now);
         let read = self.read(now, message.bytes, context);
         self.gather.end(context.commands);
         read

@@ -21,5 +21,6 @@ mod spec;
 mod support;
 mod upstream;
 mod upstream_pairs;
+mod upstream_updates;
 mod vectors;
 mod versions;

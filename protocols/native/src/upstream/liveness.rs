@@ -22,11 +22,11 @@ impl Liveness {
     pub(super) fn begin(&mut self, now: Now, advice_ms: u64, most: Span) {
         let advice = Span::from_millis(advice_ms.min(most.as_millis() as u64));
         self.interval = if advice_ms == 0 { most } else { advice }.max(INTERVAL_LEAST);
-        self.heard(now);
+        self.received(now);
     }
 
     /// Something has come.
-    pub(super) fn heard(&mut self, now: Now) {
+    pub(super) fn received(&mut self, now: Now) {
         if self.interval > Span::ZERO {
             (self.is_asked, self.due) = (false, now.time + self.interval);
         }

@@ -5,6 +5,9 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, Now};
+use tiderace_native::codec::{
+    ClientMessage, Messages, Numbers, ServerMessage, Update, Version, Welcome, feature,
+};
 use tiderace_native::{UpstreamOptions, open_upstream};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -119,4 +122,83 @@ impl Edge {
     pub fn frames(&mut self) -> Vec<Vec<u8>> {
         super::split(&self.queue.take_bytes())
     }
+}
+
+/// The life of the upstream that [`welcome`] is of.
+pub const EPOCH: u64 = 300;
+
+pub fn welcome() -> Welcome<'static> {
+    Welcome {
+        version: 1,
+        name: "edge",
+        epoch: b"\xac\x02",
+        ping_ms: 20_000,
+        message_bytes_max: 1 << 20,
+        subscriptions_max: 8,
+        declarations_max: 10,
+        jitter_ms: 0,
+        codecs: vec![1],
+        server: "tiderace/9",
+        features: feature::VALUES | feature::NUMBERED,
+        node: "origin",
+    }
+}
+
+pub fn options() -> UpstreamOptions {
+    UpstreamOptions { upstream: 3, node: "one".into(), ..UpstreamOptions::default() }
+}
+
+pub fn written(messages: &[ServerMessage<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    messages.iter().for_each(|message| message.write(&mut bytes));
+    bytes
+}
+
+pub fn hear(edge: &mut Edge, messages: &[ServerMessage<'_>]) {
+    edge.hear(&written(messages));
+}
+
+/// What the node has said, as text.
+pub fn said(edge: &mut Edge) -> Vec<String> {
+    let mut said = Vec::new();
+    for frame in edge.frames() {
+        for message in Messages::new(&frame) {
+            let (kind, payload) = message.unwrap();
+            said.push(format!("{:?}", ClientMessage::read(kind, payload).unwrap()));
+        }
+    }
+    said
+}
+
+/// A node that was let in.
+pub fn up() -> Edge {
+    up_with(options(), welcome())
+}
+
+pub fn up_with(options: UpstreamOptions, welcome: Welcome<'_>) -> Edge {
+    let mut edge = Edge::new(options);
+    hear(&mut edge, &[ServerMessage::Welcome(welcome)]);
+    assert_eq!(edge.end, None);
+    edge.told();
+    edge.frames();
+    edge
+}
+
+/// An update with the number of its version.
+pub fn update(id: u32, flags: u8, version: u64, data: &[u8]) -> Update<'_> {
+    let numbers = Some(Numbers { numbering: 1, number: version, reached: version });
+    Update { flags, id, version: Version::Full(version), numbers, properties: b"", data }
+}
+
+pub fn entries(updates: &[Update<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    updates.iter().for_each(|update| update.write(&mut bytes));
+    bytes
+}
+
+/// A broken rule ends the session, and names itself.
+pub fn ends(edge: &mut Edge, messages: &[ServerMessage<'_>], part: &str) {
+    hear(edge, messages);
+    let end = edge.end.as_ref().unwrap_or_else(|| panic!("it goes on: {messages:?}"));
+    assert!(end.reason.contains(part), "{end}");
 }
