@@ -75,13 +75,13 @@ async def receive_socketio(url: str, topic: str, many: int, ready: Callable[[], 
     clock, done = Clock(), asyncio.Event()
     client = socketio.AsyncClient()
 
-    @client.on("message")
     def message(path: str, body: dict[str, Any], *_: Any) -> None:
         if clock.many < many:
             clock.take(body["n"])
             if clock.many == many:
                 done.set()
 
+    client.on("message", message)
     await client.connect(url, transports=["websocket"])
     await client.call("subscribe", topic)
     ready()

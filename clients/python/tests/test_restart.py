@@ -104,7 +104,7 @@ async def test_persistent_messages_of_a_queue_survive_a_kill_and_unsettled_ones_
                 server.kill()
                 server.start()
                 one.start()
-                found = []
+                found: list[int] = []
                 while len(found) < 7 or 9 not in found:
                     [message] = await take(1, consumer)
                     message.accept()

@@ -64,6 +64,7 @@ def subscribe_of(frame: c.Subscribe) -> dict[str, Any]:
 
 def client_fields(frame: c.ClientFrame) -> dict[str, Any]:
     """As the vectors write them; what is not there is left away."""
+    fields: dict[str, Any]
     if isinstance(frame, c.Hello):
         fields = {"codecs": list(frame.codecs), "client": frame.client, "position": frame.position.hex()}
         return {"version": frame.version, **auth_of(frame.auth), **fields, **some(host=frame.host)}
