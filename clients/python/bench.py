@@ -1,21 +1,23 @@
-"""How many messages a second this client takes, beside python-socketio at the same server if that is installed.
+"""How many messages a second this client takes, beside python-socketio at the same server and nats-py at its own.
 
-    python bench.py http://127.0.0.1:7800 [MESSAGES]
+    python bench.py http://127.0.0.1:7800 [MESSAGES] [nats://127.0.0.1:4222]
 
 One process publishes numbered messages of 100 bytes to one topic as fast as it can, another receives them all: JSON,
 read by both. What is printed is messages a second from the first to the last that came, and the processor time that the
-receiving process took for one message.
+receiving process took for one message. The others are measured if they are installed (`python-socketio`, `aiohttp`,
+`nats-py`); to all but NATS it is this client that publishes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -61,6 +63,12 @@ async def receive_tiderace(url: str, topic: str, many: int, ready: Callable[[], 
     return clock.result()
 
 
+async def prepare(url: str, topic: str) -> None:
+    """A slow reader holds its publisher back, so that nothing is left out."""
+    async with connect(url) as client:
+        await client.topic(topic).create({"slow_consumer": "block", "grace": "60s"})
+
+
 async def publish_tiderace(url: str, topic: str, many: int) -> None:
     async with connect(url) as client:
         target = client.topic(topic)
@@ -91,6 +99,35 @@ async def receive_socketio(url: str, topic: str, many: int, ready: Callable[[], 
     return result
 
 
+async def receive_nats(url: str, topic: str, many: int, ready: Callable[[], None]) -> tuple[float, float]:
+    import nats
+
+    clock = Clock()
+    client = await nats.connect(url)
+    subscription = await client.subscribe(topic, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    await client.flush()
+    ready()
+    async for message in subscription.messages:
+        clock.take(json.loads(message.data)["n"])
+        if clock.many == many:
+            break
+    result = clock.result()
+    await client.close()
+    return result
+
+
+async def publish_nats(url: str, topic: str, many: int) -> None:
+    import nats
+
+    client = await nats.connect(url)
+    for number in range(many + 1):
+        await client.publish(topic, json.dumps(value(number)).encode())
+        if number % AHEAD == AHEAD - 1:
+            await client.flush()
+    await client.close()
+
+
+Publish = Callable[[str, str, int], Coroutine[Any, Any, None]]
 Receive = Callable[[str, str, int, Callable[[], None]], Awaitable[tuple[float, float]]]
 
 
@@ -101,34 +138,34 @@ def receiver(receive: Receive, url: str, topic: str, many: int, pipe: Connection
     asyncio.run(run())
 
 
-def measure(name: str, receive: Receive, url: str, many: int) -> None:
-    """The publisher is the same for all: this client."""
+def measure(name: str, receive: Receive, publish: Publish, url: str, many: int) -> None:
+    """Prints a line."""
     here, there = multiprocessing.Pipe()
-    topic = f"bench/{os.getpid()}/{name}"
-
-    async def prepare() -> None:
-        # A slow reader holds its publisher back, so that nothing is left out.
-        async with connect(url) as client:
-            await client.topic(topic).create({"slow_consumer": "block", "grace": "60s"})
-
-    asyncio.run(prepare())
+    topic = f"bench.{os.getpid()}.{name}"
+    if url.startswith("http"):
+        asyncio.run(prepare(url, topic))
     process = multiprocessing.get_context("spawn").Process(target=receiver, args=(receive, url, topic, many, there))
     process.start()
-    here.recv()
-    asyncio.run(publish_tiderace(url, topic, many))
-    rate, cpu = here.recv()
+    there.close()
+    try:
+        here.recv()
+        asyncio.run(publish(url, topic, many))
+        rate, cpu = here.recv()
+    except EOFError:
+        print(f"{name:16} gave up", flush=True)
+    else:
+        print(f"{name:16} {rate:10,.0f} messages/s {cpu:8.1f} us of processor time each", flush=True)
     process.join()
-    print(f"{name:16} {rate:10,.0f} messages/s {cpu:8.1f} us of processor time each", flush=True)
 
 
 def main() -> None:
     url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:7800"
-    many = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
-    measure("tiderace", receive_tiderace, url, many)
+    many = int(sys.argv[2]) if len(sys.argv) > 2 else 50_000
+    measure("tiderace", receive_tiderace, publish_tiderace, url, many)
     if importlib.util.find_spec("socketio") and importlib.util.find_spec("aiohttp"):
-        measure("python-socketio", receive_socketio, url, many)
-    else:
-        print("python-socketio is not installed: pip install 'python-socketio[asyncio_client]'")
+        measure("python-socketio", receive_socketio, publish_tiderace, url, many)
+    if len(sys.argv) > 3 and importlib.util.find_spec("nats"):
+        measure("nats-py", receive_nats, publish_nats, sys.argv[3], many)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from server import Server
+
+# How long an example takes says nothing on a busy machine, and other runs leave nothing behind.
+settings.register_profile("tiderace", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tiderace")
 
 #: Files of tests against a real server.
 REAL = ("test_real_", "test_restart", "test_readme")

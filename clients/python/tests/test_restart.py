@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 
 from harness import asynchronous, refused, take
 from server import Server
@@ -160,6 +161,20 @@ async def test_with_two_servers_the_other_one_takes_over() -> None:
                     await asyncio.sleep(0.005)
                 assert str(there.port) in both.state.address
                 here.start()
+
+
+@asynchronous
+async def test_tls_by_certificates_that_are_trusted() -> None:
+    with Server(store=False, mode=("serve", "--tls-self-signed")) as server:
+        url = server.url.replace("http:", "https:")
+        error = await refused(client(url, start_timeout=5).__aenter__(), "unreachable")
+        assert "certificate" in error.sentence.lower()
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        async with client(url, ssl=trusting) as one:
+            await one.topic("a").publish(1, retain=True)
+            assert await one.topic("a").value() == 1
+            assert one.state.address.startswith("wss://")
 
 
 @asynchronous

@@ -56,7 +56,7 @@ async def open_socket(url: str, options: CarrierOptions) -> ClientConnection:
             close_timeout=GOODBYE_TIMEOUT,
             max_size=options.receive_max,
             max_queue=READ_AHEAD,
-            ssl=options.ssl if url.startswith("wss:") else None,
+            ssl=(options.ssl or True) if url.startswith("wss:") else None,
             proxy=None if options.proxy is False else options.proxy,
         )
     except InvalidStatus as error:
@@ -177,6 +177,8 @@ class Connection:
 def lost(closed: ConnectionClosed) -> TideraceError:
     """Why a WebSocket ended."""
     frame = closed.rcvd
+    if frame is None and closed.sent is not None and closed.sent.reason:
+        return TideraceError("connection-lost", f"the client closed the WebSocket: {closed.sent.reason}")
     if frame is None:
         return TideraceError("connection-lost", "the connection was lost")
     return TideraceError(

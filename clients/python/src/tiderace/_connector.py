@@ -189,6 +189,13 @@ class Connector:
         self.events.up(session, welcome)
 
     async def _run(self) -> None:
+        try:
+            await self._keep()
+        except Exception as defect:
+            log.exception("the client failed by a defect of its own")
+            self._enter(State("closed", reason=TideraceError("internal-error", f"a defect of the client: {defect!r}")))
+
+    async def _keep(self) -> None:
         attempt = 0
         while self._closing is None:
             self._hurry = False
@@ -231,14 +238,13 @@ class Connector:
 
     async def _attempt(self, url: str) -> tuple[End, bool]:
         try:
-            hello = await self.events.hello()
+            link = _Link(self, url, await self.events.hello())
             socket = await open_socket(url, self._carrier)
         except TideraceError as error:
             return End(error), False
         except Exception as thrown:  # the application's function that gets a token
             log.warning("no credentials for %s", url, exc_info=thrown)
             return End(TideraceError("unreachable", f"no credentials: {thrown!r}")), False
-        link = _Link(self, url, hello)
         now = asyncio.get_running_loop().time()
         link.liveness = Liveness(now, self._carrier.connect_timeout, self._carrier.pong_timeout)
         link.connection = Connection(socket, link.session, link.liveness, self.counters, self.events.drained)

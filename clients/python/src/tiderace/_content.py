@@ -61,8 +61,13 @@ def encode_value(value: Any, content_type: str | None = None, properties: Mappin
     return Encoded(known | m.PROPERTIES, encode_properties(rows), body)
 
 
+#: Made once: `json.dumps` makes one for each value.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """Raises `TypeError` or `ValueError` for what is no JSON."""
+    return _ENCODER.encode(value)
 
 
 def content_type(flags: int, properties: bytes | None) -> str:

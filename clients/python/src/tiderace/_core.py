@@ -40,6 +40,7 @@ from ._content import Encoded, decode_properties, decode_value, to_json
 from ._credit import Credit
 from ._errors import TideraceError, malformed
 from ._exchanges import Exchanges
+from ._framing import encode
 from ._interest import Interest
 from ._position import Position
 from ._progress import TopicCounts
@@ -239,8 +240,9 @@ class Core:
         self._credit.hold(size)
 
     def add(self, interest: Interest) -> None:
-        state = self.state
-        if state.status == "closed":
+        # What cannot be written is refused here, and not on some later connection.
+        encode(interest.wish.subscribe(0, 0, interest.wish.flags))
+        if self.state.status == "closed":
             interest.failed(self._closed())
         else:
             self._registry.add(interest)

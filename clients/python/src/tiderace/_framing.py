@@ -14,7 +14,9 @@ def encode(frame: ClientFrame | ServerFrame) -> bytes:
     """A whole message."""
     payload = Writer()
     frame.write(payload)
-    return Writer().u8(frame.TYPE).blob(payload.done()).done()
+    message = Writer().u8(frame.TYPE).varint(len(payload.block)).block
+    message += payload.block
+    return bytes(message)
 
 
 def split(data: bytes) -> Iterator[tuple[int, Reader, int]]:

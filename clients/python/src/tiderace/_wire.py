@@ -28,6 +28,9 @@ class Writer:
         return self
 
     def varint(self, value: int) -> Writer:
+        if 0 <= value < 0x80:
+            self.block.append(value)
+            return self
         if not 0 <= value <= U64_MAX:
             raise ValueError(f"{value} is no number of the protocol: 0 to 2^64 - 1")
         while value >= 0x80:
