@@ -68,7 +68,9 @@ class Client:
             await asyncio.wait_for(wait(), timeout)
         except asyncio.TimeoutError:
             reason = self.state.reason
-            raise TideraceError("unreachable", f"no connection in {timeout:g} s: {reason}") from None
+            raise TideraceError(
+                "unreachable", f"no connection in {timeout:g} s: {reason or self.state.status}"
+            ) from None
 
     @property
     def state(self) -> State:

@@ -39,7 +39,7 @@ class State:
     attempt: int = 0
     #: Seconds until the next round.
     delay: float = 0.0
-    #: Why it waits, or why it is closed.
+    #: Why the last attempt or connection ended, or why it is closed.
     reason: TideraceError | None = None
     #: The WebSocket that it connects to, or is connected to.
     address: str = ""
@@ -120,7 +120,7 @@ class Connector:
         random: Random,
         events: ConnectorEvents,
     ) -> None:
-        self.state = State("waiting", reason=TideraceError("connection-lost", "not begun"))
+        self.state = State("waiting")
         self.counters = Counters()
         self.events = events
         self._addresses = addresses
@@ -223,11 +223,13 @@ class Connector:
     async def _round(self, attempt: int) -> tuple[End, bool]:
         """Tries every address once, until one has let the client in; how the last one ended, and whether it had."""
         end = End(TideraceError("unreachable", "no address"))
+        reason = self.state.reason
         for url in self._addresses.round():
             if self._paused or self._closing is not None:
                 break
-            self._enter(State("connecting", attempt, address=url))
+            self._enter(State("connecting", attempt, reason=reason, address=url))
             end, welcomed = await self._attempt(url)
+            reason = end.error
             if end.jitter_ms is not None:
                 self._advised = advised(end.jitter_ms)
             if end.told:
