@@ -301,6 +301,19 @@ async def test_a_subscription_that_is_refused_says_why(url: str) -> None:
 
 
 @asynchronous
+async def test_a_refusal_that_nobody_waits_for_is_told(url: str) -> None:
+    refusals: list[TideraceError] = []
+    async with client(url, on_error=refusals.append) as one:
+        topic = one.topic(fresh("number"))
+        await topic.create({"type": "int64"})
+        await topic.publish("no number", confirm=False)
+        await one.topics.session()
+        [refusal] = refusals
+        error = await refused(topic.publish("no number"), refusal.name)
+        assert (refusal.code, refusal.sentence) == (error.code, error.sentence)
+
+
+@asynchronous
 async def test_two_clients_close_in_good_order(url: str) -> None:
     async with client(url) as one:
         subscription = one.topic(fresh("a")).subscribe()

@@ -122,6 +122,7 @@ async def test_users_tokens_and_a_login_that_is_renewed() -> None:
         async with client(server.url, user="ann", password="pw") as one:
             assert one.state.name == "ann"
             assert await one.login("the-token-of-bob") == "bob"
+            assert one.state.name == "bob"
             await refused(one.login("nobodys"), "login-failed")
             one.cut()
             while one.counts.connections < 2:

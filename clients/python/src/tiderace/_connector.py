@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, Protocol
 
@@ -176,6 +176,11 @@ class Connector:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._enter(State("closed", reason=reason))
+
+    def renamed(self, name: str) -> None:
+        """The client is somebody else on its present connection."""
+        if self.state.status == "connected":
+            self._enter(replace(self.state, name=name))
 
     def _enter(self, state: State) -> None:
         if self.state.status != "closed":

@@ -1,15 +1,12 @@
 """What the parts of a client share: one connection that is kept, and what the application has begun on it.
 
-Invariant: what waits to be sent is bounded by `send_max`; whatever depends on a connection is answered at the latest
-when that ends.
+Invariant: whatever depends on a connection is answered at the latest when that ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
@@ -17,13 +14,12 @@ from typing import Any
 
 from . import _messages as m
 from ._addresses import Addresses
+from ._admission import Admission
 from ._backoff import Backoff
 from ._client_frames import (
     Anonymous,
     Auth,
     ClientFrame,
-    Declare,
-    Destination,
     Hello,
     Login,
     Operate,
@@ -36,8 +32,9 @@ from ._client_frames import (
 )
 from ._connection import CarrierOptions, log
 from ._connector import Connector, State
-from ._content import Encoded, decode_properties, decode_value, to_json
+from ._content import Encoded, to_json
 from ._credit import Credit
+from ._declarations import Declarations
 from ._errors import TideraceError, malformed
 from ._exchanges import Exchanges
 from ._framing import encode
@@ -45,9 +42,9 @@ from ._interest import Interest
 from ._position import Position
 from ._progress import TopicCounts
 from ._registry import Registry
+from ._results import result_of
 from ._server_frames import (
     Ended,
-    Entry,
     Exchange,
     LoggedIn,
     PositionFrame,
@@ -114,12 +111,8 @@ class Core:
         #: Of another life of the server, until that tells where this client is.
         self._renewed: Position | None = None
         self._last_epoch: bytes | None = None
-        #: Who waits for a connection, or for room: with the bytes that each wants to send.
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
-        self._promised = 0
-        #: Paths published to on this connection: seen once (0), or declared under a number.
-        self._declared: dict[tuple[int, str], int] = {}
-        self._declarations = 0
+        self._admission = Admission(settings.send_max, lambda: self.session, self._closed)
+        self._declarations = Declarations()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: list[asyncio.Future[None]] = []
         addresses = Addresses(settings.addresses, random)
@@ -159,13 +152,11 @@ class Core:
         self._last_epoch = epoch
         if self._position is None:
             self._position = Position(epoch)
-        self._declared = {}
-        self._declarations = 0
         self._credit.begin(lambda size: session.send(CreditFrame(size)))
         self._registry.up(session, restarted, renewed)
         for told in self.on_up:
             told()
-        self._let_in()
+        self._admission.look()
 
     def down(self, reason: TideraceError) -> None:
         self._credit.end()
@@ -183,8 +174,7 @@ class Core:
     def state_is(self, state: State) -> None:
         if state.status == "closed":
             reason = state.reason or TideraceError("closed", "closed")
-            while self._waiting:
-                self._release_first()
+            self._admission.end()
             self._registry.close(reason)
         changed, self._changed = self._changed, []
         for future in changed:
@@ -210,7 +200,7 @@ class Core:
         self._credit.grant()
 
     def drained(self) -> None:
-        self._let_in()
+        self._admission.look()
 
     def refused(self, error: TideraceError) -> None:
         """Something was refused that nobody waits for."""
@@ -242,10 +232,11 @@ class Core:
     def add(self, interest: Interest) -> None:
         # What cannot be written is refused here, and not on some later connection.
         encode(interest.wish.subscribe(0, 0, interest.wish.flags))
-        if self.state.status == "closed":
-            interest.failed(self._closed())
-        else:
+        closed = self._closed()
+        if closed is None:
             self._registry.add(interest)
+        else:
+            interest.failed(closed)
 
     async def remove(self, interest: Interest) -> None:
         """Returns when the server has let go of it."""
@@ -272,42 +263,7 @@ class Core:
 
     async def admit(self, size: int) -> Session:
         """The session, once there is one with room for so many bytes; in the order in which it was asked for."""
-        first = True
-        while True:
-            if self.state.status == "closed":
-                raise self._closed()
-            session = self.session
-            if session is not None and self._has_room(session, size) and not (first and self._waiting):
-                return session
-            first = False
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            row = (future, size)
-            self._waiting.append(row)
-            try:
-                await future
-                self._promised -= size
-            except asyncio.CancelledError:
-                if future.done() and not future.cancelled():
-                    self._promised -= size
-                    self._let_in()
-                elif row in self._waiting:
-                    self._waiting.remove(row)
-                raise
-
-    def _has_room(self, session: Session, size: int) -> bool:
-        waiting = session.buffered + self._promised
-        return not waiting or waiting + size <= self.settings.send_max
-
-    def _let_in(self) -> None:
-        session = self.session
-        while session is not None and self._waiting and self._has_room(session, self._waiting[0][1]):
-            self._release_first()
-
-    def _release_first(self) -> None:
-        future, size = self._waiting.popleft()
-        if not future.done():
-            self._promised += size
-            future.set_result(None)
+        return await self._admission.enter(size)
 
     async def request(self, size: int, build: Callable[[int, Session], ClientFrame]) -> Answer:
         """Sends a request as soon as there is a connection, and gives its answer; a refusal is raised."""
@@ -333,6 +289,7 @@ class Core:
         answer = await self.request(0, lambda number, _: Login(number, auth))
         if not isinstance(answer, LoggedIn):
             raise malformed("LOGIN is answered by another message than LOGGED_IN")
+        self._connector.renamed(answer.name)
         return answer.name
 
     async def publish(
@@ -343,7 +300,7 @@ class Core:
         expires_ms = 0 if expires is None else milliseconds(expires)
 
         def build(number: int, session: Session) -> Publish:
-            destination = self._destination(session, kind, path)
+            destination = self._declarations.destination(session, kind, path)
             return Publish(number, flags, destination, value.body, value.properties, expires_ms)
 
         if confirm:
@@ -351,22 +308,6 @@ class Core:
         else:
             session = await self.admit(value.size)
             session.send(build(0, session))
-
-    def _destination(self, session: Session, kind: int, path: str) -> Destination:
-        """From the second time on a path is published to, a number stands for it."""
-        key = (kind, path)
-        known = self._declared.get(key)
-        if known:
-            return Destination(declared=known)
-        most = session.welcome.declarations_max if session.welcome else 0
-        if known == 0 and self._declarations < most:
-            self._declarations += 1
-            self._declared[key] = self._declarations
-            session.send(Declare(self._declarations, kind, path))
-            return Destination(declared=self._declarations)
-        if known is None and len(self._declared) < most:
-            self._declared[key] = 0
-        return Destination(kind, path)
 
     async def operate(self, operation: dict[str, Any], body: bytes | None = None) -> dict[str, Any]:
         """Does what docs/protocol.md, section 12, says; fields that are `None` are left away."""
@@ -382,35 +323,13 @@ class Core:
         async with self.reads:
             return await self.operate(operation)
 
-    def _closed(self) -> TideraceError:
-        reason = self.state.reason or TideraceError("closed", "closed")
+    def _closed(self) -> TideraceError | None:
+        """Why nothing can be begun any more."""
+        state = self.state
+        if state.status != "closed":
+            return None
+        reason = state.reason or TideraceError("closed", "closed")
         return TideraceError(reason.name, reason.sentence, reason.code)
-
-
-def result_of(answer: Result) -> dict[str, Any]:
-    """The result of an operation, with the values that came beside it in their places."""
-    try:
-        result = json.loads(answer.result)
-        rows = [row for name in ("topics", "events", "messages") for row in _rows(result, name)]
-        entries = iter(answer.entries)
-        for row in rows:
-            if "bytes" in row:
-                _fill(row, next(entries))
-    except (ValueError, RecursionError, StopIteration, AttributeError, TypeError):
-        raise malformed("the result of an operation is not what the protocol says") from None
-    return dict(result)
-
-
-def _rows(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = result.get(name)
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-
-
-def _fill(row: dict[str, Any], entry: Entry) -> None:
-    del row["bytes"]
-    row["value"] = decode_value(entry.flags, entry.properties, entry.body)
-    if entry.properties is not None:
-        row["properties"] = decode_properties(entry.properties)
 
 
 def milliseconds(seconds: float) -> int:
