@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import datetime, timezone
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from server import Line
 
 from tiderace import (
     Client,
+    Conversation,
     FromVersion,
     Gap,
     Joined,
@@ -140,6 +142,43 @@ async def test_what_is_published_while_the_line_is_down_comes_afterwards(url: st
                         assert isinstance(event, Update) and event.value == expected, event
                         expected += 1
             assert (subscriber.counts.gaps, subscriber.counts.connections) == (0, 6)
+
+
+@asynchronous
+async def test_whenever_the_line_is_cut_every_topic_of_a_pattern_comes_whole_and_in_order(url: str) -> None:
+    random = Random(20_261_127)
+    async with Line(url) as line, client(line.url) as subscriber, client(url) as publisher:
+        folder, topics, many = fresh("chaos"), 8, 150
+        value = {"text": "x" * 300, "n": 0}
+        done = asyncio.Event()
+
+        async def publish(name: int) -> None:
+            n = 0
+            while n < many or subscriber.counts.connections < 6:
+                await publisher.topic(f"{folder}/{name}").publish({**value, "n": n})
+                n += 1
+            await publisher.topic(f"{folder}/{name}").publish("end")
+
+        async def cut() -> None:
+            while not done.is_set():
+                await asyncio.sleep(random.random() * 0.05)
+                line.cut()
+
+        async with subscriber.topic(f"{folder}/*").subscribe() as subscription:
+            work = [asyncio.ensure_future(publish(name)) for name in range(topics)]
+            cutting = asyncio.ensure_future(cut())
+            expected = dict.fromkeys((f"{folder}/{name}" for name in range(topics)), 0)
+            while expected:
+                update = await anext(subscription)
+                if update.value == "end":
+                    assert expected.pop(update.topic) >= many
+                else:
+                    assert update.value == {**value, "n": expected[update.topic]}
+                    expected[update.topic] += 1
+            done.set()
+            await asyncio.gather(*work, cutting)
+            counts = subscriber.counts
+            assert counts.gaps == 0 and counts.deltas > 0, vars(counts)
 
 
 @asynchronous
@@ -311,6 +350,34 @@ async def test_a_refusal_that_nobody_waits_for_is_told(url: str) -> None:
         [refusal] = refusals
         error = await refused(topic.publish("no number"), refusal.name)
         assert (refusal.code, refusal.sentence) == (error.code, error.sentence)
+
+
+@asynchronous
+async def test_a_client_that_is_closed_leaves_no_task_behind(url: str) -> None:
+    begun: asyncio.Queue[int] = asyncio.Queue()
+
+    async def forever(call: Conversation) -> None:
+        begun.put_nowait(1)
+        await asyncio.Event().wait()
+
+    before = asyncio.all_tasks()
+    one = client(url)
+    async with one:
+        path = fresh("left")
+        subscription, consumer = one.topic(path).subscribe(), one.queue(path).receive()
+        for part in (subscription, consumer, one.serve(path, forever)):
+            await part.ready()
+        calling = asyncio.ensure_future(one.call(path))
+        await begun.get()
+        one.cut()
+        await refused(calling, "connection-lost")
+        await one.connected()
+        calling = asyncio.ensure_future(one.call(path))
+        await begun.get()
+    with pytest.raises(TideraceError):
+        await calling
+    await one.close()
+    assert asyncio.all_tasks() == before
 
 
 @asynchronous
