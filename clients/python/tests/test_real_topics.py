@@ -213,6 +213,8 @@ async def test_replays_begin_where_they_are_asked_to(url: str) -> None:
             async with one.topic(topic.path).subscribe(replay=replay) as subscription:
                 return [update.value for update in await take(many, subscription)]
 
+        begin = datetime.fromtimestamp(events[0].time / 1000, timezone.utc)
+        assert len(await every(topic.history(since=begin))) == 10
         assert await replayed(Last(3), 3) == [7, 8, 9]
         assert await replayed(FromVersion(versions[4]), 6) == [4, 5, 6, 7, 8, 9]
         assert await replayed(Since(events[0].time / 1000), 10) == list(range(10))

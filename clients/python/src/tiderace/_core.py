@@ -55,6 +55,7 @@ from ._server_frames import (
     Welcome,
 )
 from ._session import Answer, Session
+from ._times import milliseconds
 
 TokenSource = str | Callable[[], str | Awaitable[str]]
 
@@ -330,11 +331,6 @@ class Core:
             return None
         reason = state.reason or TideraceError("closed", "closed")
         return TideraceError(reason.name, reason.sentence, reason.code)
-
-
-def milliseconds(seconds: float) -> int:
-    """No less than was said."""
-    return max(0, -int(-seconds * 1000 // 1))
 
 
 def guarded(told: Callable[..., object], *arguments: object) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from . import _messages as m
 from ._client_frames import Settle
 from ._content import decode_properties, decode_value, encode_value
-from ._core import Core, milliseconds
+from ._core import Core
 from ._errors import TideraceError
 from ._inbox import Inbox
 from ._interest import Wish
+from ._ready import Ready
 from ._server_frames import Entry, Queued
-from ._topics import Ready, moment
+from ._times import milliseconds, moment
 
 
 class QueueMessage:

@@ -11,13 +11,14 @@ from . import _messages as m
 from ._client_frames import Call, Cancel, Destination, Send
 from ._connection import log
 from ._content import NOTHING, Encoded, decode_properties, decode_value, encode_value
-from ._core import Core, milliseconds
+from ._core import Core
 from ._errors import TideraceError
 from ._exchanges import CALLER, RESPONDER, ExchangeEnd, Transmit
 from ._inbox import Inbox
 from ._interest import Wish
+from ._ready import Ready
 from ._server_frames import Exchange
-from ._topics import Ready
+from ._times import milliseconds
 
 #: Bytes of what the other side has said that may wait for the application: exchanges have no credit of their own.
 EXCHANGE_BYTES_MAX = 4 * 1024 * 1024

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any
 
 from ._content import BYTES_TYPE, NOTHING, is_json, to_json
-from ._core import Core, milliseconds
+from ._core import Core
 from ._delta import make_delta
 from ._errors import TideraceError
+from ._times import milliseconds, moment
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,7 @@ class TopicOperations:
         From the `last` so many on, from a `version` on, or `since` a time; `to` is the last version wanted, and with
         `amended` events that were replaced are wanted as well.
         """
-        if isinstance(since, datetime):
-            since = since.timestamp()
-        begin = {"last": last, "version": version, "since": None if since is None else round(since * 1000)}
+        begin = {"last": last, "version": version, "since": None if since is None else moment(since)}
         left = last
         while True:
             request = {"do": "history", "path": self.path, "limit": page, "to": to, "amended": amended, **begin}

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from . import _messages as m
 from ._content import NOTHING, encode_value
-from ._core import Core, milliseconds
+from ._core import Core
 from ._errors import TideraceError, malformed
 from ._events import Joined, Left, Recovered, TopicEvent, Update
 from ._inbox import Inbox
-from ._interest import Interest, Wish
+from ._interest import Wish
 from ._progress import ApplyDelta, DeltaDefect, Progress
+from ._ready import Ready
 from ._server_frames import UpdateEntry
+from ._times import milliseconds, moment
 from ._topic_operations import TopicOperations
 
 #: Notices that wait for the application; they need no credit, so this bounds them.
 NOTICES_BYTES_MAX = 64 * 1024 * 1024
-
-S = TypeVar("S", bound="Ready")
 
 
 @dataclass(frozen=True)
@@ -58,50 +56,6 @@ def replay_fields(replay: Replay) -> tuple[int, int]:
     if isinstance(replay, FromVersion):
         return 1, replay.version
     return 2, moment(replay.time)
-
-
-def moment(time: datetime | float) -> int:
-    """Milliseconds since 1970."""
-    return round((time.timestamp() if isinstance(time, datetime) else time) * 1000)
-
-
-class Ready(Interest):
-    """What the server confirms, and what a `with` block ends."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # A caller that does not ask is told by iterating.
-        self._confirmed.add_done_callback(lambda future: future.cancelled() or future.exception())
-
-    async def ready(self) -> None:
-        """Returns when the server has confirmed it; raises if it was refused."""
-        await asyncio.shield(self._confirmed)
-
-    async def stop(self) -> None:
-        """Ends it; returns when the server knows."""
-        raise NotImplementedError
-
-    async def __aenter__(self: S) -> S:
-        try:
-            await self.ready()
-        except BaseException:
-            self._core.drop(self)
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    def begun(self, settled: bool) -> None:
-        if not self._confirmed.done():
-            self._confirmed.set_result(None)
-
-    def _refuse(self, error: TideraceError) -> None:
-        if not self._confirmed.done():
-            self._confirmed.set_exception(TideraceError(error.name, error.sentence, error.code))
 
 
 class Subscription(Ready):
