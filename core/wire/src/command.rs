@@ -6,16 +6,14 @@ use bytes::Bytes;
 use tiderace_base::limits::IN_FILE_BYTES_MIN;
 use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
-use tiderace_topics::{Pattern, Selector as TopicSelector};
 
-use crate::{Call, Destination, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder};
+use crate::{
+    Call, Destination, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder, SubscriptionKey,
+    Target,
+};
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;
-
-/// A session's own name for one of its subscriptions; small numbers, used again after an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SubscriptionKey(pub u32);
 
 /// A stretch of tokens, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,34 +48,6 @@ pub struct Credentials {
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credentials").field("login", &self.login).finish_non_exhaustive()
-    }
-}
-
-/// What a subscription listens to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// One destination.
-    Exact(Destination),
-    /// All destinations of a kind whose path matches, present and future.
-    Pattern(Kind, Pattern),
-}
-
-impl Target {
-    /// The path or the pattern, as it is spelled.
-    pub fn name(&self) -> &str {
-        match self {
-            Target::Exact(destination) => destination.path.as_str(),
-            Target::Pattern(_, pattern) => pattern.as_str(),
-        }
-    }
-
-    /// What a selector names: each path that it holds exactly, and its patterns.
-    pub fn of(kind: Kind, selector: TopicSelector) -> Vec<Target> {
-        let target = |pattern: Pattern| match pattern.as_path() {
-            Some(path) => Target::Exact(Destination { kind, path }),
-            None => Target::Pattern(kind, pattern),
-        };
-        selector.into_iter().map(target).collect()
     }
 }
 

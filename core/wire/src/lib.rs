@@ -35,6 +35,7 @@ mod run_origin;
 mod session;
 mod shared;
 mod spec;
+mod subscribed;
 mod temporary;
 mod ticket;
 mod upstream;
@@ -43,7 +44,7 @@ mod virtual_host;
 pub use action::{SessionAction, SessionActions, Takeover};
 pub use command::{
     Browsing, Command, Commands, Confirm, Credentials, Outcome, Prefetch, QueueStart, Settle,
-    Subscribe, SubscriptionKey, Target, Token,
+    Subscribe, Token,
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
@@ -68,7 +69,7 @@ pub use output::{OutQueue, Output};
 pub use position::Position;
 pub use queue_fields::QueueFields;
 pub use queue_order::{number_of, rank_of, rank_of_priority, version_of};
-pub use reply::{Delivery, LeaveReason, Reply};
+pub use reply::{Delivery, Reply};
 pub use run::{Message, Run, RunBuilder, SharedBytes, UpstreamNumbers};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
@@ -76,6 +77,7 @@ pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
     SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, span_of,
 };
+pub use subscribed::{LeaveReason, SubscriptionKey, Target};
 pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};

@@ -6,8 +6,8 @@ use tiderace_base::{Close, ShardId};
 use tiderace_topics::Path;
 
 use crate::{
-    Confirm, Exchange, ExchangeKey, Numbering, OperationResult, SharedRun, SubscriptionKey, Token,
-    TopicSpec,
+    Confirm, Exchange, ExchangeKey, LeaveReason, Numbering, OperationResult, SharedRun,
+    SubscriptionKey, Token, TopicSpec,
 };
 
 /// An answer to a command.
@@ -107,25 +107,6 @@ pub enum Reply {
         /// What to tell the client.
         close: Close,
     },
-}
-
-/// Why a subscription has lost a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaveReason {
-    /// The topic was removed.
-    Removed,
-    /// The client's identity may not read it any more.
-    NotAuthorised,
-}
-
-impl LeaveReason {
-    /// Its name in protocols.
-    pub fn name(self) -> &'static str {
-        match self {
-            LeaveReason::Removed => "removed",
-            LeaveReason::NotAuthorised => "not-authorised",
-        }
-    }
 }
 
 /// Messages for one subscription: part of a run, in order.

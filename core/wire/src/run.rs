@@ -6,20 +6,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tiderace_base::limits::{APART_BYTES_MIN, RUN_BYTES_TARGET, RUN_MESSAGES_MAX};
+use tiderace_base::limits::APART_BYTES_MIN;
 use tiderace_base::{ShardId, SharedCharge, Time};
 use tiderace_filter::{Properties, Value};
 use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
 use crate::run_origin::Origin;
-use crate::{Destination, Kind, Numbering, properties};
+use crate::{Destination, Kind, properties};
 
 mod buffer;
+mod builder;
 mod naming;
+mod upstream_numbers;
 
 use buffer::Buffer;
 pub use buffer::SharedBytes;
+pub use builder::RunBuilder;
+pub use upstream_numbers::UpstreamNumbers;
 
 /// Where one message lies in its run's buffer.
 #[derive(Clone, Copy, Debug)]
@@ -70,20 +74,6 @@ struct Rare {
     file: Option<Bytes>,
     /// The numbers that another node gave it.
     upstream: Option<UpstreamNumbers>,
-}
-
-/// The numbers that messages have where they come from, if that is another node.
-///
-/// This node gives them numbers of its own as well, in the order in which they come; those of the other node are for
-/// positions that are good there, and at all nodes that get messages from there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpstreamNumbers {
-    /// Who gave them.
-    pub numbering: Numbering,
-    /// The number of the run's first message there.
-    pub first: u64,
-    /// Up to which of these numbers everything has come that was asked for there, once the run's last message has.
-    pub reached: u64,
 }
 
 // With the two counts of an `Arc`, 112 bytes: what allocators give for anything over 96.
@@ -494,146 +484,12 @@ impl Rare {
     }
 }
 
-impl UpstreamNumbers {
-    /// Those of one message of so many.
-    fn at(self, index: usize, len: usize) -> UpstreamNumbers {
-        let first = self.first + index as u64;
-        let reached = if index + 1 == len { self.reached } else { self.reached.min(first) };
-        UpstreamNumbers { first, reached, ..self }
-    }
-}
-
 /// An expiry date before the properties.
 const STAMP_BYTES: u32 = 8;
 
 /// What lies before the properties of a message alone in its run.
 fn stamp_bytes(flags: Flags) -> u32 {
     if flags.contains(Flags::EXPIRES) { STAMP_BYTES } else { 0 }
-}
-
-/// Collects the messages of a run.
-#[derive(Debug)]
-pub struct RunBuilder {
-    destination: Destination,
-    published: Time,
-    data: Vec<u8>,
-    entries: Vec<Entry>,
-    /// Where the message being built begins.
-    start: usize,
-    /// The body of its only message, if that lies in a file.
-    file: Option<Bytes>,
-}
-
-impl RunBuilder {
-    /// Begins a run.
-    pub fn new(destination: Destination, published: Time) -> RunBuilder {
-        let (data, entries) = (Vec::new(), Vec::new());
-        RunBuilder { destination, published, data, entries, start: 0, file: None }
-    }
-
-    /// Where it goes.
-    pub fn destination(&self) -> &Destination {
-        &self.destination
-    }
-
-    /// Whether another message still fits.
-    pub fn has_room(&self) -> bool {
-        self.data.len() < RUN_BYTES_TARGET
-            && self.entries.len() < RUN_MESSAGES_MAX
-            && self.file.is_none()
-    }
-
-    /// Whether it holds no finished message.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Begins a message, forgetting one begun but not finished; properties are appended here, in
-    /// the form of [`properties`]. What is already in the buffer must stay.
-    pub fn properties(&mut self) -> &mut Vec<u8> {
-        self.data.truncate(self.start);
-        &mut self.data
-    }
-
-    /// Whether one of these marks is on the message that was finished last, and another message would not have it, or
-    /// the other way round.
-    #[inline]
-    pub fn differs(&self, flags: Flags, marks: Flags) -> bool {
-        self.entries.last().is_some_and(|last| last.flags.differs(flags, marks))
-    }
-
-    /// The properties of the message begun, which is begun no more.
-    pub(crate) fn take_begun(&mut self) -> Vec<u8> {
-        self.data.split_off(self.start)
-    }
-
-    /// Ends the message begun, which is the only one, with a body that stays in its file.
-    pub fn finish_in_file(&mut self, body: Bytes, meta: Meta) {
-        debug_assert!(self.entries.is_empty(), "it is a run of its own");
-        self.finish(&[], meta);
-        self.file = Some(body);
-    }
-
-    /// Ends the message begun with the body of a message: see [`RunBuilder::takes`].
-    pub fn finish_as(&mut self, run: &Run, message: &Message<'_>, meta: Meta) {
-        match run.body_in_file() {
-            Some(body) => self.finish_in_file(body.clone(), meta),
-            None => self.finish(message.body, meta),
-        }
-    }
-
-    /// Whether another message fits that is one of this run: one whose body lies in a file is a run of its own.
-    pub fn takes(&self, run: &Run) -> bool {
-        self.has_room() && (self.entries.is_empty() || run.body_in_file().is_none())
-    }
-
-    /// Ends the message begun.
-    pub fn finish(&mut self, body: &[u8], meta: Meta) {
-        let mut start = self.start;
-        let mut flags = meta.flags.without_stamp();
-        if let Some(expires) = meta.expires_ms {
-            // Rare, so it pays by moving its own properties instead of every message paying a field.
-            let properties = self.data.split_off(start);
-            self.data.extend_from_slice(&expires.to_le_bytes());
-            self.data.extend_from_slice(&properties);
-            start += STAMP_BYTES as usize;
-            flags = flags | Flags::EXPIRES;
-        }
-        let properties = self.data.len() - start;
-        self.data.extend_from_slice(body);
-        self.end_with(start, properties, flags);
-    }
-
-    /// Ends a message whose bytes are all in the buffer, the properties first.
-    fn end_with(&mut self, start: usize, properties: usize, flags: Flags) {
-        let body = self.data.len() - start - properties;
-        self.entries.push(Entry {
-            start: start as u32,
-            properties: properties as u32,
-            body: body as u32,
-            flags,
-        });
-        self.start = self.data.len();
-    }
-
-    /// The run, not yet numbered.
-    pub fn build(mut self) -> Run {
-        self.data.truncate(self.start);
-        // A message alone may be kept for long as its topic's value.
-        if self.entries.len() == 1 && self.data.capacity() - self.data.len() > SPARE_BYTES_MAX {
-            self.data.shrink_to_fit();
-        }
-        Run {
-            destination: self.destination,
-            origin: Origin::default(),
-            first: 0,
-            version: 0,
-            published: self.published,
-            data: Buffer::Own(self.data.into()),
-            entries: Entries::of(self.entries),
-            rare: self.file.map(|file| Box::new(Rare { file: Some(file), upstream: None })),
-        }
-    }
 }
 
 /// Bytes that a run of one message may leave unused.

@@ -189,7 +189,9 @@ impl DeputySide<'_> {
             it.state == State::Live && begun.iter().all(covers)
         });
         let last = self.home.home.last_number();
-        let had = deputy.numberings.had_by(since, only, last).filter(|_| is_covered);
+        let is_ahead = deputy.numberings.are_behind(since, only, deputy.epoch);
+        let had = deputy.numberings.had_by(since, only, last);
+        let had = had.filter(|_| is_covered && !is_ahead);
         Told { continues: true, had }
     }
 

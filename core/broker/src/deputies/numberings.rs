@@ -148,6 +148,23 @@ impl Numberings {
         self.known.iter().any(|known| position.number(known.numbering).is_some())
     }
 
+    /// Whether a client has come further than this node: then what is still to come may be what it has had. Numberings
+    /// of the upstream's life of which nothing has come here count as well.
+    pub(super) fn are_behind(
+        &self,
+        position: &Position,
+        only: Option<Numbering>,
+        epoch: u64,
+    ) -> bool {
+        let of_interest = |numbering: Numbering| only.is_none_or(|only| only == numbering);
+        position.seen().iter().any(|(numbering, number)| {
+            let known = self.known.iter().find(|known| known.numbering == *numbering);
+            let come = known.map_or(0, Known::come);
+            let is_upstreams = known.is_some() || numbering.is_of(epoch);
+            of_interest(*numbering) && is_upstreams && *number > come
+        })
+    }
+
     /// What a position tells of them, as one that is begun in a life of the upstream.
     pub(super) fn part_of(&self, position: &Position, epoch: u64) -> Position {
         let mut part = Position::new(epoch);
@@ -198,6 +215,12 @@ impl Known {
             true => self.reached = self.reached.max(number),
             false => self.ahead = self.ahead.max(number),
         }
+    }
+
+    /// The highest number of which anything is known.
+    fn come(&self) -> u64 {
+        let most = self.steps.back().map_or(0, |step| step.most);
+        self.reached.max(self.ahead).max(most)
     }
 
     /// What was told first after something had been told so often; of what is forgotten, something later.
