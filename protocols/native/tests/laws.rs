@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
+    AddressList, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
     OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, SendMessage,
     ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
     subscribe,
@@ -174,7 +174,14 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Recovered { request: one, complete: bits[0], continues: bits[1] },
         ServerMessage::Ended { responder: bits[0], number: one, code: 5, slug: a, sentence: c },
         ServerMessage::Pong(x),
-        ServerMessage::Close { code: 7, slug: a, sentence: b, reconnect: bits[1], jitter_ms: 9 },
+        ServerMessage::Close {
+            code: 7,
+            slug: a,
+            sentence: b,
+            reconnect: bits[1],
+            jitter_ms: 9,
+            addresses: if bits[0] { AddressList::EMPTY } else { AddressList::Given("a://b,c://d") },
+        },
         ServerMessage::LoggedIn { request: one, name: a },
         ServerMessage::Result(ResultMessage { request: one, result: c, entries: y }),
         ServerMessage::Joined { subscription: two, path: a, spec: c },
