@@ -67,6 +67,7 @@ impl<D: Driver> Shard<D> {
         self.post.flush();
         self.submit_journal();
         self.write_all();
+        self.drain_some();
         self.run_deferred();
         self.post.flush();
         self.end_turn();
@@ -112,7 +113,7 @@ impl<D: Driver> Shard<D> {
         let later =
             lists.coalescing.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
         let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
-        timers.min(later).min(self.internal_sessions_timeout())
+        timers.min(later).min(self.internal_sessions_timeout()).min(self.drain_timeout())
     }
 
     fn note(&mut self, event: Event) {
@@ -160,6 +161,8 @@ impl<D: Driver> Shard<D> {
                 Notice::Spooled(key) => self.note_spooled(key),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
+                Notice::Drain(plan) => self.begin_drain(plan),
+                Notice::DrainCancelled => self.cancel_drain(),
             }
         }
     }

@@ -12,6 +12,7 @@
 //! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
 //! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
+//! | leaving | [`Flags::LEAVING`]: in `Http`, in `Http2` and in `Closing` | `crate::drain` |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
 //!
 //! Whether a connection is read is decided in one place, from what stands in this table and from what waits to
@@ -118,6 +119,9 @@ impl Flags {
     pub(crate) const STORING: Mark = Mark(1 << 15);
     /// It is on the list of connections that are written after the others.
     pub(crate) const LONG_LISTED: Mark = Mark(1 << 22);
+
+    /// A drain sends it away: its next answer is the last, or it ends already.
+    pub(crate) const LEAVING: Mark = Mark(1 << 23);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
@@ -304,7 +308,7 @@ impl Flags {
 
     /// A connection leaves its shard, and with it its lists; whether it is readable is asked anew where it comes.
     pub(crate) fn leave_shard(&mut self) {
-        self.0 &= !(Flags::LISTS | Flags::READABLE.0 | Flags::YIELDED.0);
+        self.0 &= !(Flags::LISTS | Flags::READABLE.0 | Flags::YIELDED.0 | Flags::LEAVING.0);
         self.0 |= Flags::WRITABLE.0;
     }
 }
