@@ -263,9 +263,9 @@ impl Client {
                 tell(Event::Ended { responder, number, slug, sentence });
             }
             ServerMessage::Pong(bytes) => tell(Event::Pong(bytes)),
-            ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms } => {
+            ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms, addresses } => {
                 let reconnect_ms = reconnect.then_some(jitter_ms);
-                tell(Event::Closed { code, slug, sentence, reconnect_ms });
+                tell(Event::Closed { code, slug, sentence, reconnect_ms, addresses });
             }
             ServerMessage::LoggedIn { name, .. } => tell(Event::LoggedIn(name)),
             ServerMessage::Result(result) => tell(Event::Outcome(result)),

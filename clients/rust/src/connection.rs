@@ -160,8 +160,9 @@ impl<S: Read + Write> Connection<S> {
     fn take(&mut self, mut tell: impl FnMut(Event<'_>)) -> Result<(), ConnectionError> {
         let mut close = None;
         let mut tell = |event: Event<'_>| {
-            if let Event::Closed { slug, sentence, .. } = &event {
-                close = Some((slug.to_string(), sentence.to_string()));
+            if let Event::Closed { slug, sentence, addresses, .. } = &event {
+                let addresses = addresses.iter().map(str::to_owned).collect();
+                close = Some((slug.to_string(), sentence.to_string(), addresses));
             }
             tell(event);
         };
@@ -169,7 +170,9 @@ impl<S: Read + Write> Connection<S> {
             self.read()?;
         }
         match close {
-            Some((slug, sentence)) => Err(ConnectionError::Refused { slug, sentence }),
+            Some((slug, sentence, addresses)) => {
+                Err(ConnectionError::Refused { slug, sentence, addresses })
+            }
             None => Ok(()),
         }
     }

@@ -40,6 +40,8 @@ pub enum ConnectionError {
         slug: String,
         /// What to tell people.
         sentence: String,
+        /// Where the server sends its clients, the best first; empty if it knows no other.
+        addresses: Vec<String>,
     },
     /// Whatever answers there does not speak the native protocol.
     #[error("no WebSocket at {path}: {problem}")]

@@ -1,6 +1,8 @@
 //! What a client is told.
 
-use tiderace_native::codec::{Content, ExchangeMessage, Queued, ResultMessage, Welcome};
+use tiderace_native::codec::{
+    AddressList, Content, ExchangeMessage, Queued, ResultMessage, Welcome,
+};
 
 /// Something that came from the server.
 #[derive(Clone, Debug)]
@@ -89,6 +91,8 @@ pub enum Event<'a> {
         sentence: &'a str,
         /// Within which random time to connect again; `None` if that is no use.
         reconnect_ms: Option<u64>,
+        /// Where to connect to, the best first; none if the server knows no other.
+        addresses: AddressList<'a>,
     },
 }
 

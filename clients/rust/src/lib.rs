@@ -46,7 +46,7 @@ pub use error::{ClientError, ConnectionError};
 pub use event::{Event, Update};
 pub use options::SubscribeOptions;
 pub use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish, Queued,
-    QueuedEntry, ResultMessage, SettleMessage, Welcome, flag,
+    AddressList, Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish,
+    Queued, QueuedEntry, ResultMessage, SettleMessage, Welcome, flag,
 };
 pub use tiderace_wire::{Kind, Position, Prefetch, Replay};

@@ -8,7 +8,7 @@ use tiderace_client::{
     Auth, Client, ClientMessage, Connection, ConnectionError, Destination, Event, Kind, Publish,
     SubscribeOptions, Welcome,
 };
-use tiderace_native::codec::{Messages, ServerMessage};
+use tiderace_native::codec::{AddressList, Messages, ServerMessage};
 use tiderace_websocket::handshake::accept_key;
 use tiderace_websocket::{
     Decoder, Event as Frame, Limits, MessageKind, Role, encode_close, encode_message, encode_ping,
@@ -124,7 +124,14 @@ fn welcome() -> Vec<u8> {
 
 fn close() -> Vec<u8> {
     let (slug, sentence) = ("stopping", "The server is stopping.");
-    frame(&ServerMessage::Close { code: 1, slug, sentence, reconnect: true, jitter_ms: 0 })
+    frame(&ServerMessage::Close {
+        code: 1,
+        slug,
+        sentence,
+        reconnect: true,
+        jitter_ms: 0,
+        addresses: AddressList::EMPTY,
+    })
 }
 
 fn opened() -> Connection<Wire> {

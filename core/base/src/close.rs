@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::Addresses;
+
 /// What ends by an error, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -146,7 +148,10 @@ close_codes! {
     104 InternalError "internal-error" Session Failed 1011 500 true
         "The server failed to handle this connection, by a defect of its own; the log says more."
         "Report it with the server's log of that moment.";
-    105 UpstreamRestarted "upstream-restarted" Session Failed 1012 503 true
+    105 Draining "draining" Session Rejected 1012 503 true
+        "The server sends its clients to other servers; connect again."
+        "Connect again: to an address that comes with it, or as before, which leads to another server.";
+    106 UpstreamRestarted "upstream-restarted" Session Failed 1012 503 true
         "The server from which topics come has begun anew without what it had, so their versions begin anew."
         "Connect again; what was known of these topics comes anew.";
     200 FirstByteTimeout "first-byte-timeout" Connection Failed 1008 400 false
@@ -431,12 +436,27 @@ pub struct Close {
     pub code: CloseCode,
     /// What happened, where, and what to do; may be shown to the client.
     pub reason: Cow<'static, str>,
+    /// Where the client does well to go, if the server knows.
+    pub addresses: Option<Addresses>,
 }
 
 impl Close {
     /// An error with a reason of its own.
     pub fn new(code: CloseCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Close { code, reason: reason.into() }
+        Close { code, reason: reason.into(), addresses: None }
+    }
+
+    /// The same with where to go.
+    pub fn to(self, addresses: Option<Addresses>) -> Self {
+        Close { addresses, ..self }
+    }
+
+    /// What it says with where to go, for protocols whose last word is one text.
+    pub fn sentence(&self) -> Cow<'_, str> {
+        match &self.addresses {
+            Some(addresses) => Cow::Owned(format!("{} Go to {addresses}", self.reason)),
+            None => Cow::Borrowed(&self.reason),
+        }
     }
 
     /// Answers the one request that it refuses, if no more than that ends by it.
@@ -455,7 +475,7 @@ impl Close {
 impl From<CloseCode> for Close {
     fn from(code: CloseCode) -> Self {
         let reason = CLOSE_CODES.get(code.index()).map_or("", |row| row.meaning);
-        Close { code, reason: Cow::Borrowed(reason) }
+        Close { code, reason: Cow::Borrowed(reason), addresses: None }
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod addresses;
 mod close;
 mod counter;
 mod id;
@@ -22,6 +23,7 @@ mod time;
 mod varint;
 mod wheel;
 
+pub use addresses::{Addresses, AddressesError};
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow, ErrorClass, Severity};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};

@@ -4,6 +4,10 @@ use crate::Span;
 
 /// Shards per node: a shard set must fit one machine word.
 pub const SHARDS_MAX: usize = 64;
+/// Addresses of other servers that a client is told: more than it will try.
+pub const ADDRESSES_MAX: usize = 8;
+/// Bytes of each of them.
+pub const ADDRESS_BYTES_MAX: usize = 256;
 /// Bytes of one path in its canonical spelling.
 pub const PATH_BYTES_MAX: usize = 1024;
 /// Levels of one path: deeper ones serve attacks more often than people.

@@ -1,7 +1,7 @@
 //! What a broker wants done.
 
 use tiderace_base::{Close, SessionId};
-use tiderace_wire::{Credentials, Reply};
+use tiderace_wire::{Credentials, Operation, Reply, Token};
 
 use crate::messages::Envelope;
 
@@ -23,6 +23,8 @@ pub struct Effects {
     pub pause: Vec<(u32, SessionId)>,
     /// Connections to read again.
     pub resume: Vec<(u32, SessionId)>,
+    /// What is asked of the node, by sessions that may: the answer goes to the session, to which its token belongs.
+    pub node: Vec<(u32, SessionId, Token, Operation)>,
     /// Connections to end.
     pub close: Vec<(u32, SessionId, Close)>,
 }
@@ -37,6 +39,7 @@ impl Effects {
             && self.verify.is_empty()
             && self.pause.is_empty()
             && self.resume.is_empty()
+            && self.node.is_empty()
             && self.close.is_empty()
     }
 }

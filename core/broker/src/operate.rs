@@ -69,6 +69,9 @@ impl SessionSide<'_> {
                 }
             }
             Operation::Browse(browse) => self.send_for_page(requester, browse, effects),
+            Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
+                self.ask_node(&requester, operation, effects);
+            }
             Operation::View { .. } => {
                 self.send_operation(REGISTRAR, requester, operation, effects);
             }
@@ -129,6 +132,19 @@ impl SessionSide<'_> {
                     Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
                 }
             }
+        }
+    }
+
+    /// What concerns the node as a whole is done by who runs it, if the session may ask for it.
+    fn ask_node(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
+        let allowed = self.may_drain(&requester.principal, &operation);
+        let record = self.session(requester.session);
+        match (allowed, record.map(|record| record.link)) {
+            (Err(close), _) => self.loopback.answer_operation(requester, Err(close), effects),
+            (Ok(()), Some(link)) => {
+                effects.node.push((link, requester.session, requester.token, operation));
+            }
+            (Ok(()), None) => {}
         }
     }
 

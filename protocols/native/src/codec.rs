@@ -4,6 +4,7 @@
 //! Relies on nothing but slices. Invariants: reading never panics and allocates by bytes at hand, never
 //! by declared lengths; what is written is read back as it was.
 
+mod addresses;
 mod client;
 mod content;
 mod entry;
@@ -11,6 +12,7 @@ mod fields;
 mod operate;
 mod server;
 
+pub use addresses::AddressList;
 pub use client::{
     Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
     SubscribeMessage,

@@ -25,14 +25,14 @@ mod topics;
 use std::sync::Arc;
 
 use tiderace_base::limits::EARLY_BYTES_MAX;
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Context, Delivery, Incoming, Intake, Kind, Opening, Output, Progress, Reply, Session,
     Side, SubscriptionKey, Token, parse_path,
 };
 
-use crate::codec::{ClientMessage, Messages, ServerMessage, kind};
+use crate::codec::{AddressList, ClientMessage, Messages, ServerMessage, kind};
 use crate::limits::REQUESTS_MAX;
 use crate::options::NativeOptions;
 use batch::Batch;
@@ -425,12 +425,17 @@ impl Session for NativeSession {
         if close.code.is_silent() {
             return;
         }
+        let addresses = close.addresses.as_ref().map(ToString::to_string).unwrap_or_default();
+        // A drain has spread its goodbyes already.
+        let is_spread = close.code == CloseCode::Draining;
+        let jitter = if is_spread { Span::ZERO } else { self.options.reconnect_jitter };
         let last = ServerMessage::Close {
             code: close.code as u16,
             slug: close.code.slug(),
             sentence: &close.reason,
             reconnect: close.code.reconnects(),
-            jitter_ms: self.options.reconnect_jitter.as_millis() as u64,
+            jitter_ms: jitter.as_millis() as u64,
+            addresses: AddressList::Given(&addresses),
         };
         say(&last, output);
     }

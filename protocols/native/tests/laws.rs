@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages, Numbers,
-    OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, SendMessage,
-    ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
-    subscribe,
+    AddressList, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
+    Numbers, OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage,
+    SendMessage, ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome,
+    flag, subscribe,
 };
 use tiderace_wire::{Kind, Prefetch, Replay};
 
@@ -176,7 +176,14 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Recovered { request: one, complete: bits[0], continues: bits[1] },
         ServerMessage::Ended { responder: bits[0], number: one, code: 5, slug: a, sentence: c },
         ServerMessage::Pong(x),
-        ServerMessage::Close { code: 7, slug: a, sentence: b, reconnect: bits[1], jitter_ms: 9 },
+        ServerMessage::Close {
+            code: 7,
+            slug: a,
+            sentence: b,
+            reconnect: bits[1],
+            jitter_ms: 9,
+            addresses: if bits[0] { AddressList::EMPTY } else { AddressList::Given("a://b,c://d") },
+        },
         ServerMessage::LoggedIn { request: one, name: a },
         ServerMessage::Result(ResultMessage { request: one, result: c, entries: y }),
         ServerMessage::Joined { subscription: two, path: a, spec: c },

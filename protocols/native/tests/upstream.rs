@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Now, ShardId, Span, Time};
 use tiderace_native::codec::{
-    Auth, ClientMessage, Hello, Messages, ServerMessage, Welcome, feature, subscribe as flags,
+    AddressList, Auth, ClientMessage, Hello, Messages, ServerMessage, Welcome, feature,
+    subscribe as flags,
 };
 use tiderace_native::{NativeOptions, UpstreamOptions};
 use tiderace_wire::{
@@ -74,6 +75,7 @@ fn an_upstream_that_cannot_be_one_is_told_from_others() {
         sentence: "No.",
         reconnect: false,
         jitter_ms: 0,
+        addresses: AddressList::EMPTY,
     };
     let mut edge = Edge::new(options());
     ends(&mut edge, &[refused], "the upstream says: No.");

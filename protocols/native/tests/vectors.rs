@@ -216,13 +216,16 @@ fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Val
             }),
         ),
         ServerMessage::Pong(bytes) => ("PONG", json!({"bytes": hex(bytes)})),
-        ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms } => (
-            "CLOSE",
-            json!({
+        ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms, addresses } => {
+            let fields = json!({
                 "code": code, "slug": slug, "sentence": sentence, "reconnect": reconnect,
                 "jitter_ms": jitter_ms,
-            }),
-        ),
+            });
+            let addresses: Vec<&str> = addresses.iter().collect();
+            let more =
+                if addresses.is_empty() { json!({}) } else { json!({"addresses": addresses}) };
+            ("CLOSE", with(fields, more))
+        }
         ServerMessage::LoggedIn { request, name } => {
             ("LOGGED_IN", json!({"request": request, "name": name}))
         }

@@ -398,6 +398,9 @@ fn a_server_that_stops_says_so() {
     let mut rig = Rig::new();
     rig.call(|_, _, _| Err(CloseCode::ShuttingDown.into()));
     assert_eq!(rig.received(), ["0 ERROR CONNECTION_CLOSE shutting-down"]);
+    let mut rig = Rig::new();
+    rig.call(|_, _, _| Err(CloseCode::Draining.into()));
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_CLOSE draining"]);
 }
 
 /// "ERROR on stream 0 … closes the connection".

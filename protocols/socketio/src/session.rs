@@ -369,9 +369,10 @@ impl Session for SocketSession {
     }
 
     /// A client that hears "disconnected by the server" stays away, so it hears this only if it
-    /// should; others see the connection end and come back.
+    /// should; others see the connection end and come back. That they are sent elsewhere they are told.
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
-        if close.code.is_silent() || close.code.reconnects() {
+        let comes_back = close.code.reconnects();
+        if close.code.is_silent() || comes_back && close.code != CloseCode::Draining {
             return;
         }
         self.over = true;
@@ -384,7 +385,9 @@ impl Session for SocketSession {
             problem.problem(close);
             problem.raw("}]");
             output.frame(problem.bytes(), true);
-            output.frame(Text::new(b'1', known.name(), None).bytes(), true);
+            if !comes_back {
+                output.frame(Text::new(b'1', known.name(), None).bytes(), true);
+            }
         }
     }
 

@@ -103,6 +103,13 @@ impl Text {
         self.text(close.code.slug());
         self.raw(",\"message\":");
         self.text(&close.reason);
+        if let Some(addresses) = &close.addresses {
+            for (place, address) in addresses.iter().enumerate() {
+                self.raw(if place == 0 { ",\"addresses\":[" } else { "," });
+                self.text(address);
+            }
+            self.raw("]");
+        }
     }
 
     /// Appends `,"name":"value"` of each property but the type, which the value shows, and those

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::support::Node;
-use tiderace_base::{CloseCode, Span};
+use tiderace_base::{Addresses, Close, CloseCode, Span};
 use tiderace_socketio::SocketOptions;
 use tiderace_wire::{Command, ExchangeKey, ExchangeSend, Kind, Outcome};
 
@@ -475,6 +475,14 @@ fn a_client_that_should_not_come_back_is_told_why() {
     let bob = node.connected();
     node.close(bob, CloseCode::ShuttingDown.into());
     assert!(node.received(bob).is_empty(), "it would not come back by itself");
+    let cem = node.connected();
+    let to = Addresses::new(["https://b.example.org", "https://c.example.org"]).unwrap();
+    node.close(cem, Close::from(CloseCode::Draining).to(to));
+    let received = node.received(cem);
+    assert_eq!(received.len(), 1, "it would not come back by itself: {received:?}");
+    assert!(received[0].starts_with(r#"2["problem",{"event":"disconnect","code":"draining","#));
+    let addresses = r#","addresses":["https://b.example.org","https://c.example.org"]}]"#;
+    assert!(received[0].ends_with(addresses), "{}", received[0]);
     node.wait(Span::from_secs(100_000));
 }
 

@@ -81,6 +81,9 @@ pub(crate) fn error(
     frame.extend_from_slice(b"code:");
     append_value(&mut frame, version, close.code.slug());
     frame.push(b'\n');
+    if let Some(addresses) = &close.addresses {
+        append(&mut frame, version, "reconnect-to", &addresses.to_string());
+    }
     if let Some(receipt) = receipt {
         frame.extend_from_slice(b"receipt-id:");
         frame.extend_from_slice(receipt);
@@ -133,6 +136,12 @@ mod tests {
         let close = Close::new(CloseCode::BadHeader, "wrong: x; do better");
         let text = written(|output| error(&close, Version::V12, None, output));
         assert!(text.ends_with("content-length:20\n\nwrong: x; do better.\0"), "{text}");
+        let to = tiderace_base::Addresses::new(["wss://b.example.org", "tcp://b.example.org:1"]);
+        let close = Close::from(CloseCode::Draining).to(to.unwrap());
+        let text = written(|output| error(&close, Version::V12, None, output));
+        let header =
+            "\ncode:draining\nreconnect-to:wss\\c//b.example.org,tcp\\c//b.example.org\\c1\n";
+        assert!(text.contains(header), "{text}");
     }
 
     #[test]

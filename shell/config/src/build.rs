@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tiderace_base::Addresses;
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_views::View;
@@ -102,6 +103,7 @@ pub(crate) fn build(
     build_hosts::check(&config, tables, problems);
     build_tls::check(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
+    check_drain(&config, tables, problems);
     Some(config)
 }
 
@@ -162,9 +164,9 @@ fn listener(
     section: Option<ListenerSection>,
 ) -> ListenerConfig {
     let usual = if tls.only { ListenerTls::Only } else { ListenerTls::Either };
-    let (name, protocol, own) = match section {
-        Some(section) => (section.name, section.protocol, section.tls),
-        None => (None, None, None),
+    let (name, protocol, own, stays_open) = match section {
+        Some(section) => (section.name, section.protocol, section.tls, section.stays_open),
+        None => (None, None, None, false),
     };
     let of_address = match listen.protocol.as_deref() {
         Some("http") => ListenerProtocol::Http,
@@ -177,6 +179,22 @@ fn listener(
         address: listen.address,
         protocol: protocol.unwrap_or(of_address),
         tls: own.unwrap_or(usual),
+        stays_open,
+    }
+}
+
+/// What a drain names, and that it would send somebody away.
+fn check_drain(config: &Config, tables: &[Table], problems: &mut Problems) {
+    if let Err(error) = Addresses::new(&config.server.drain_to) {
+        let origin = origin_of(tables, "server.drain_to");
+        problems.add(origin, format!("server.drain_to: {error}"));
+    }
+    if !config.listeners.is_empty() && config.listeners.iter().all(|it| it.stays_open) {
+        let section = tables.iter().rev().find(|table| table.section.name == "listener");
+        if let Some(section) = section {
+            let message = "listener.stays_open: every listener stays open, so a drain would send nobody away; leave it out where clients connect";
+            problems.add(section.origin_of("stays_open"), message);
+        }
     }
 }
 

@@ -25,6 +25,14 @@ impl<D: Driver> Shard<D> {
         self.accepting.put_back(ready);
     }
 
+    /// Accepts all that waits at a listener that is about to close, as far as one turn allows.
+    pub(crate) fn accept_last(&mut self, listener: u16) {
+        let mut turns = self.shared.options.listen_backlog.max(0) as usize / ACCEPTS_PER_TURN + 1;
+        while turns > 0 && self.accept_from(listener) {
+            turns -= 1;
+        }
+    }
+
     /// Accepts from one listener; true if more may be waiting.
     fn accept_from(&mut self, listener: u16) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
@@ -65,7 +73,7 @@ impl<D: Driver> Shard<D> {
             Placement::Accepted => self.shared.lightest(),
             Placement::Identified => self.id,
         };
-        self.shared.gain(shard);
+        self.shared.gain(shard, listener);
         let connection = Connection::new(stream, peer, listener, self.now.time + first_byte);
         if shard == self.id {
             self.arrive(connection, None);

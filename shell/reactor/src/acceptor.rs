@@ -9,6 +9,10 @@ pub(crate) struct Accepting {
     ready: Vec<u16>,
     /// File descriptors ran out: nothing is accepted before this.
     not_before: Time,
+    /// Listeners that a drain has closed.
+    closed: Vec<u16>,
+    /// When those that were to open again and could not are tried once more; never if they are to stay closed.
+    open_at: Option<Time>,
 }
 
 impl Accepting {
@@ -40,5 +44,38 @@ impl Accepting {
 
     pub(crate) fn stop(&mut self) {
         self.ready.clear();
+        self.open_at = None;
+    }
+
+    /// A drain has closed a listener.
+    pub(crate) fn note_closed(&mut self, listener: u16) {
+        self.closed.push(listener);
+        self.open_at = None;
+    }
+
+    /// Those that are closed stay so.
+    pub(crate) fn stay_closed(&mut self) {
+        self.open_at = None;
+    }
+
+    /// How many are closed.
+    pub(crate) fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// Those that are closed may open again, at this time or later.
+    pub(crate) fn open_from(&mut self, time: Time) {
+        self.open_at = (!self.closed.is_empty()).then_some(time);
+    }
+
+    /// The listeners that are to open now; those that do not are to be noted as closed again.
+    pub(crate) fn take_to_open(&mut self, now: Time) -> Vec<u16> {
+        match self.open_at {
+            Some(time) if time <= now => {
+                self.open_at = None;
+                std::mem::take(&mut self.closed)
+            }
+            _ => Vec::new(),
+        }
     }
 }

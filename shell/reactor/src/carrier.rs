@@ -68,6 +68,10 @@ impl<D: Driver> Shard<D> {
             }
             return false;
         };
+        if record.listener != listener {
+            self.shared.lose(self.id, record.listener);
+            self.shared.gain(self.id, listener);
+        }
         (record.peer, record.listener) = (peer, listener);
         record.flags.take_carrier_of(flags);
         record.stream = stream;
@@ -85,14 +89,16 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn move_carrier(&mut self, from: Key, to: Key) -> Option<Moved> {
         self.forget_input(from);
         let carrier = self.take_carrier(from)?;
-        let Connection { stage, input, mut outgoing, .. } = self.connections.remove(from)?;
+        let record = self.connections.remove(from)?;
+        self.count_left(record.flags);
+        let Connection { stage, input, mut outgoing, listener, .. } = record;
         self.change_gauge(Some(stage.gauge()), None);
         self.uncount_backlog(outgoing.as_deref());
         if let Some(outgoing) = &mut outgoing {
             outgoing.counted = 0;
         }
         self.metrics.count_closed(CloseCode::Done);
-        self.shared.lose(self.id);
+        self.shared.lose(self.id, listener);
         let is_usable = self.give_carrier(to, carrier);
         let record = self.connections.get_mut(to)?;
         record.input = input;
@@ -107,6 +113,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
+        self.count_left(connection.flags);
         self.uncount_backlog(connection.outgoing.as_deref());
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.counted = 0;

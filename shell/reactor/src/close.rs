@@ -19,6 +19,7 @@ use tiderace_websocket::encode_close;
 use tiderace_wire::Output;
 
 use crate::connection::{Flags, NO_LISTENER, Stage, Transport};
+use crate::drain::goodbyes;
 use crate::driver::Driver;
 use crate::http_stage::Work;
 use crate::message_framing::LAST_CHUNK;
@@ -29,7 +30,8 @@ impl<D: Driver> Shard<D> {
     /// Ends a connection in good order: the session now, unless it waits for another one, the connection
     /// when all is written.
     pub(crate) fn end(&mut self, key: Key, close: &Close, farewell: Farewell) {
-        if close.code == CloseCode::ShuttingDown && self.drain_h2(key) {
+        let is_leaving = matches!(close.code, CloseCode::ShuttingDown | CloseCode::Draining);
+        if is_leaving && self.drain_h2(key) {
             return;
         }
         if !self.detach(key, close, farewell, false) {
@@ -86,7 +88,8 @@ impl<D: Driver> Shard<D> {
             }
             if live.is_websocket() && farewell != Farewell::Silent {
                 let queue = self.pool.queue(&mut connection.outgoing);
-                encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
+                let reason = goodbyes::websocket_reason(close);
+                encode_close(queue.tail(), Some(close.code.websocket()), &reason, None);
             }
             if matches!(live.transport, Transport::Chunked) && farewell != Farewell::Silent {
                 self.pool.queue(&mut connection.outgoing).tail().extend_from_slice(LAST_CHUNK);
@@ -183,6 +186,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
+        self.count_left(connection.flags);
         self.forget_h2_stream(key);
         self.forget_tls(key, &connection);
         self.change_gauge(Some(connection.stage.gauge()), None);
@@ -194,7 +198,7 @@ impl<D: Driver> Shard<D> {
             self.metrics.paused.sub(1);
         }
         if connection.listener != NO_LISTENER {
-            self.shared.lose(self.id);
+            self.shared.lose(self.id, connection.listener);
         }
         if let Stage::Http2(h2) = connection.stage {
             self.drop_h2_streams(*h2);

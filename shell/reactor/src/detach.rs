@@ -82,7 +82,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let is_websocket = record.live().is_some_and(|live| live.is_websocket());
-        let mut old = Connection::carried(record.peer, record.listener, self.now.time + flush);
+        let listener = record.listener;
+        let mut old = Connection::carried(record.peer, listener, self.now.time + flush);
         old.stage = Stage::closing();
         old.outgoing = record.outgoing.take();
         if is_websocket && farewell != Farewell::Silent && !broken {
@@ -92,7 +93,7 @@ impl<D: Driver> Shard<D> {
         let Some(carrier) = self.take_carrier(key) else { return };
         let old = self.connections.insert(old);
         self.change_gauge(None, Some(Gauge::UNKNOWN));
-        self.shared.gain(self.id);
+        self.shared.gain(self.id, listener);
         if !self.give_carrier(old, carrier) || broken {
             return self.forget(old);
         }

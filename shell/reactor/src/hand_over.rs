@@ -86,10 +86,12 @@ impl<D: Driver> Shard<D> {
 
     /// It is known where the session is that a connection looks for, or that there is none.
     pub(crate) fn found(&mut self, key: Key, ticket: Option<Ticket>) {
-        let Some(Connection { stage: Stage::Seeking(seeking), .. }) = self.connections.get_mut(key)
+        let Some(Connection { stage: Stage::Seeking(seeking), listener, .. }) =
+            self.connections.get_mut(key)
         else {
             return;
         };
+        let listener = *listener;
         let Some(ticket) = ticket else {
             return self.begin_unknown(key);
         };
@@ -101,8 +103,8 @@ impl<D: Driver> Shard<D> {
             // It has moved once already; the client may open another stream.
             return self.begin_unknown(key);
         }
-        self.shared.lose(self.id);
-        self.shared.gain(ticket.shard);
+        self.shared.lose(self.id, listener);
+        self.shared.gain(ticket.shard, listener);
         self.depart(key, ticket.shard);
     }
 

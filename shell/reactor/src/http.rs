@@ -185,7 +185,10 @@ impl<D: Driver> Shard<D> {
         available: usize,
     ) -> Step {
         // A client that waits for "100 Continue" may or may not send the body after this answer.
-        let persists = head.keep_alive() && !head.expects_continue() && self.stopping.is_none();
+        let persists = head.keep_alive()
+            && !head.expects_continue()
+            && self.stopping.is_none()
+            && !self.is_last_answer(key, response.status);
         let is_head = head.method() == "HEAD";
         if !self.write_answer(key, &response, is_head, persists) {
             return Step::Wait(available);

@@ -47,6 +47,7 @@ mod date;
 mod departure;
 mod detach;
 mod detached_sessions;
+mod drain;
 pub mod driver;
 mod h2;
 mod hand_over;

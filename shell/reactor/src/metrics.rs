@@ -106,6 +106,12 @@ metrics! {
         "Turns of the event loops.";
     turn_seconds TURN_SECONDS Histogram "tiderace_turn_seconds" []
         "How long turns took, without waiting.";
+    drain_state DRAIN_STATE Gauge "tiderace_drain_state" []
+        "How far the server has come with sending its clients elsewhere: 0 it does not, 1 announced, 2 draining, 3 all have left.";
+    drain_connections DRAIN_CONNECTIONS Gauge "tiderace_drain_connections" []
+        "Connections, and sessions without one, that the server is sending elsewhere and that have not left; 0 while it does not drain.";
+    drain_goodbyes DRAIN_GOODBYES Counter "tiderace_drain_goodbyes_total" []
+        "Connections and sessions that were told to go elsewhere.";
     latency LATENCY Histogram "tiderace_publish_to_deliver_seconds" []
         "From reading a publisher's bytes to writing them for a subscriber, per delivery; without values, histories and what was missed, which are older than the wish for them.";
 }
@@ -157,6 +163,9 @@ pub(crate) struct ShardMetrics {
     pub(crate) http2_resets: Cell,
     http2_floods: [Cell; FLOODS.len()],
     pub(crate) session_panics: Cell,
+    pub(crate) drain_state: Cell,
+    pub(crate) drain_connections: Cell,
+    pub(crate) drain_goodbyes: Cell,
     pub(crate) turns: Cell,
     pub(crate) turn_seconds: Histogram,
     pub(crate) latency: Histogram,
@@ -221,6 +230,9 @@ impl ShardMetrics {
             http2_resets: Cell::default(),
             http2_floods: Default::default(),
             session_panics: Cell::default(),
+            drain_state: Cell::default(),
+            drain_connections: Cell::default(),
+            drain_goodbyes: Cell::default(),
             turns: Cell::default(),
             turn_seconds: Histogram::default(),
             latency: Histogram::default(),
@@ -320,7 +332,7 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static
         let value = sum(&|shard| shard.http2_floods.get(index).map_or(0, Cell::value));
         number(&HTTP2_FLOODS, vec![name], value);
     }
-    let plain: [(&'static MetricRow, Read); 19] = [
+    let plain: [(&'static MetricRow, Read); 22] = [
         (&MIGRATED, |shard| &shard.migrated),
         (&DETACHED, |shard| &shard.detached),
         (&DETACH_REFUSED, |shard| &shard.detach_refused),
@@ -340,6 +352,9 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static
         (&HTTP2_REFUSED, |shard| &shard.http2_refused),
         (&HTTP2_RESETS, |shard| &shard.http2_resets),
         (&SESSION_PANICS, |shard| &shard.session_panics),
+        (&DRAIN_STATE, |shard| &shard.drain_state),
+        (&DRAIN_CONNECTIONS, |shard| &shard.drain_connections),
+        (&DRAIN_GOODBYES, |shard| &shard.drain_goodbyes),
     ];
     for (row, read) in plain {
         number(row, vec![], sum(&|shard| read(shard).value()));

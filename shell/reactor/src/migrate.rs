@@ -41,10 +41,11 @@ impl<D: Driver> Shard<D> {
             Stage::Starting(starting) if starting.is_moving => starting.is_moving = false,
             _ => return,
         }
+        let listener = connection.listener;
         // It does not count against the shard it is on, or nobody would ever stay.
-        self.shared.lose(self.id);
+        self.shared.lose(self.id, listener);
         let shard = self.shared.lightest();
-        self.shared.gain(shard);
+        self.shared.gain(shard, listener);
         if shard == self.id {
             self.start(key);
             if let Some(connection) = self.connections.get_mut(key) {
@@ -72,11 +73,12 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        let listener = connection.listener;
         if let Stage::Http(stage) = &mut connection.stage {
             stage.scanner = tiderace_http1::HeadScanner::default();
         }
-        self.shared.lose(self.id);
-        self.shared.gain(shard);
+        self.shared.lose(self.id, listener);
+        self.shared.gain(shard, listener);
         self.depart(key, shard);
     }
 

@@ -12,7 +12,9 @@ use std::time::Instant;
 
 use tiderace_base::limits::SHARDS_MAX;
 use tiderace_base::{MetricRow, Sample, ShardId, Span};
+use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
+use crate::drain::board::DrainPlan;
 use crate::driver::os::{OsDriver, listen};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
@@ -120,6 +122,35 @@ impl NodeControl {
                 waker.notify(Notice::Secure(settings.clone()));
             }
         }
+    }
+
+    /// Sends the node's clients to other nodes, as the last thing that it does: the end of it is that of the node,
+    /// to be brought about by [`NodeControl::shutdown`]. A drain that is under way is hurried, and cannot be
+    /// cancelled any more. Returns at once.
+    pub fn drain_finally(&self, request: DrainRequest) {
+        // It is refused if it has been called before.
+        let _ = self.shared.begin_drain(DrainPlan { request, kept: None, is_final: true });
+    }
+
+    /// How the node's drain stands.
+    pub fn drain_status(&self) -> DrainStatus {
+        self.shared.drain_status()
+    }
+
+    /// How far the node's drain has come; costs one load.
+    pub fn drain_phase(&self) -> DrainPhase {
+        self.shared.drain.phase()
+    }
+
+    /// Waits until all clients have left, for so long at most. Not for a shard's thread.
+    pub fn wait_drained(&self, most: Span) {
+        self.shared.drain.wait_drained(most);
+    }
+
+    /// Waits until all clients have left by a drain after which the node is to stop, which may be never. Not for a
+    /// shard's thread.
+    pub fn wait_for_exit(&self) {
+        self.shared.drain.wait_for_exit();
     }
 
     /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all

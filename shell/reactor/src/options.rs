@@ -131,12 +131,19 @@ pub struct ListenerOptions {
     pub protocol: Option<String>,
     /// Whether its connections are secured, if [`Options::tls`] is there.
     pub security: Security,
+    /// Whether it stays open while the node drains, and its connections stay.
+    pub stays_open: bool,
 }
 
 impl ListenerOptions {
     /// A listener for everything.
     pub fn at(address: SocketAddr) -> ListenerOptions {
-        ListenerOptions { address, protocol: None, security: Security::default() }
+        ListenerOptions {
+            address,
+            protocol: None,
+            security: Security::default(),
+            stays_open: false,
+        }
     }
 }
 

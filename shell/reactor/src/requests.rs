@@ -136,7 +136,7 @@ impl<D: Driver> Shard<D> {
         let record = Connection::carried(peer, listener, deadline);
         let session = self.connections.insert(record);
         self.change_gauge(None, Some(crate::metrics::Gauge::UNKNOWN));
-        self.shared.gain(self.id);
+        self.shared.gain(self.id, listener);
         self.metrics.opened.add(1);
         let transport = Transport::Requests(Box::default());
         let origin = Origin { subprotocol: None, request: Some(request), unknown: false };
@@ -356,22 +356,24 @@ impl<D: Driver> Shard<D> {
         let Some(asked) = self.waiting(key) else {
             return;
         };
-        if self.write_answer(key, response, asked.is_head, asked.persists) {
-            self.next_request(key, asked.persists);
+        let persists = asked.persists && !self.is_last_answer(key, response.status);
+        if self.write_answer(key, response, asked.is_head, persists) {
+            self.next_request(key, persists);
         }
     }
 
     fn waiting(&mut self, key: Key) -> Option<Asked> {
-        match &self.connections.get_mut(key)?.stage {
+        let connection = self.connections.get_mut(key)?;
+        let is_leaving = connection.flags.has(Flags::LEAVING);
+        let asked = match &connection.stage {
             Stage::Http(stage) => match &stage.work {
-                Work::Waiting(asked) => Some(*asked),
-                Work::Collect(collected) => {
-                    Some(collected.asked(collected.session().unwrap_or(key)))
-                }
-                _ => None,
+                Work::Waiting(asked) => *asked,
+                Work::Collect(collected) => collected.asked(collected.session().unwrap_or(key)),
+                _ => return None,
             },
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Asked { persists: asked.persists && !is_leaving, ..asked })
     }
 
     /// What a session without a stream has sent goes out as the answer to its held request. Says

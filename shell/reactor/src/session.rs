@@ -261,6 +261,10 @@ impl<D: Driver> Shard<D> {
             for (link, session) in effects.resume.drain(..) {
                 self.resume(link, session);
             }
+            for (link, session, token, operation) in effects.node.drain(..) {
+                let reply = self.operate_node((link, session), token, operation);
+                self.reply(link, session, reply);
+            }
             for (link, session, close) in effects.close.drain(..) {
                 if let Some(key) = self.find(link, session) {
                     self.end(key, &close, Farewell::Full);
@@ -358,7 +362,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// The connection of a session, unless it is gone or carries another one.
-    fn find(&mut self, link: u32, session: SessionId) -> Option<Key> {
+    pub(crate) fn find(&mut self, link: u32, session: SessionId) -> Option<Key> {
         let key = self.connections.key_of(link)?;
         let live = self.connections.get_mut(key)?.live()?;
         (live.id == session).then_some(key)
@@ -367,6 +371,13 @@ impl<D: Driver> Shard<D> {
     /// Changes a connection's stage and the gauges with it.
     pub(crate) fn set_stage(&mut self, key: Key, stage: Stage) -> Option<Stage> {
         let connection = self.connections.get_mut(key)?;
+        if connection.flags.has(Flags::LEAVING) && !stage.may_be_leaving() {
+            // It has become something else, which gets a slot of its own.
+            connection.flags.clear(Flags::LEAVING);
+            if let Some(draining) = &mut self.draining {
+                draining.note_left();
+            }
+        }
         let after = stage.gauge();
         let before = std::mem::replace(&mut connection.stage, stage);
         self.change_gauge(Some(before.gauge()), Some(after));

@@ -14,6 +14,7 @@ use crate::client_session_ids::ClientSessionIds;
 use crate::connection::Connection;
 use crate::date::Dates;
 use crate::detached_sessions::Detached;
+use crate::drain::draining::Draining;
 use crate::driver::Driver;
 use crate::h2::streams::H2Streams;
 use crate::large_frames::LargeFrames;
@@ -52,6 +53,7 @@ pub struct Shard<D: Driver> {
     pub(crate) dates: Dates,
     pub(crate) accepting: Accepting,
     pub(crate) stopping: Option<Stopping>,
+    pub(crate) draining: Option<Box<Draining>>,
     pub(crate) end_log: EndLog,
     /// The records of [`crate::Services::internal_sessions`].
     pub(crate) internal_sessions: Vec<Key>,
@@ -92,6 +94,7 @@ impl<D: Driver> Shard<D> {
             now,
             accepting: Accepting::default(),
             stopping: None,
+            draining: None,
             dates: Dates::default(),
             end_log: EndLog::default(),
             internal_sessions: Vec::new(),

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::ShardId;
 
+use crate::connection::NO_LISTENER;
+use crate::drain::board::DrainBoard;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
@@ -31,6 +33,10 @@ pub(crate) struct Shared {
     pub(crate) unfinished: AtomicUsize,
     /// Connections per shard, those on their way to it included.
     loads: Vec<AtomicU32>,
+    /// Of these, those that a drain leaves alone, since their listener stays open.
+    staying: Vec<AtomicU32>,
+    /// How the node's drain stands.
+    pub(crate) drain: DrainBoard,
     turn: AtomicU32,
     /// Shards whose memory is used up.
     full: AtomicU32,
@@ -75,6 +81,8 @@ impl Shared {
             upstreams: UpstreamStatuses::new(&options.upstreams),
             unfinished: AtomicUsize::new(shards),
             loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
+            staying: (0..shards).map(|_| AtomicU32::new(0)).collect(),
+            drain: DrainBoard::default(),
             turn: AtomicU32::new(0),
             full: AtomicU32::new(0),
             sockets: AtomicUsize::new(0),
@@ -125,18 +133,42 @@ impl Shared {
         self.loads.iter().map(|load| load.load(Ordering::Relaxed) as usize).collect()
     }
 
-    /// Counts a connection for a shard.
-    pub(crate) fn gain(&self, shard: ShardId) {
+    /// Counts a connection of a listener for a shard.
+    pub(crate) fn gain(&self, shard: ShardId, listener: u16) {
         if let Some(load) = self.loads.get(shard.index()) {
             load.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.stays_open(listener)
+            && let Some(staying) = self.staying.get(shard.index())
+        {
+            staying.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Ends [`Shared::gain`].
-    pub(crate) fn lose(&self, shard: ShardId) {
+    pub(crate) fn lose(&self, shard: ShardId, listener: u16) {
         if let Some(load) = self.loads.get(shard.index()) {
             load.fetch_sub(1, Ordering::Relaxed);
         }
+        if self.stays_open(listener)
+            && let Some(staying) = self.staying.get(shard.index())
+        {
+            staying.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a drain leaves the connections of a listener alone.
+    pub(crate) fn stays_open(&self, listener: u16) -> bool {
+        let options = self.options.listeners.get(usize::from(listener));
+        listener == NO_LISTENER || options.is_some_and(|listener| listener.stays_open)
+    }
+
+    /// Connections of a shard that a drain sends away, but for the one by which it was asked for.
+    pub(crate) fn to_go(&self, shard: ShardId) -> usize {
+        let of = |counts: &[AtomicU32]| {
+            counts.get(shard.index()).map_or(0, |count| count.load(Ordering::Relaxed))
+        };
+        of(&self.loads).saturating_sub(of(&self.staying)) as usize
     }
 
     /// Sockets of clients now.

@@ -69,6 +69,7 @@ impl<D: Driver> Shard<D> {
         self.post.flush();
         self.submit_journal();
         self.write_all();
+        self.drain_some();
         self.run_deferred();
         self.post.flush();
         self.end_turn();
@@ -115,7 +116,7 @@ impl<D: Driver> Shard<D> {
             lists.coalescing.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
         let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
         let internal = self.internal_sessions_timeout();
-        timers.min(later).min(internal).min(self.upstreams_timeout())
+        timers.min(later).min(internal).min(self.upstreams_timeout()).min(self.drain_timeout())
     }
 
     fn note(&mut self, event: Event) {
@@ -169,6 +170,8 @@ impl<D: Driver> Shard<D> {
                 }
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
+                Notice::Drain(plan) => self.begin_drain(plan),
+                Notice::DrainCancelled => self.cancel_drain(),
             }
         }
     }

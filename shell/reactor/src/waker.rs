@@ -13,6 +13,7 @@ use tiderace_base::{Close, CloseCode, Key, SessionId, Span};
 use tiderace_broker::{Principal, StoreLoaded};
 use tiderace_tls::Settings;
 
+use crate::drain::board::DrainPlan;
 use crate::driver::Wake;
 
 /// What other threads tell a shard.
@@ -31,6 +32,10 @@ pub(crate) enum Notice {
     Secure(Settings),
     /// The node stops within this time.
     Shutdown(Span),
+    /// The node sends its clients elsewhere.
+    Drain(DrainPlan),
+    /// It does not any more.
+    DrainCancelled,
 }
 
 /// The way into one shard for every other thread.

@@ -7,6 +7,7 @@ mod access;
 mod authorisation;
 mod before_login;
 mod common;
+mod drain;
 mod http2;
 mod http2_floods;
 mod intake;

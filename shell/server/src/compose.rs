@@ -133,6 +133,7 @@ pub(crate) fn reactor(
                     ListenerTls::Only => Security::Tls,
                     ListenerTls::Off => Security::Plain,
                 },
+                stays_open: listener.stays_open,
             })
             .collect(),
         connections_max: if limits.connections_max == 0 {

@@ -8,6 +8,7 @@
 mod allocator;
 mod cli;
 mod compose;
+mod drain;
 mod events;
 mod exposition;
 mod feed;

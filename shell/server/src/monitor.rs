@@ -14,7 +14,7 @@ use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_spool::Spool;
 use tiderace_topics::Path;
-use tiderace_wire::{Credentials, Kind, Request, Response};
+use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 
 use crate::exposition::Exposition;
 use crate::logging;
@@ -76,6 +76,14 @@ impl Monitor {
                 503,
                 "stopping",
                 "the server is stopping; connect to another one",
+            );
+        }
+        let phase = self.node.get().map(NodeControl::drain_phase).unwrap_or_default();
+        if phase != DrainPhase::Serving {
+            return Response::refusal(
+                503,
+                "draining",
+                "the server sends its clients to other servers; connect to another one",
             );
         }
         let persistence = self.persistence.get().and_then(Option::as_ref);

@@ -1,7 +1,8 @@
 //! Brings the server to life and to an orderly end.
 //!
 //! Order of birth: logging, identities, login worker, store, event loops. Order of death: readiness, new
-//! connections, sessions (paced over the grace period), event loops, store, login worker.
+//! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store, login
+//! worker.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ use crate::persistence::Persistence;
 use crate::signals::Signals;
 use crate::tls::{self, TlsState};
 use crate::www::Www;
-use crate::{compose, events, logging, page, socketio};
+use crate::{compose, drain, events, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -143,7 +144,18 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         tls::watch(config, node.control(), signals.hang_up, state)?;
     }
     announce(&request, config, &node.addresses);
+    drain::watch(node.control(), signals.stopper)?;
     let signal = signals.stop.recv().context("the signal thread ended")?;
+    if signal != drain::DRAINED
+        && let Some(request) = drain::at_the_end(&config.server)
+    {
+        info!(
+            event = "server-draining",
+            signal,
+            "clients are sent elsewhere before the server stops; another signal ends it at once"
+        );
+        drain::finish(&node.control(), request);
+    }
     info!(
         event = "server-stopping",
         signal,

@@ -1,6 +1,6 @@
 //! What the server does when it gets a signal.
 //!
-//! SIGINT and SIGTERM ask for an orderly end, SIGHUP for reading again what can be read again. Signals that end
+//! SIGINT and SIGTERM ask for an orderly end (the first of them; the second ends the process at once), SIGHUP for reading again what can be read again. Signals that end
 //! a process unless somebody listens, though they mean nothing to a server, are taken and said in the log:
 //! nobody who runs `systemctl reload`, rotates logs or closes a terminal wants all connections to end. SIGPIPE
 //! is ignored by Rust's runtime already. SIGQUIT, SIGXCPU, real-time signals and those of defects keep their
@@ -20,6 +20,8 @@ use tracing::{info, warn};
 pub(crate) struct Signals {
     /// The name of the signal that asked for an end.
     pub(crate) stop: Receiver<&'static str>,
+    /// For who asks for an end without a signal.
+    pub(crate) stopper: Sender<&'static str>,
     /// Each SIGHUP, for those who read files again.
     pub(crate) hang_up: Receiver<()>,
     is_serving: Arc<AtomicBool>,
@@ -38,7 +40,7 @@ impl Signals {
         let mut signals =
             signal_hook::iterator::Signals::new(numbers).context("signals cannot be received")?;
         let listener = Listener {
-            stop: stop_sender,
+            stop: stop_sender.clone(),
             hang_up: reads_certificates.then_some(hang_up_sender),
             is_serving: Arc::clone(&is_serving),
             is_stopping: false,
@@ -47,7 +49,7 @@ impl Signals {
             .name("signals".to_owned())
             .spawn(move || listener.listen(&mut signals))
             .context("the signal thread could not be started")?;
-        Ok(Signals { stop, hang_up, is_serving })
+        Ok(Signals { stop, stopper: stop_sender, hang_up, is_serving })
     }
 
     /// From now on an end has to be orderly.

@@ -5,6 +5,7 @@
 mod bench;
 mod clients;
 mod crashes;
+mod drain;
 mod hosts;
 mod operations;
 mod program;

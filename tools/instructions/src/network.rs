@@ -179,6 +179,14 @@ impl Driver for MemoryDriver {
 
     fn stop_accepting(&mut self) {}
 
+    fn close_listener(&mut self, _: u16) -> bool {
+        false
+    }
+
+    fn open_listener(&mut self, _: u16, _: i32) -> io::Result<()> {
+        Ok(())
+    }
+
     fn register(&mut self, stream: &mut Stream, key: Key) -> io::Result<()> {
         let state = &mut *self.state.borrow_mut();
         if let Some(pipe) = state.pipes.get_mut(stream.0) {

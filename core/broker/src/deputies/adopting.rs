@@ -74,6 +74,7 @@ impl DeputySide<'_> {
         let Some(topic) = side.directory.get_mut(key) else { return };
         topic.touch(now.time);
         let topic = &*topic;
+        let known = side.home.topic(topic).map_or(0, |home| home.last_version());
         let is_new = side.home.begin_adopted(now.time, topic, &mut run, side.options);
         run.share_path(&topic.path);
         let run = Arc::new(run);
@@ -83,10 +84,15 @@ impl DeputySide<'_> {
         let usual = Arc::ptr_eq(&topic.spec, &side.options.topic_default);
         let spec = (!usual).then(|| topic.spec.clone());
         let keeps = keeps(&topic.spec) && holds_messages(&run);
+        // Between what is kept and these some are missing.
+        let is_whole = run.version() <= run.follows().unwrap_or(known).max(known) + 1;
         let (places, feeds) = (home.places(), home.feeds());
         let viewed = side.has_views || !home.watchers().is_empty();
         if side.home.owes_pages(before) {
             side.give_early(now, key, before, stays, effects);
+        }
+        if !is_whole && let Some(topic) = side.directory.get(key) {
+            side.home.empty_history(topic);
         }
         side.home.append_history(now, (key, &run, before), side.directory, side.options);
         if keeps {

@@ -4,6 +4,7 @@
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
 mod browse;
+mod drain;
 mod durable;
 mod queue;
 mod read;
@@ -21,6 +22,7 @@ pub use browse::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
     ServiceEntry,
 };
+pub use drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DrainPhase, DrainRequest, DrainStatus};
 pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
@@ -110,6 +112,12 @@ pub enum Operation {
         /// At most so many; zero: as many as is usual. The server has a limit of its own.
         limit: u32,
     },
+    /// Sends the node's clients to other nodes, for who may administer `$sys/drain`; [`OperationResult::Drain`].
+    Drain(Box<DrainRequest>),
+    /// Takes a drain back: listeners open again, and who has not left stays; [`OperationResult::Drain`].
+    DrainCancel,
+    /// How the node's drain stands, also for who may monitor; [`OperationResult::Drain`].
+    DrainState,
     /// Lists sessions, queues or services, for who may browse them; [`OperationResult::Listing`].
     Browse(Browse),
     /// Shows one queue with its consumers, for who may browse it; [`OperationResult::Queue`].
@@ -417,6 +425,8 @@ pub enum Replay {
 pub enum OperationResult {
     /// It was done.
     Done,
+    /// How the node's drain stands.
+    Drain(Box<DrainStatus>),
     /// The topic is there.
     Created {
         /// Whether it was there before, with the same specification.

@@ -7,6 +7,7 @@
 //! protocol can carry them. Relies on the protocol for how it spells names. Invariant: a name that
 //! means nothing is an error that says which are known, so a misspelt wish is never passed over.
 
+mod node;
 mod queues;
 
 use std::borrow::Cow;
@@ -121,6 +122,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("resume", &["path"]),
     ("create-subscription", &["name", "topics", "selector"]),
     ("delete-subscription", &["name"]),
+    ("drain", &["over", "delay", "to", "exit"]),
+    ("drain-cancel", &[]),
+    ("drain-state", &[]),
 ];
 
 /// A request, half read.
@@ -164,7 +168,7 @@ impl<'a> Given<'a> {
             "browse" => Operation::Browse(self.browse(self.browsable()?)?),
             _ => match self.queue_operation(what)? {
                 Some(operation) => operation,
-                None => Operation::Session,
+                None => self.node_operation(what)?.unwrap_or(Operation::Session),
             },
         })
     }

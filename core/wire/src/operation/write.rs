@@ -46,6 +46,7 @@ impl OperationResult {
         out.reserve(self.json_bytes(values));
         match self {
             OperationResult::Done => out.extend_from_slice(b"{}"),
+            OperationResult::Drain(status) => status.write_json(out),
             OperationResult::Created { existed } => {
                 print(out, format_args!("{{\"existed\":{existed}}}"))
             }

@@ -148,6 +148,9 @@ impl Root {
                 return Err(Root::only_whole("views"));
             }
             Operation::Sessions { .. } => return Err(Root::only_whole("lists of sessions")),
+            Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
+                return Err(Root::only_whole("drains"));
+            }
             Operation::Will(None) | Operation::Session => {}
         }
         Ok(())

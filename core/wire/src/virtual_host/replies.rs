@@ -73,6 +73,7 @@ impl Root {
                 moved.refused.iter_mut().for_each(|close| self.leave_close(close));
             }
             OperationResult::Done
+            | OperationResult::Drain(_)
             | OperationResult::Created { .. }
             | OperationResult::Removed { .. }
             | OperationResult::Updated { .. }

@@ -197,6 +197,14 @@ impl Stream {
         append_text(&mut members, close.code.slug());
         members.extend_from_slice(b",\"message\":");
         append_text(&mut members, &close.reason);
+        if let Some(addresses) = &close.addresses {
+            members.extend_from_slice(b",\"addresses\":[");
+            for (place, address) in addresses.iter().enumerate() {
+                members.extend_from_slice(if place == 0 { b"" } else { b"," });
+                append_text(&mut members, address);
+            }
+            members.push(b']');
+        }
         piece(output, |out| encode::notice(self.form, "end", &members, None, out));
     }
 }

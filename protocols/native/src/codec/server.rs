@@ -2,6 +2,7 @@
 
 use tiderace_wire::write_varint;
 
+use super::addresses::AddressList;
 use super::fields::write_numbers;
 use super::{
     CodecError, QueuedEntries, Reader, ResultMessage, Updates, begin_message, end_message, flag,
@@ -114,6 +115,7 @@ pub enum ServerMessage<'a> {
         sentence: &'a str,
         reconnect: bool,
         jitter_ms: u64,
+        addresses: AddressList<'a>,
     },
     LoggedIn {
         request: u32,
@@ -206,6 +208,7 @@ impl<'a> ServerMessage<'a> {
                 sentence: from.text()?,
                 reconnect: from.truth()?,
                 jitter_ms: from.varint()?,
+                addresses: AddressList::read(from)?,
             },
             kind::LOGGED_IN => {
                 ServerMessage::LoggedIn { request: from.number()?, name: from.text()? }
@@ -279,10 +282,11 @@ impl<'a> ServerMessage<'a> {
                 write_end(out, *code, slug, sentence);
             }
             ServerMessage::Pong(bytes) => out.extend_from_slice(bytes),
-            ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms } => {
+            ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms, addresses } => {
                 write_end(out, *code, slug, sentence);
                 out.push(u8::from(*reconnect));
                 write_varint(out, *jitter_ms);
+                addresses.write(out);
             }
             ServerMessage::LoggedIn { request, name } => {
                 write_varint(out, u64::from(*request));

@@ -15,7 +15,7 @@ pub(super) fn broken(rule: impl std::fmt::Display) -> Close {
 
 /// The same for bytes that are no message.
 pub(super) fn malformed(error: CodecError) -> Close {
-    let Close { code, reason } = error.into();
+    let Close { code, reason, .. } = error.into();
     Close { code, ..broken(reason) }
 }
 

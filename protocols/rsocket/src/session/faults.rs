@@ -47,7 +47,9 @@ pub(super) fn close_code(code: ErrorCode) -> CloseCode {
 pub(super) fn connection_code(code: CloseCode, before: bool, resuming: bool) -> ErrorCode {
     match code.class() {
         // RSocket has a name for an end in good order.
-        _ if !before && code == CloseCode::ShuttingDown => ErrorCode::CONNECTION_CLOSE,
+        _ if !before && matches!(code, CloseCode::ShuttingDown | CloseCode::Draining) => {
+            ErrorCode::CONNECTION_CLOSE
+        }
         _ if !before => ErrorCode::CONNECTION_ERROR,
         _ if resuming => ErrorCode::REJECTED_RESUME,
         ErrorClass::Unsupported => ErrorCode::UNSUPPORTED_SETUP,
@@ -58,7 +60,7 @@ pub(super) fn connection_code(code: CloseCode, before: bool, resuming: bool) -> 
 
 /// What a client is told.
 pub(super) fn sentence(close: &Close) -> String {
-    shortened(format!("{}: {}", close.code.slug(), close.reason))
+    shortened(format!("{}: {}", close.code.slug(), close.sentence()))
 }
 
 /// Of a text of other people's at most so much as an error may have.
@@ -91,5 +93,10 @@ mod tests {
         let close = Close::new(CloseCode::BadHeader, "ä".repeat(2000));
         let text = sentence(&close);
         assert!(text.starts_with("bad-header: ä") && text.len() <= SENTENCE_BYTES_MAX);
+        let to = tiderace_base::Addresses::new(["tcp://b.example.org:7800"]);
+        let text = sentence(&Close::from(CloseCode::Draining).to(to.unwrap_or_default()));
+        assert!(
+            text.starts_with("draining: ") && text.ends_with(" Go to tcp://b.example.org:7800")
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tiderace_base::limits::SHARDS_MAX;
+use tiderace_wire::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
 
 use crate::kind::Kind;
 use crate::sections::tls::ListenerTls;
@@ -29,6 +30,12 @@ section! {
         "sdk" sdk: bool = Is("false"), Kind::Boolean, flag("sdk");
         /// How long a stopping server waits for connections to take what is queued for them.
         "shutdown_grace" shutdown_grace: Duration = Is("10s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
+        /// Over how long the goodbyes of a server that was asked to stop are spread, before it stops: a drain, see [drain.md](drain.md). With zero here and for `server.drain_delay` there is none.
+        "drain_over" drain_over: Duration = Is("0s"), Kind::Duration { min: Duration::ZERO, max: DRAIN_OVER_MAX };
+        /// How long `/readyz` of a server that was asked to stop says so before its listeners close, so that load balancers have seen it.
+        "drain_delay" drain_delay: Duration = Is("0s"), Kind::Duration { min: Duration::ZERO, max: DRAIN_DELAY_MAX };
+        /// Where clients of a server that was asked to stop are told to go, the best first: up to 8 addresses such as `wss://b.example.org/tiderace`. Without any they connect again as before.
+        "drain_to" drain_to: Vec<String> = Is(""), Kind::List(&Kind::Text);
     }
 }
 
@@ -43,6 +50,8 @@ section! {
         "tls" tls: Option<ListenerTls> = Absent, Kind::Choice(ListenerTls::WORDS);
         /// Name in logs and metrics; the address if absent.
         "name" name: Option<String> = Absent, Kind::Name;
+        /// Whether it stays open while the server drains, and its connections stay: for those who operate it.
+        "stays_open" stays_open: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -71,6 +80,8 @@ pub struct ListenerConfig {
     pub protocol: ListenerProtocol,
     /// Whether connections are secured; means nothing without a certificate.
     pub tls: ListenerTls,
+    /// Whether it stays open while the server drains, and its connections stay.
+    pub stays_open: bool,
 }
 
 impl ListenerConfig {

@@ -12,6 +12,7 @@
 //! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
 //! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
+//! | leaving | [`Flags::LEAVING`]: in `Http`, in `Http2` and in `Closing` | `crate::drain` |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
 //! | begun by us | [`Flags::OUTGOING`] for good, [`Flags::CONNECTING`] until the other side has taken it | [`crate::upstream`] |
 //!
@@ -124,6 +125,8 @@ impl Flags {
     pub(crate) const OUTGOING: Mark = Mark(1 << 23);
     /// The other side has not taken it yet.
     pub(crate) const CONNECTING: Mark = Mark(1 << 24);
+    /// A drain sends it away: its next answer is the last, or it ends already.
+    pub(crate) const LEAVING: Mark = Mark(1 << 25);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
@@ -310,7 +313,7 @@ impl Flags {
 
     /// A connection leaves its shard, and with it its lists; whether it is readable is asked anew where it comes.
     pub(crate) fn leave_shard(&mut self) {
-        self.0 &= !(Flags::LISTS | Flags::READABLE.0 | Flags::YIELDED.0);
+        self.0 &= !(Flags::LISTS | Flags::READABLE.0 | Flags::YIELDED.0 | Flags::LEAVING.0);
         self.0 |= Flags::WRITABLE.0;
     }
 }

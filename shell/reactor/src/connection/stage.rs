@@ -171,6 +171,12 @@ impl Stage {
         Stage::Closing { discarded: 0, is_shut: false }
     }
 
+    /// Whether a connection at this stage may be on its way out of a drain: nothing that has a session is, for
+    /// that ends at once.
+    pub(crate) fn may_be_leaving(&self) -> bool {
+        matches!(self, Stage::Http(_) | Stage::Http2(_) | Stage::Closing { .. })
+    }
+
     /// The gauge that counts connections at this stage.
     pub(crate) fn gauge(&self) -> Gauge {
         match self {

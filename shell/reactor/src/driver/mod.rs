@@ -57,6 +57,15 @@ pub trait Driver {
     /// Closes all listeners of this shard.
     fn stop_accepting(&mut self);
 
+    /// Closes one listener of this shard; false if it has none of that number that is open.
+    fn close_listener(&mut self, listener: u16) -> bool;
+
+    /// Opens a listener again that [`Driver::close_listener`] has closed, where it was.
+    ///
+    /// # Errors
+    /// When the operating system refuses, such as if another process has taken the address meanwhile.
+    fn open_listener(&mut self, listener: u16, backlog: i32) -> io::Result<()>;
+
     /// Asks for events of a stream under a key.
     ///
     /// # Errors

@@ -45,12 +45,20 @@ impl Default for SocketOptions {
     }
 }
 
+/// A place to listen, whether or not that is done.
+#[derive(Debug)]
+struct Listening {
+    socket: Option<TcpListener>,
+    /// Where it was when it was open last, with the port that was chosen.
+    address: SocketAddr,
+}
+
 /// Sockets, epoll and clocks of one shard.
 #[derive(Debug)]
 pub struct OsDriver {
     poll: Poll,
     events: Events,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listening>,
     options: SocketOptions,
     reserve: Option<File>,
     names: Names,
@@ -64,14 +72,16 @@ impl OsDriver {
     /// # Errors
     /// When the operating system has no epoll or no file descriptor left.
     pub fn new(
-        mut listeners: Vec<TcpListener>,
+        sockets: Vec<TcpListener>,
         options: SocketOptions,
         epoch: Instant,
     ) -> io::Result<(OsDriver, Arc<dyn Wake>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        for (index, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, listener_token(index), Interest::READABLE)?;
+        let mut listeners = Vec::new();
+        for (index, mut socket) in sockets.into_iter().enumerate() {
+            poll.registry().register(&mut socket, listener_token(index), Interest::READABLE)?;
+            listeners.push(Listening { address: socket.local_addr()?, socket: Some(socket) });
         }
         let driver = OsDriver {
             poll,
@@ -110,8 +120,8 @@ impl OsDriver {
     /// does not wait in the backlog for ever.
     fn hang_up(&mut self, listener: usize) {
         self.reserve = None;
-        if let Some(listener) = self.listeners.get(listener) {
-            drop(listener.accept());
+        if let Some(socket) = self.listeners.get(listener).and_then(|it| it.socket.as_ref()) {
+            drop(socket.accept());
         }
         self.reserve = File::open("/dev/null").ok();
     }
@@ -161,7 +171,7 @@ impl Driver for OsDriver {
 
     fn accept(&mut self, listener: u16) -> Accepted<TcpStream> {
         let index = usize::from(listener);
-        let Some(socket) = self.listeners.get(index) else {
+        let Some(socket) = self.listeners.get(index).and_then(|it| it.socket.as_ref()) else {
             return Accepted::Empty;
         };
         match socket.accept() {
@@ -200,10 +210,29 @@ impl Driver for OsDriver {
     }
 
     fn stop_accepting(&mut self) {
-        for mut listener in self.listeners.drain(..) {
+        for mut socket in self.listeners.drain(..).filter_map(|listener| listener.socket) {
             // Closing the socket would do as well; an error here changes nothing.
-            let _ = self.poll.registry().deregister(&mut listener);
+            let _ = self.poll.registry().deregister(&mut socket);
         }
+    }
+
+    fn close_listener(&mut self, listener: u16) -> bool {
+        let listening = self.listeners.get_mut(usize::from(listener));
+        let Some(mut socket) = listening.and_then(|it| it.socket.take()) else { return false };
+        let _ = self.poll.registry().deregister(&mut socket);
+        true
+    }
+
+    fn open_listener(&mut self, listener: u16, backlog: i32) -> io::Result<()> {
+        let index = usize::from(listener);
+        let Some(listening) = self.listeners.get_mut(index) else { return Ok(()) };
+        if listening.socket.is_none() {
+            let mut socket = listen(listening.address, backlog, &self.options)?;
+            let registry = self.poll.registry();
+            registry.register(&mut socket, listener_token(index), Interest::READABLE)?;
+            listening.socket = Some(socket);
+        }
+        Ok(())
     }
 
     fn register(&mut self, stream: &mut TcpStream, key: Key) -> io::Result<()> {

@@ -43,6 +43,8 @@ struct World {
     pipes: Vec<Pipe>,
     shards: Vec<Place>,
     accepting: bool,
+    /// Listeners that are closed for a while.
+    closed: Vec<u16>,
     /// Connections whose handshake is done, with the listener they are for.
     backlog: VecDeque<(u16, usize)>,
     /// Connections that shards have begun and the test has not heard of.
@@ -114,6 +116,7 @@ impl Network {
             pipes: Vec::new(),
             shards: (0..shards).map(place).collect(),
             accepting: true,
+            closed: Vec::new(),
             backlog: VecDeque::new(),
             dialled: Vec::new(),
             names: HashMap::new(),
@@ -295,6 +298,8 @@ impl World {
             };
             changed = true;
             match parcel {
+                // The kernel refuses it.
+                Parcel::Open(listener) if self.closed.contains(&listener) => pipe.closed = true,
                 Parcel::Open(listener) => {
                     self.backlog.push_back((listener, client));
                     if let Some(place) = self.shards.first_mut() {
@@ -441,6 +446,28 @@ impl Driver for SimDriver {
                 pipe.closed = true;
             }
         }
+    }
+
+    fn close_listener(&mut self, listener: u16) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        if self.shard > 0 || world.closed.contains(&listener) {
+            return false;
+        }
+        world.closed.push(listener);
+        let pipes = &mut world.pipes;
+        world.backlog.retain(|(wanted, client)| {
+            let is_refused = *wanted == listener;
+            if let Some(pipe) = pipes.get_mut(*client).filter(|_| is_refused) {
+                pipe.closed = true;
+            }
+            !is_refused
+        });
+        true
+    }
+
+    fn open_listener(&mut self, listener: u16, _: i32) -> io::Result<()> {
+        self.world.borrow_mut().closed.retain(|closed| *closed != listener);
+        Ok(())
     }
 
     fn register(&mut self, stream: &mut SimStream, key: Key) -> io::Result<()> {

@@ -122,7 +122,9 @@ impl<D: Driver> Shard<D> {
             return None;
         }
         if is_done {
-            self.end(key, &CloseCode::ShuttingDown.into(), Farewell::Silent);
+            let is_stop = self.stopping.is_some();
+            let code = if is_stop { CloseCode::ShuttingDown } else { CloseCode::Draining };
+            self.end(key, &code.into(), Farewell::Silent);
             return None;
         }
         Some(driven.consumed)
@@ -170,7 +172,7 @@ impl<D: Driver> Shard<D> {
         record.flags.set(Flags::READABLE);
         let record = self.connections.insert(record);
         self.change_gauge(None, Some(Gauge::UNKNOWN));
-        self.shared.gain(self.id);
+        self.shared.gain(self.id, listener);
         self.metrics.opened.add(1);
         self.metrics.http2_streams.add(1);
         self.metrics.http2_opened.add(1);
@@ -447,7 +449,7 @@ impl<D: Driver> Shard<D> {
         self.end(key, &close, Farewell::Silent);
     }
 
-    /// The node stops: a connection that carries something says that it takes no more, and ends when that
+    /// The node stops, or sends its clients elsewhere: a connection that carries something says that it takes no more, and ends when that
     /// has ended. False if nothing is carried.
     pub(crate) fn drain_h2(&mut self, key: Key) -> bool {
         let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) else {
@@ -467,7 +469,10 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn close_h2(&mut self, key: Key, mut h2: H2Connection, close: &Close) {
         let over = match close.code {
             CloseCode::Http2Flood | CloseCode::MemoryFull => Over::Flooded(String::new()),
-            CloseCode::Done | CloseCode::PeerGone | CloseCode::ShuttingDown => Over::Done,
+            CloseCode::Done
+            | CloseCode::PeerGone
+            | CloseCode::ShuttingDown
+            | CloseCode::Draining => Over::Done,
             _ => Over::Broken(String::new()),
         };
         h2.engine.abort(&over);

@@ -21,6 +21,8 @@ pub(crate) enum RemoteStreamMessage {
     Taken { h2_stream: Key, bytes: usize },
     /// A client has logged in on the record.
     LoggedIn { h2_stream: Key },
+    /// The node sends the record's client elsewhere: its connection takes no more requests.
+    Leaving { h2_stream: Key },
     /// The head of the record's answer, and how long the body is if that is known.
     Answered { h2_stream: Key, head: Box<AnswerHead>, body_bytes: Option<u64> },
     /// These are to be sent.

@@ -98,6 +98,11 @@ impl<D: Driver> Shard<D> {
                     self.widen_h2(h2);
                 }
             }
+            RemoteStreamMessage::Leaving { h2_stream } => {
+                if let Some(h2) = self.h2_streams.get_mut(h2_stream).map(|h2_stream| h2_stream.h2) {
+                    self.drain_h2(h2);
+                }
+            }
             RemoteStreamMessage::Answered { h2_stream, head, body_bytes } => {
                 if let Some(h2_stream) = self.h2_streams.get_mut(h2_stream) {
                     h2_stream.stream.respond(*head, body_bytes);

@@ -129,6 +129,14 @@ impl H2Streams {
         }
     }
 
+    /// The client of a record whose stream is another shard's is sent elsewhere: that shard hears of it.
+    pub(crate) fn tell_leaving<S>(&mut self, record: Key, post: &mut Post<S>) {
+        if let Some(Carrier::RemoteStream(remote_stream)) = self.of(record) {
+            let h2_stream = remote_stream.origin.h2_stream;
+            remote_stream.tell(RemoteStreamMessage::Leaving { h2_stream }, post);
+        }
+    }
+
     /// Whether a record's stream is another shard's.
     pub(crate) fn is_remote(&self, record: Key) -> bool {
         matches!(self.places.get(&record.slot), Some(Place::RemoteStream(_)))

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Addresses, Close, CloseCode, Now, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Command, Context, Credentials, Delivery, Destination, Detect, Kind, Meta, Open, Opening,
-    Output, Progress, Protocol, Reply, Session, Subscribe, SubscriptionKey, Target,
+    Command, Context, Credentials, Delivery, Destination, Detect, DrainRequest, Kind, Meta, Open,
+    Opening, Operation, OperationResult, Output, Progress, Protocol, Reply, Session, Subscribe,
+    SubscriptionKey, Target,
 };
 
 /// Says every byte back. Begins with `ECHO\n`, which is not said back.
@@ -61,7 +62,8 @@ impl Session for Echo {
 
 const GREETING: &[u8] = b"ECHO\n";
 
-/// Speaks to the broker in lines: `L name`, `S topic`, `P topic body`, `Q` and `!`, which panics.
+/// Speaks to the broker in lines: `L name`, `S topic`, `P topic body`, `D ms address`, which drains, `C`, which
+/// takes that back, `Q` and `!`, which panics.
 struct Line {
     greeted: bool,
     waiting: bool,
@@ -96,6 +98,13 @@ impl Line {
                 let body = words.next().unwrap_or_default();
                 context.commands.publish(body.as_bytes(), Meta::default(), None);
             }
+            Some("D") => {
+                let over = Span::from_millis(name.parse().unwrap_or(0));
+                let to = Addresses::new(words.next()).unwrap_or_default();
+                let request = DrainRequest { over, to, ..DrainRequest::default() };
+                operate(Operation::Drain(Box::new(request)), context);
+            }
+            Some("C") => operate(Operation::DrainCancel, context),
             Some("Q") => context.finish(CloseCode::Done),
             Some("!") => panic!("asked to"),
             _ => return Err(CloseCode::BadFrame.into()),
@@ -142,10 +151,13 @@ impl Session for Line {
             | Reply::Upstream(_)
             | Reply::ExchangeEnded { .. }
             | Reply::ExchangeCredit { .. }
-            | Reply::Operated { .. }
             | Reply::Browsed { .. }
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
+            Reply::Operated { result, .. } => {
+                let OperationResult::Drain(status) = *result else { return Ok(()) };
+                context.output.frame(format!("{}\n", status.phase.as_str()).as_bytes(), true);
+            }
             Reply::Refused { close, .. } => return Err(close),
         }
         Ok(())
@@ -174,6 +186,11 @@ impl Session for Line {
     fn is_established(&self) -> bool {
         self.established
     }
+}
+
+fn operate(operation: Operation, context: &mut Context<'_>) {
+    let operation = Box::new(operation);
+    context.commands.push(Command::Operate { token: 1, operation });
 }
 
 fn topic(name: &str) -> Result<Destination, Close> {

@@ -22,7 +22,7 @@ pub struct World {
 }
 
 impl World {
-    /// A node of `options` with one listener.
+    /// A node of `options`, with one listener if they name none.
     pub fn new(seed: u64, options: Options) -> World {
         World::with(seed, options, |_| {})
     }
@@ -30,12 +30,14 @@ impl World {
     /// The same with other services.
     pub fn with(seed: u64, options: Options, change: impl FnOnce(&mut Services)) -> World {
         let address = ([127, 0, 0, 1], 0).into();
-        let listeners = vec![ListenerOptions::at(address)];
         let network = Network::new(seed, options.shards);
         let desk = Arc::new(Desk::default());
         let mut services = services(Arc::clone(&desk) as Arc<dyn Verifier>);
         change(&mut services);
-        let options = Options { listeners, ..options };
+        let mut options = options;
+        if options.listeners.is_empty() {
+            options.listeners.push(ListenerOptions::at(address));
+        }
         let (shards, control) = simulate(&network, options, services).unwrap();
         let shards = shards.into_iter().map(Some).collect();
         World { network, desk, control, seed, starved: None, shards }

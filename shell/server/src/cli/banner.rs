@@ -71,6 +71,7 @@ mod tests {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             protocol,
             tls: tiderace_config::ListenerTls::Either,
+            stays_open: false,
         }
     }
 

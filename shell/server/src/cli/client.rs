@@ -320,7 +320,12 @@ fn told(error: ConnectionError) -> ClientError {
         error if error.is_timeout() => ClientError::Silent(ANSWER_TIMEOUT),
         ConnectionError::Io(error) => ClientError::Io(error),
         ConnectionError::Closed => ClientError::Closed,
-        ConnectionError::Refused { slug, sentence } => refused(&slug, &sentence),
+        ConnectionError::Refused { slug, sentence, addresses } if addresses.is_empty() => {
+            refused(&slug, &sentence)
+        }
+        ConnectionError::Refused { slug, sentence, addresses } => {
+            refused(&slug, &format!("{sentence} It names {}", addresses.join(", ")))
+        }
         error @ ConnectionError::NoWebSocket { .. } => ClientError::Unexpected(error.to_string()),
         ConnectionError::WebSocket(error) => unreadable(error),
         ConnectionError::Client(error) => unreadable(error),

@@ -19,6 +19,7 @@ mod config_args;
 mod connection;
 mod destination;
 mod doctor;
+mod drain;
 mod error;
 mod output;
 mod password;
@@ -76,6 +77,9 @@ enum Command {
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
+    /// Send the clients of a server to other servers, before it is stopped.
+    #[command(disable_help_flag = true)]
+    Drain(drain::DrainArgs),
     /// Look at what a stopped server has kept: what is in its store, and whether it is damaged.
     Store(store::StoreArgs),
     /// Measure this server, or others beside it, and what this machine can do at best.
@@ -112,6 +116,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Queues(args)) => queues::run(&args),
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
+        Some(Command::Drain(args)) => drain::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),

@@ -253,6 +253,14 @@ impl Driver for ClientsDriver {
         self.0.borrow_mut().wanted = 0;
     }
 
+    fn close_listener(&mut self, _: u16) -> bool {
+        false
+    }
+
+    fn open_listener(&mut self, _: u16, _: i32) -> io::Result<()> {
+        Ok(())
+    }
+
     fn register(&mut self, stream: &mut Number, key: Key) -> io::Result<()> {
         let clients = &mut *self.0.borrow_mut();
         if let Some(slot) = clients.keys.get_mut(stream.0 as usize) {

@@ -6,7 +6,9 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::json;
 use tiderace_client::{ClientMessage, Welcome};
-use tiderace_native::codec::{Messages, Queued, ServerMessage, begin_message, end_message, kind};
+use tiderace_native::codec::{
+    AddressList, Messages, Queued, ServerMessage, begin_message, end_message, kind,
+};
 use tiderace_websocket::handshake::accept_key;
 use tiderace_websocket::{
     Decoder, Event as Frame, Limits, MessageKind, Role, encode_close, encode_message, encode_ping,
@@ -246,8 +248,14 @@ fn properties_are_listed_with_the_content_type_first() {
 fn what_the_server_says_last_is_told() {
     let (port, _server) = server(|message, answers| {
         let (slug, sentence) = ("login-failed", "Wrong password.");
-        let close =
-            ServerMessage::Close { code: 400, slug, sentence, reconnect: false, jitter_ms: 0 };
+        let close = ServerMessage::Close {
+            code: 400,
+            slug,
+            sentence,
+            reconnect: false,
+            jitter_ms: 0,
+            addresses: AddressList::EMPTY,
+        };
         assert!(matches!(message, ClientMessage::Hello(_)));
         answers.push(written(&close));
         None

@@ -1,0 +1,85 @@
+//! The operations on the node as a whole, read.
+
+use tiderace_base::{Addresses, Close};
+use tiderace_value::{Json, JsonKind};
+
+use super::{Given, bad};
+use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
+use crate::{DrainRequest, Operation};
+
+impl Given<'_> {
+    /// The operation on the node of that name, if it is one.
+    pub(super) fn node_operation(&self, what: &str) -> Result<Option<Operation>, Close> {
+        Ok(Some(match what {
+            "drain" => Operation::Drain(Box::new(self.drain()?)),
+            "drain-cancel" => Operation::DrainCancel,
+            "drain-state" => Operation::DrainState,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn drain(&self) -> Result<DrainRequest, Close> {
+        let missing = || bad("`drain` wants `over`: how long the goodbyes are spread, as \"10m\"");
+        let over = self.span("over")?.ok_or_else(missing)?;
+        let delay = self.span("delay")?.unwrap_or_default();
+        if over > DRAIN_OVER_MAX || delay > DRAIN_DELAY_MAX {
+            return Err(bad("`over` is at most 24 hours, and `delay` one hour"));
+        }
+        Ok(DrainRequest { over, delay, to: self.addresses()?, exit: self.truth("exit")? })
+    }
+
+    fn addresses(&self) -> Result<Option<Addresses>, Close> {
+        let wrong =
+            || bad("`to` is a list of addresses such as [\"wss://b.example.org/tiderace\"]");
+        let Some(given) = self.field("to") else { return Ok(None) };
+        if given.kind() != JsonKind::Array {
+            return Err(wrong());
+        }
+        let texts = given.elements().map(Json::as_text).collect::<Option<Vec<_>>>();
+        Addresses::new(texts.ok_or_else(wrong)?).map_err(|error| bad(format!("`to`: {error}")))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Reading;
+    use tiderace_base::{CloseCode, Span, Time};
+    use tiderace_topics::Path;
+
+    fn parsed(text: &str) -> Result<Operation, Close> {
+        let path = |text: &str| Path::parse(text).map_err(|_| CloseCode::BadDestination.into());
+        let selector = |_: &str| Ok(Vec::new());
+        let reading = Reading { body: None, now: Time::ZERO, path: &path, selector: &selector };
+        Operation::parse(text.as_bytes(), &reading)
+    }
+
+    #[test]
+    fn a_drain_is_read() {
+        let text = r#"{"do":"drain","over":"10m","delay":5000,"to":["wss://b"],"exit":true}"#;
+        let Ok(Operation::Drain(request)) = parsed(text) else { panic!("{text}") };
+        assert_eq!(request.over, Span::from_secs(600));
+        assert_eq!((request.delay, request.exit), (Span::from_secs(5), true));
+        assert_eq!(request.to.unwrap().to_string(), "wss://b");
+        assert!(matches!(parsed(r#"{"do":"drain-cancel"}"#), Ok(Operation::DrainCancel)));
+        assert!(matches!(parsed(r#"{"do":"drain-state"}"#), Ok(Operation::DrainState)));
+    }
+
+    #[test]
+    fn a_drain_that_makes_no_sense_is_refused() {
+        for (text, says) in [
+            (r#"{"do":"drain"}"#, "`over`"),
+            (r#"{"do":"drain","over":"25h"}"#, "24 hours"),
+            (r#"{"do":"drain","over":"1s","delay":"2h"}"#, "one hour"),
+            (r#"{"do":"drain","over":"1s","to":"wss://b"}"#, "list"),
+            (r#"{"do":"drain","over":"1s","to":["b"]}"#, "SCHEME://"),
+            (r#"{"do":"drain","over":"1s","where":1}"#, "where"),
+            (r#"{"do":"drain-cancel","over":"1s"}"#, "over"),
+        ] {
+            let refused = parsed(text).unwrap_err();
+            assert_eq!(refused.code, CloseCode::BadOperation, "{text}");
+            assert!(refused.reason.contains(says), "{text}: {}", refused.reason);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The drain as the process sees it: a server that stops sends its clients elsewhere first, if its configuration
+//! says so, and one that was told to stop when all have left does.
+//!
+//! Relies on `NodeControl` for everything that happens on shards.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use anyhow::Context;
+use tiderace_base::Addresses;
+use tiderace_config::ServerConfig;
+use tiderace_reactor::NodeControl;
+use tiderace_wire::DrainRequest;
+
+/// What asked for an end when no signal did.
+pub(crate) const DRAINED: &str = "drain";
+
+/// How long answers and last words may take behind the span of a drain, before the server stops all the same.
+const BEHIND_SPAN: Duration = Duration::from_secs(10);
+
+/// Asks for the end of the server when all clients have left by a drain that was to end so.
+///
+/// # Errors
+/// When the thread that waits for it could not be started.
+pub(crate) fn watch(node: NodeControl, stop: Sender<&'static str>) -> anyhow::Result<()> {
+    let wait = move || {
+        node.wait_for_exit();
+        // Nobody hears it if the server is ending already.
+        let _ = stop.send(DRAINED);
+    };
+    let thread = std::thread::Builder::new().name("drain".to_owned()).spawn(wait);
+    thread.map(drop).context("the thread that waits for the end of a drain could not be started")
+}
+
+/// The drain with which a server that was asked to stop begins, if its configuration wants one.
+pub(crate) fn at_the_end(config: &ServerConfig) -> Option<DrainRequest> {
+    let (over, delay) = (config.drain_over, config.drain_delay);
+    // The configuration has checked the addresses.
+    let to = Addresses::new(&config.drain_to).unwrap_or_default();
+    (!over.is_zero() || !delay.is_zero()).then_some(DrainRequest { over, delay, to, exit: true })
+}
+
+/// Sends all clients elsewhere; returns when they have left, or the time for it is over.
+pub(crate) fn finish(node: &NodeControl, request: DrainRequest) {
+    let most = request.delay + request.over + BEHIND_SPAN;
+    node.drain_finally(request);
+    node.wait_drained(most);
+}
