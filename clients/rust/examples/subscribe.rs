@@ -2,10 +2,13 @@
 //! `cargo run -p tiderace-client --example subscribe -- 127.0.0.1:7800 'demo/fx/*' 10`
 
 use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::net::TcpStream;
 
-use tiderace_client::{Auth, Client, Connection, ConnectionError, Event, SubscribeOptions};
+use tiderace_client::{
+    Auth, Client, Connection, ConnectionError, Event, Reconnect, SubscribeOptions,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -25,24 +28,49 @@ pub fn subscribe(
     count: u64,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
-    let mut client = Client::new("example");
+    // Several servers, separated by commas, are taken in turn.
+    let mut reconnect = Reconnect::new(server.split(','));
+    let stream = TcpStream::connect(reconnect.address())?;
+    let mut connection = Connection::new(stream, Client::new("example"));
+    connection.open(reconnect.address(), Auth::Anonymous)?;
     let options = SubscribeOptions::topic(pattern).pattern().snapshot().recoverable().deltas();
-    client.subscribe(options, &mut Vec::new());
+    connection.send(|client, out| client.subscribe(options, out))?;
     let mut written = 0;
-    while written < count {
-        // The client makes its subscriptions again, and tells what came in between.
-        let mut connection = Connection::new(TcpStream::connect(server)?, client);
-        connection.open(server, Auth::Anonymous)?;
+    loop {
         match follow(&mut connection, count, &mut written, out) {
-            Ok(()) => connection.send(|client, out| client.bye(out))?,
-            Err(Failure::Connection(ConnectionError::Io(_) | ConnectionError::Closed)) => {}
-            Err(Failure::Connection(error)) => return Err(error.into()),
+            Ok(()) => {
+                connection.send(|client, out| client.bye(out))?;
+                return Ok(connection.flush()?);
+            }
+            Err(Failure::Connection(error)) => again(&mut connection, &mut reconnect, error)?,
             Err(Failure::Told(sentence)) => return Err(sentence.into()),
         }
-        connection.flush()?;
-        client = connection.into_client();
     }
-    Ok(())
+}
+
+/// Connects again, as often as it takes. The client makes its subscriptions again, and tells what came in between.
+fn again(
+    connection: &mut Connection<TcpStream>,
+    reconnect: &mut Reconnect,
+    lost: ConnectionError,
+) -> Result<(), ConnectionError> {
+    let mut problem = lost;
+    loop {
+        let random = RandomState::new().hash_one(0);
+        let Some(pause) = reconnect.failed(&problem, random) else { return Err(problem) };
+        std::thread::sleep(pause);
+        let address = reconnect.address().to_owned();
+        let opened = TcpStream::connect(&address)
+            .map_err(ConnectionError::from)
+            .and_then(|stream| connection.reopen(stream, &address, Auth::Anonymous));
+        match opened {
+            Ok(()) => {
+                reconnect.succeeded();
+                return Ok(());
+            }
+            Err(error) => problem = error,
+        }
+    }
 }
 
 enum Failure {
@@ -66,9 +94,7 @@ fn follow(
                     failure = Some(error.to_string());
                 }
             }
-            Event::Recovered { complete: false, .. } => {
-                failure = Some("updates are missing".to_owned())
-            }
+            Event::Recovered { complete: false, .. } => eprintln!("updates are missing"),
             Event::Refused { sentence, .. } => failure = Some(sentence.to_owned()),
             _ => {}
         });

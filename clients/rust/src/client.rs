@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tiderace_delta::{CODECS, Codec};
 use tiderace_native::codec::{
-    self, Auth, ClientMessage, CodecError, Content, Hello, Messages, OperateMessage, Publish,
-    ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
+    self, Auth, CallMessage, ClientMessage, CodecError, Content, Hello, Messages, OperateMessage,
+    Publish, SendMessage, ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
 };
 use tiderace_wire::{Numbering, Position, read_varint};
 
@@ -17,7 +17,10 @@ use crate::{ClientError, Event, SubscribeOptions, Update};
 pub struct Client {
     name: String,
     next_request: u32,
+    next_call: u32,
     position: Option<Position>,
+    /// Of the life of the server that it is connected to.
+    epoch: u64,
     subscriptions: Vec<Option<Subscription>>,
     /// SUBSCRIBEs and UNSUBSCRIBEs that have not been answered, by request.
     unanswered: HashMap<u32, u32>,
@@ -35,7 +38,9 @@ impl Client {
         Client {
             name: name.to_owned(),
             next_request: 1,
+            next_call: 1,
             position: None,
+            epoch: 0,
             subscriptions: Vec::new(),
             unanswered: HashMap::new(),
             announced: Vec::new(),
@@ -74,10 +79,10 @@ impl Client {
         for (id, slot) in (0u32..).zip(&mut self.subscriptions) {
             slot.take_if(|known| known.ended);
             let Some(known) = slot else { continue };
-            known.restart();
             let resume = self.position.is_some()
                 && known.options.has(subscribe::RECOVERABLE)
                 && !known.options.has(subscribe::OK_LAST);
+            known.restart(resume);
             let message = known.options.message(*next, id, resume);
             ClientMessage::Subscribe(message).write(out);
             unanswered.insert(*next, id);
@@ -167,6 +172,35 @@ impl Client {
         request
     }
 
+    /// Calls a service; the number of the exchange, by which its messages and its end are told. After so long
+    /// without a word of the responder the server ends it; 0 leaves that to the server. With `is_last` nothing
+    /// more is said to the responder.
+    pub fn call(&mut self, call: CallMessage<'_>, is_last: bool, out: &mut Vec<u8>) -> u32 {
+        let number = self.next_call;
+        self.next_call = after(number);
+        let flags = call.flags | if is_last { flag::LAST } else { 0 };
+        ClientMessage::Call(CallMessage { number, flags, ..call }).write(out);
+        number
+    }
+
+    /// Says something in an exchange, as its caller or, with [`flag::RESPONDER`], as its responder.
+    pub fn say(&mut self, message: SendMessage<'_>, out: &mut Vec<u8>) {
+        ClientMessage::Send(message).write(out);
+    }
+
+    /// Ends an exchange: with code 705 (`call-cancelled`) as a caller who gives up, with 708 (`call-failed`)
+    /// as a responder who cannot do what was asked.
+    pub fn cancel(
+        &mut self,
+        responder: bool,
+        number: u32,
+        code: u16,
+        sentence: &str,
+        out: &mut Vec<u8>,
+    ) {
+        ClientMessage::Cancel { responder, number, code, sentence }.write(out);
+    }
+
     /// Whether the last that was asked of a subscription, its begin or its end, has not been answered.
     pub fn awaits(&self, subscription: u32) -> bool {
         self.unanswered.values().any(|known| *known == subscription)
@@ -241,7 +275,10 @@ impl Client {
                 tell(Event::Exchange(message, path));
             }
             ServerMessage::Position(numbers) => {
-                let position = self.position.get_or_insert_default();
+                // Until now the one of the life before was good for coming back.
+                let epoch = self.epoch;
+                self.position.take_if(|known| known.epoch != epoch);
+                let position = self.position.get_or_insert_with(|| Position::new(epoch));
                 for (written, number) in numbers {
                     if let Some(numbering) = Numbering::read(position.epoch, written) {
                         position.advance_to(numbering, number);
@@ -254,9 +291,13 @@ impl Client {
                 }
             }
             ServerMessage::Browsed { subscription } => tell(Event::Browsed { subscription }),
-            ServerMessage::Recovered { request, complete, .. } => {
+            ServerMessage::Recovered { request, complete, continues } => {
                 let subscription = self.unanswered.get(&request).copied();
                 let subscription = subscription.ok_or(ClientError::UnknownId)?;
+                let known = self.subscriptions.get_mut(subscription as usize);
+                if let Some(known) = known.and_then(Option::as_mut).filter(|_| !continues) {
+                    known.forget();
+                }
                 tell(Event::Recovered { subscription, complete });
             }
             ServerMessage::Ended { responder, number, slug, sentence, .. } => {
@@ -292,12 +333,11 @@ impl Client {
         });
     }
 
-    /// A position of another epoch has been told by HELLO and is of no further use.
+    /// A position of another epoch is of use until the first of this one comes: nothing has been told since.
     fn welcomed(&mut self, mut epoch: &[u8]) -> Result<(), ClientError> {
         let epoch = read_varint(&mut epoch).ok_or(CodecError::Cut)?;
-        if self.position.as_ref().is_none_or(|known| known.epoch != epoch) {
-            self.position = Some(Position::new(epoch));
-        }
+        self.epoch = epoch;
+        self.position.get_or_insert_with(|| Position::new(epoch));
         Ok(())
     }
 
@@ -366,6 +406,8 @@ impl Client {
                     path: path.as_deref(),
                     version: 0,
                     missed: 0,
+                    repeated: false,
+                    resumed: false,
                     content: Content::of(0),
                     removed: true,
                     properties: b"",
@@ -384,13 +426,15 @@ impl Client {
         let (codec, bytes_max) = (self.codec, self.bytes_max);
         let Some(known) = self.topic(update.flags, update.id)? else { return Ok(()) };
         let KnownTopic { subscription, path, keeps, topic } = known;
-        let (version, missed) = topic.update(update, keeps.then_some(codec), bytes_max)?;
+        let taken = topic.update(update, keeps.then_some(codec), bytes_max)?;
         let is_delta = update.flags & flag::DELTA != 0;
         tell(Event::Update(Update {
             subscription,
             path,
-            version,
-            missed,
+            version: taken.version,
+            missed: taken.missed,
+            repeated: taken.repeated,
+            resumed: taken.resumed,
             content: Content::of(update.flags),
             removed: update.flags & flag::REMOVED != 0,
             properties: update.properties,

@@ -67,6 +67,26 @@ impl<S: Read + Write> Connection<S> {
         Ok(())
     }
 
+    /// Goes on over another stream, after an error: drops what has not been sent or taken in, then does as
+    /// [`Connection::open`]. The client keeps its subscriptions and its position; requests that were not
+    /// answered will not be.
+    ///
+    /// # Errors
+    /// As those of [`Connection::open`]; it may be called again.
+    pub fn reopen(
+        &mut self,
+        stream: S,
+        authority: &str,
+        auth: Auth<'_>,
+    ) -> Result<(), ConnectionError> {
+        self.stream = stream;
+        self.decoder = Decoder::new(Role::Client);
+        self.input.clear();
+        self.output.clear();
+        self.consumed = 0;
+        self.open(authority, auth)
+    }
+
     /// Lets the client say something, which is sent with the next [`Connection::flush`] or
     /// [`Connection::receive`], or at once if it is much.
     ///
@@ -160,9 +180,13 @@ impl<S: Read + Write> Connection<S> {
     fn take(&mut self, mut tell: impl FnMut(Event<'_>)) -> Result<(), ConnectionError> {
         let mut close = None;
         let mut tell = |event: Event<'_>| {
-            if let Event::Closed { slug, sentence, addresses, .. } = &event {
-                let addresses = addresses.iter().map(str::to_owned).collect();
-                close = Some((slug.to_string(), sentence.to_string(), addresses));
+            if let Event::Closed { slug, sentence, reconnect_ms, addresses, .. } = &event {
+                close = Some(ConnectionError::Refused {
+                    slug: slug.to_string(),
+                    sentence: sentence.to_string(),
+                    reconnect_ms: *reconnect_ms,
+                    addresses: addresses.iter().map(str::to_owned).collect(),
+                });
             }
             tell(event);
         };
@@ -170,9 +194,7 @@ impl<S: Read + Write> Connection<S> {
             self.read()?;
         }
         match close {
-            Some((slug, sentence, addresses)) => {
-                Err(ConnectionError::Refused { slug, sentence, addresses })
-            }
+            Some(refused) => Err(refused),
             None => Ok(()),
         }
     }

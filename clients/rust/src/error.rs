@@ -40,6 +40,8 @@ pub enum ConnectionError {
         slug: String,
         /// What to tell people.
         sentence: String,
+        /// Within which random time to connect again, in milliseconds; `None` if that is no use.
+        reconnect_ms: Option<u64>,
         /// Where the server sends its clients, the best first; empty if it knows no other.
         addresses: Vec<String>,
     },
@@ -64,5 +66,11 @@ impl ConnectionError {
     pub fn is_timeout(&self) -> bool {
         use std::io::ErrorKind::{TimedOut, WouldBlock};
         matches!(self, ConnectionError::Io(error) if matches!(error.kind(), WouldBlock | TimedOut))
+    }
+
+    /// Whether another connection may do better: not if the server has refused the session for good, as it
+    /// does with a wrong password.
+    pub fn may_reconnect(&self) -> bool {
+        !matches!(self, ConnectionError::Refused { reconnect_ms: None, .. })
     }
 }

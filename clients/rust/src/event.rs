@@ -107,6 +107,12 @@ pub struct Update<'a> {
     pub version: u64,
     /// How many versions were left out before it, since the last that was told.
     pub missed: u64,
+    /// Whether a message of this version, or of a later one, was told before the connection was lost: it
+    /// comes again because the server does not know what had arrived.
+    pub repeated: bool,
+    /// Whether it is the first of its topic since its subscription was resumed: `missed` counts what was
+    /// published during the break.
+    pub resumed: bool,
     /// What the body is.
     pub content: Content,
     /// Whether the topic has no current value any more.

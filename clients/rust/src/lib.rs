@@ -25,7 +25,46 @@
 //! # #[allow(unreachable_code)]
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! `examples/` has programs that subscribe, publish, and consume a queue; the command line of the server
+//! A message is published, and its confirmation waited for, like this:
+//!
+//! ```no_run
+//! # use std::net::TcpStream;
+//! # use tiderace_client::{Auth, Client, Connection, Content, Destination, Event, Kind, Publish, flag};
+//! # let server = "127.0.0.1:7800";
+//! # let mut connection = Connection::new(TcpStream::connect(server)?, Client::new("example"));
+//! # connection.open(server, Auth::Anonymous)?;
+//! let quote = Publish {
+//!     request: 0,
+//!     flags: Content::Json.bits() | flag::RETAIN,
+//!     destination: Destination::Path(Kind::Topic, "fx/EUR-USD"),
+//!     expires_ms: None,
+//!     properties: b"",
+//!     body: br#"{"bid":1.09}"#,
+//! };
+//! let request = connection.send(|client, out| client.publish(quote, true, out))?.unwrap_or_default();
+//! let mut is_done = false;
+//! while !is_done {
+//!     connection.receive(|event| {
+//!         if let Event::Done { first, last } = event {
+//!             is_done = (first..=last).contains(&request);
+//!         }
+//!     })?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! When a connection is lost, [`Connection::reopen`] goes on over another stream: subscriptions are made again, recoverable
+//! ones behind the last message. [`Reconnect`] says where and when, over several addresses, with pauses that grow.
+//! A client needs no server to be tried:
+//!
+//! ```
+//! use tiderace_client::{Auth, Client, SubscribeOptions};
+//!
+//! let (mut client, mut out) = (Client::new("example"), Vec::new());
+//! client.connect(Auth::Token("secret"), &mut out);
+//! let jobs = client.subscribe(SubscribeOptions::queue("jobs").explicit(), &mut out);
+//! assert!(client.awaits(jobs), "the server has not answered");
+//! ```
+//! `examples/` has programs that subscribe, publish, consume a queue, and call a service; the command line of the server
 //! is made of this crate.
 //!
 //! Relies on the codec of `tiderace-native` and on `tiderace-websocket`. Invariant: any gap in a topic's
@@ -38,6 +77,7 @@ mod connection;
 mod error;
 mod event;
 mod options;
+mod reconnect;
 mod subscription;
 
 pub use client::Client;
@@ -45,8 +85,14 @@ pub use connection::Connection;
 pub use error::{ClientError, ConnectionError};
 pub use event::{Event, Update};
 pub use options::SubscribeOptions;
+pub use reconnect::Reconnect;
 pub use tiderace_native::codec::{
     AddressList, Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish,
-    Queued, QueuedEntry, ResultMessage, SettleMessage, Welcome, flag,
+    Queued, QueuedEntry, ResultMessage, SendMessage, SettleMessage, Welcome, flag,
 };
 pub use tiderace_wire::{Kind, Position, Prefetch, Replay};
+
+/// So that the examples of the README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -149,6 +149,11 @@ impl SubscribeOptions {
         &self.path
     }
 
+    /// Whether the path is a pattern.
+    pub fn is_pattern(&self) -> bool {
+        self.has(subscribe::PATTERN)
+    }
+
     /// Of topics, queues or services.
     pub fn kind(&self) -> Kind {
         self.kind

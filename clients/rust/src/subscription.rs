@@ -21,23 +21,26 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// Takes an update in: its version and how many were missed. If deltas by some codec may come, its
-    /// body is kept in [`Topic::value`].
+    /// Takes an update in. If deltas by some codec may come, its body is kept in [`Topic::value`].
     pub(crate) fn update(
         &mut self,
         update: &codec::Update<'_>,
         codec: Option<u64>,
         bytes_max: usize,
-    ) -> Result<(u64, u64), ClientError> {
-        let version = match (update.version, self.version) {
+    ) -> Result<Taken, ClientError> {
+        // What is known from the connection before says what was missed, and nothing else builds on it.
+        let version = match (update.version, self.version.filter(|_| self.fresh)) {
             (codec::Version::Full(version), _) => version,
             (low, Some(last)) => low.after(last),
             (codec::Version::Low(_), None) => return Err(ClientError::NoVersion),
         };
         let before = self.follows.take().unwrap_or(version.saturating_sub(1));
         let missed = self.version.map_or(0, |last| before.saturating_sub(last));
+        let resumed = !self.fresh && self.version.is_some();
+        let repeated = resumed && self.version.is_some_and(|last| version <= last);
         if update.flags & flag::DELTA != 0 {
             let is_next = self.version.is_some_and(|last| last.checked_add(1) == Some(version));
+            let is_next = is_next && self.fresh;
             let codec = codec.filter(|_| is_next).ok_or(ClientError::NoBase)?;
             self.value = tiderace_delta::apply(codec, &self.value, update.data, bytes_max)?;
         } else if codec.is_some() {
@@ -49,20 +52,33 @@ impl Topic {
         if update.flags & (flag::REMOVED | flag::VALUE) != 0 {
             self.held = update.flags & flag::REMOVED == 0;
         }
-        Ok((version, missed))
+        Ok(Taken { version, missed, repeated, resumed })
     }
 
-    /// Forgets what belongs to a connection; whether something is left.
-    fn restart(&mut self) -> bool {
-        let held = self.held;
-        *self = Topic { held, ..Topic::default() };
-        held
+    /// Forgets what belongs to a connection; whether something is left. What is resumed keeps its version,
+    /// so that a gap shows.
+    fn restart(&mut self, resume: bool) -> bool {
+        let (held, version) = (self.held, self.version.filter(|_| resume));
+        *self = Topic { held, version, ..Topic::default() };
+        held || version.is_some()
     }
 
     /// The last body.
     pub(crate) fn value(&self) -> &[u8] {
         &self.value
     }
+}
+
+/// What an update has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) version: u64,
+    /// Versions that were left out before it.
+    pub(crate) missed: u64,
+    /// Whether it was told before the connection was lost.
+    pub(crate) repeated: bool,
+    /// Whether it is the first since the connection was made again.
+    pub(crate) resumed: bool,
 }
 
 /// One subscription.
@@ -83,9 +99,17 @@ impl Subscription {
     }
 
     /// Forgets what belongs to a connection.
-    pub(crate) fn restart(&mut self) {
-        self.topic.restart();
-        self.topics.retain(|_, topic| topic.restart());
+    pub(crate) fn restart(&mut self, resume: bool) {
+        self.topic.restart(resume);
+        self.topics.retain(|_, topic| topic.restart(resume));
+    }
+
+    /// Versions of before the break are those of other messages.
+    pub(crate) fn forget(&mut self) {
+        for topic in self.topics.values_mut().chain([&mut self.topic]) {
+            topic.version = topic.version.filter(|_| topic.fresh);
+        }
+        self.topics.retain(|_, topic| topic.held || topic.version.is_some());
     }
 
     /// All values have come: takes out the topics whose values have not, by their paths; `None` stands

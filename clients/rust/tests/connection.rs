@@ -275,3 +275,31 @@ fn what_is_no_such_server_is_named() {
         "no WebSocket at /tiderace: the server answered with status 404 instead of 101"
     );
 }
+
+#[test]
+fn a_connection_goes_on_over_another_stream() {
+    let mut wire = Wire::new();
+    wire.say(&welcome());
+    let mut connection = Connection::new(wire, Client::new("test"));
+    connection.open("example.org:1", Auth::Anonymous).unwrap();
+    let options = SubscribeOptions::topic("a").recoverable();
+    connection.send(|client, out| client.subscribe(options, out)).unwrap();
+    // Half a frame came before it broke, and half a message was not sent.
+    connection.stream_mut().say(&welcome()[..3]);
+    connection.stream_mut().broken = true;
+    assert!(connection.receive(|_| ()).is_err());
+    let mut wire = Wire::new();
+    wire.say(&welcome());
+    connection.reopen(wire, "example.org:1", Auth::Anonymous).unwrap();
+    let sent = connection.stream_mut().sent();
+    let messages: Vec<String> = Messages::new(&sent[0])
+        .map(Result::unwrap)
+        .map(|(kind, payload)| format!("{:?}", ClientMessage::read(kind, payload).unwrap()))
+        .collect();
+    assert!(messages[0].starts_with("Hello("), "{messages:?}");
+    assert!(
+        messages[1].contains("path: \"a\"") && messages[1].contains("position: Some"),
+        "{messages:?}"
+    );
+    assert_eq!(messages.len(), 2);
+}

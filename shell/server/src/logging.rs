@@ -1,4 +1,5 @@
-//! Logs on standard error: text for people on a terminal, JSON lines otherwise.
+//! Logs on standard error: short lines of text for people on a terminal, JSON lines otherwise. Colours are for
+//! terminals alone.
 //!
 //! Lines are written by a thread of their own. A thread that has something to say puts the line into a
 //! bounded queue and goes on; what does not fit, or cannot be written, is dropped and counted. Invariant: no
@@ -10,12 +11,14 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tiderace_base::Sample;
 use tiderace_config::{LogConfig, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::metrics::LOG_LINES_DROPPED;
 
@@ -32,8 +35,9 @@ pub(crate) fn start(config: &LogConfig) {
         LogLevel::Warn => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let is_terminal = io::stderr().is_terminal();
     let json = match config.format {
-        LogFormat::Auto => !io::stderr().is_terminal(),
+        LogFormat::Auto => !is_terminal,
         LogFormat::Json => true,
         LogFormat::Text => false,
     };
@@ -55,10 +59,31 @@ pub(crate) fn start(config: &LogConfig) {
     // A second start, as in tests, keeps the first one's settings.
     let _ = if json {
         builder.json().flatten_event(true).try_init()
+    } else if is_terminal {
+        let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let short = builder.compact().with_target(false).with_timer(Clock);
+        short.with_ansi(has_colours).try_init()
     } else {
-        builder.with_target(false).try_init()
+        builder.with_target(false).with_ansi(false).try_init()
     };
     log_panics();
+}
+
+/// The time of day, in UTC: people at a terminal know which day it is.
+struct Clock;
+
+impl FormatTime for Clock {
+    fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        write!(to, "{}", time_of_day(now))
+    }
+}
+
+/// Hours, minutes, seconds and milliseconds of a time since 1970.
+fn time_of_day(since_1970: Duration) -> String {
+    let seconds = since_1970.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, since_1970.subsec_millis())
 }
 
 /// Waits until what was logged is written, but not for a reader that does not read; says whether all is. To be
@@ -205,6 +230,12 @@ const FINISH_STEP: Duration = Duration::from_millis(2);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_those_of_the_day() {
+        assert_eq!(time_of_day(Duration::ZERO), "00:00:00.000");
+        assert_eq!(time_of_day(Duration::from_millis(86_400_000 * 3 + 45_296_007)), "12:34:56.007");
+    }
 
     #[test]
     fn what_does_not_fit_is_dropped_and_counted() {

@@ -13,12 +13,12 @@ use tiderace_auth::AuthWorker;
 use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
-use tiderace_reactor::{Services, StoreGateway, spawn};
+use tiderace_reactor::{Services, SpawnError, StoreGateway, spawn};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
 use tracing::info;
 
-use crate::cli::{ServeRequest, development_banner};
+use crate::cli::{ServeRequest, development_banner, port_owner};
 use crate::login::Logins;
 use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
@@ -134,8 +134,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let options = compose::reactor(config, files_max, settings)?;
     // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
-    let node = spawn(options, services)
-        .context("the server cannot start; `tiderace doctor` may tell more")?;
+    let node = spawn(options, services).map_err(not_started)?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
     if let Some(expiry) = expiry {
@@ -171,6 +170,30 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     ended?;
     info!(event = "server-stopped", "stopped");
     Ok(())
+}
+
+/// Says who holds a port that is in use, if that can be seen, and what to do.
+fn not_started(error: SpawnError) -> anyhow::Error {
+    let address = match &error {
+        SpawnError::Listen { address, error } if error.kind() == io::ErrorKind::AddrInUse => {
+            *address
+        }
+        _ => {
+            let context = "the server cannot start; `tiderace doctor` may tell more";
+            return anyhow::Error::new(error).context(context);
+        }
+    };
+    let port = address.port();
+    let holder = match port_owner(port) {
+        Some((pid, name)) => format!("{name} (process {pid}) listens on port {port} already"),
+        None => format!("another process listens on port {port} already"),
+    };
+    anyhow::anyhow!(
+        "cannot listen on {address}: {holder}; stop that, or listen elsewhere: \
+         --listen {}:{}, or TIDERACE_LISTEN in the environment",
+        address.ip(),
+        port.checked_add(1).unwrap_or(7801),
+    )
 }
 
 fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::SocketAddr]) {

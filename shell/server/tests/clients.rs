@@ -1,6 +1,9 @@
 //! The commands and the examples of `clients/rust` against a real server.
 
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../../clients/rust/examples/call.rs"]
+mod call;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../../clients/rust/examples/consume.rs"]
 mod consume;
 #[allow(dead_code, unreachable_pub)]
@@ -32,8 +35,11 @@ fn examples_of_the_client_do_what_they_say() {
     let refused = publish::publish(&address, "fx/*", b"1").unwrap_err().to_string();
     assert!(refused.contains("fx/*"), "{refused}");
 
+    let refused = call::call(&address, "nobody/serves", b"x", &mut Vec::new()).unwrap_err();
+    assert!(!refused.to_string().is_empty());
+
     let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"))
-        .args(["pub", "-l", "-q", "jobs", "-h", &address])
+        .args(["pub", "-l", "-q", "jobs", "-s", &address])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -56,7 +62,7 @@ fn done(server: &Server, args: &[&str]) -> String {
 
 fn command(server: &Server, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
-    command.args(args).args(["-h", &server.address.to_string()]).stdin(Stdio::null());
+    command.args(args).args(["-s", &server.address.to_string()]).stdin(Stdio::null());
     command
 }
 

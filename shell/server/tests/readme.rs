@@ -138,7 +138,7 @@ fn all_commands_mean_the_same_topic_by_the_same_path() {
 }
 
 /// The commands of a page's first block below a heading.
-fn commands_of(page: &str, heading: &str) -> Vec<String> {
+pub(crate) fn commands_of(page: &str, heading: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
     let text = std::fs::read_to_string(file).unwrap();
     let (_, rest) = text.split_once(heading).unwrap();

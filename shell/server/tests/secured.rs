@@ -70,7 +70,7 @@ fn command(args: &[&str], host: &str, port: u16, tls: &[&str]) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDERACE_")) {
         command.env_remove(name);
     }
-    command.args(args).args(["-h", host, "-p", &port.to_string()]).args(tls);
+    command.args(args).args(["-s", host, "-p", &port.to_string()]).args(tls);
     command.stdin(Stdio::null());
     command
 }

@@ -91,7 +91,7 @@ class Disk(Server):
 
     def native(self, queue, body):
         """What the command line says, which speaks the native protocol."""
-        command = [self.binary, "pub", queue, body, "--queue", "--persistent", "-h", f"127.0.0.1:{self.port}"]
+        command = [self.binary, "pub", queue, body, "--queue", "--persistent", "-s", f"127.0.0.1:{self.port}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
 
     def metric(self, name):

@@ -41,7 +41,7 @@ pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) ->
     let _ = write!(
         out,
         "\nIn another terminal:\n\n  \
-         {program} sub{port} 'fx/**' -v\n  \
+         {program} sub{port} 'fx/**'\n  \
          {program} pub{port} fx/EUR-USD '{{\"bid\":1.09}}'\n  \
          {program} bench stomp --target {}\n\n\
          Ctrl-C stops it. `{program} serve --config FILE` runs it for others to reach.\n",
@@ -89,7 +89,7 @@ Live quotes in a browser: http://127.0.0.1:7800/
 
 In another terminal:
 
-  target/release/tiderace sub 'fx/**' -v
+  target/release/tiderace sub 'fx/**'
   target/release/tiderace pub fx/EUR-USD '{\"bid\":1.09}'
   target/release/tiderace bench stomp --target 127.0.0.1:7800
 
@@ -103,10 +103,7 @@ Ctrl-C stops it. `target/release/tiderace serve --config FILE` runs it for other
         let listeners =
             [listener(80, ListenerProtocol::Http), listener(9000, ListenerProtocol::Any)];
         let banner = development_banner("/my tools/tide'race", &listeners);
-        assert!(
-            banner.contains("\n  '/my tools/tide'\\''race' sub -p 9000 'fx/**' -v\n"),
-            "{banner}"
-        );
+        assert!(banner.contains("\n  '/my tools/tide'\\''race' sub -p 9000 'fx/**'\n"), "{banner}");
         assert!(!development_banner("tiderace", &listeners[..1]).contains("another terminal"));
     }
 }

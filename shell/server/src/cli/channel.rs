@@ -50,7 +50,7 @@ impl Channel {
             None => Stream::Plain(socket),
             Some(config) => {
                 let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-                    failure("certificates name no such host; name another with -h".to_owned())
+                    failure("certificates name no such host; name another with -s".to_owned())
                 })?;
                 let connection = ClientConnection::new(Arc::new(config), name);
                 let mut connection = connection.map_err(|error| failure(error.to_string()))?;

@@ -5,17 +5,20 @@
 //! answered.
 
 use std::collections::{HashSet, VecDeque};
+use std::io;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use tiderace_client::{
-    Auth, Connection, ConnectionError, Content, Event, Kind, Publish, QueuedEntry, ResultMessage,
-    SettleMessage, SubscribeOptions, Update,
+    Auth, CallMessage, Connection, ConnectionError, Content, Destination, Event, ExchangeMessage,
+    Kind, Publish, QueuedEntry, Reconnect, ResultMessage, SendMessage, SettleMessage,
+    SubscribeOptions, Update, flag,
 };
 use tiderace_wire::properties;
 
 use super::channel::Channel;
 use super::error::{ANSWER_TIMEOUT, ClientError};
+use super::output::note;
 use super::tls::TlsArgs;
 
 /// After so long without a sign of life the server is asked for one.
@@ -26,15 +29,53 @@ const PINGS_MAX: u32 = 2;
 const OUTSTANDING_MAX: usize = 256;
 
 /// Login name and pass code.
-pub(super) struct Login<'a> {
-    pub(super) login: Option<&'a str>,
-    pub(super) passcode: Option<&'a str>,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Login {
+    pub(super) login: Option<String>,
+    pub(super) passcode: Option<String>,
+}
+
+impl Login {
+    fn auth(&self) -> Auth<'_> {
+        match (&self.login, &self.passcode) {
+            (Some(user), password) => {
+                Auth::Password { user, password: password.as_deref().unwrap_or("") }
+            }
+            (None, Some(token)) => Auth::Token(token),
+            (None, None) => Auth::Anonymous,
+        }
+    }
+}
+
+/// A server, and how it is reached.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: TlsArgs,
+}
+
+impl Target {
+    /// Host and port, as HTTP has them.
+    pub(super) fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    fn channel(&self) -> Result<Channel, ClientError> {
+        Channel::open(&self.host, self.port, &self.tls)
+    }
 }
 
 /// A session that is logged in.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection<Channel>,
+    targets: Vec<Target>,
+    login: Login,
+    reconnect: Reconnect,
     /// Requests that have not been answered.
     outstanding: HashSet<u32>,
     /// By subscription: the path or pattern.
@@ -43,6 +84,8 @@ pub(super) struct Client {
     browsed: usize,
     /// Messages that came while something else was waited for.
     messages: VecDeque<Message>,
+    /// Of services and calls, the same.
+    exchanges: VecDeque<Exchange>,
     /// What came of the last operation.
     answer: Option<Result<Answer, ClientError>>,
 }
@@ -58,6 +101,24 @@ pub(super) struct Message {
     pub(super) removed: bool,
     /// Subscription, home and number, if it is to be acknowledged.
     pub(super) delivery: Option<(u32, u16, u64)>,
+}
+
+/// Something that was said in an exchange.
+#[derive(Debug, PartialEq)]
+pub(super) enum Exchange {
+    /// A message, or that there are no more.
+    Said {
+        number: u32,
+        /// The service that was called, with the first message to a responder.
+        service: Option<String>,
+        /// Whether it comes from the caller.
+        from_caller: bool,
+        is_last: bool,
+        /// Absent if it says only that there are no more.
+        message: Option<Message>,
+    },
+    /// It is over before its end.
+    Ended { number: u32, is_responder: bool, slug: String, sentence: String },
 }
 
 /// What came of an operation.
@@ -80,33 +141,100 @@ pub(super) struct Value {
 }
 
 impl Client {
-    /// Connects and logs in.
-    pub(super) fn connect(
-        host: &str,
-        port: u16,
-        tls: &TlsArgs,
-        login: &Login<'_>,
-    ) -> Result<Client, ClientError> {
-        let channel = Channel::open(host, port, tls)?;
+    /// Connects to the first of the servers that answers, and logs in.
+    pub(super) fn connect(targets: Vec<Target>, login: Login) -> Result<Client, ClientError> {
+        let mut found = Err(ClientError::Usage("name a server".to_owned()));
+        for target in &targets {
+            found = target.channel().map(|channel| (channel, target.authority()));
+            if !matches!(found, Err(ClientError::Connect { .. })) {
+                break;
+            }
+        }
+        let (channel, authority) = found?;
         let mut connection = Connection::new(channel, tiderace_client::Client::new("tiderace"));
-        let auth = match (login.login, login.passcode) {
-            (Some(user), password) => Auth::Password { user, password: password.unwrap_or("") },
-            (None, Some(token)) => Auth::Token(token),
-            (None, None) => Auth::Anonymous,
-        };
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        if let Err(error) = connection.open(&format!("{host}:{port}"), auth) {
+        if let Err(error) = connection.open(&authority, login.auth()) {
             return Err(connection.stream_mut().explain(told(error)));
         }
         connection.stream_mut().settle()?;
+        let reconnect = Reconnect::new(targets.iter().map(Target::authority));
         Ok(Client {
             connection,
+            targets,
+            login,
+            reconnect,
             outstanding: HashSet::new(),
             paths: Vec::new(),
             browsed: 0,
             messages: VecDeque::new(),
+            exchanges: VecDeque::new(),
             answer: None,
         })
+    }
+
+    /// Connects again after the connection was lost, as often as it takes, and says so on standard error.
+    /// Subscriptions are made again; messages of queues that were not acknowledged come again.
+    pub(super) fn reconnect(
+        &mut self,
+        lost: ClientError,
+        until: Option<Instant>,
+    ) -> Result<(), ClientError> {
+        let mut problem = lost;
+        loop {
+            let Some(pause) = self.pause(&problem)? else { return Err(problem) };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let seconds = pause.as_secs_f32();
+            note(&format!(
+                "{}; connecting to {} in {seconds:.1} s",
+                brief(&problem),
+                self.reconnect.address()
+            ));
+            std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
+            if left.is_some_and(|left| left <= pause) {
+                return Err(problem);
+            }
+            match self.reopen() {
+                Ok(()) => {
+                    self.reconnect.succeeded();
+                    note("connected again");
+                    return Ok(());
+                }
+                Err(error) => problem = error,
+            }
+        }
+    }
+
+    /// How long to wait before the next attempt; `None` if there should be none.
+    fn pause(&mut self, problem: &ClientError) -> Result<Option<Duration>, ClientError> {
+        if problem.is_final() {
+            return Ok(None);
+        }
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| ClientError::Io(io::Error::other(error)))?;
+        let reconnect_ms = match problem {
+            ClientError::Ended { reconnect_ms, .. } => *reconnect_ms,
+            _ => 0,
+        };
+        let error = ConnectionError::Refused {
+            slug: String::new(),
+            sentence: String::new(),
+            reconnect_ms: Some(reconnect_ms),
+        };
+        Ok(self.reconnect.failed(&error, u64::from_ne_bytes(random)))
+    }
+
+    fn reopen(&mut self) -> Result<(), ClientError> {
+        let address = self.reconnect.address().to_owned();
+        let target = self.targets.iter().find(|target| target.authority() == address);
+        let target = target.ok_or(ClientError::Closed)?;
+        self.outstanding.clear();
+        self.messages.retain(|message| message.delivery.is_none());
+        self.exchanges.clear();
+        (self.browsed, self.answer) = (0, None);
+        let opened = self.connection.reopen(target.channel()?, &address, self.login.auth());
+        if let Err(error) = opened {
+            return Err(self.connection.stream_mut().explain(told(error)));
+        }
+        self.connection.stream_mut().settle()
     }
 
     /// Does something with topics and waits for what comes of it.
@@ -164,6 +292,60 @@ impl Client {
         Ok(())
     }
 
+    /// Calls a service; the number of the exchange. The server ends it when the responder is silent for so long.
+    pub(super) fn call(
+        &mut self,
+        service: &str,
+        flags: u8,
+        properties: &[u8],
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<u32, ClientError> {
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let destination = Destination::Path(Kind::Service, service);
+        let call = CallMessage { number: 0, flags, timeout_ms, destination, properties, body };
+        let number = self.connection.send(|client, out| client.call(call, true, out));
+        number.map_err(told)
+    }
+
+    /// Answers a call, once and for all.
+    pub(super) fn answer(
+        &mut self,
+        number: u32,
+        flags: u8,
+        properties: &[u8],
+        body: &[u8],
+    ) -> Result<(), ClientError> {
+        let flags = flags | flag::LAST | flag::RESPONDER;
+        let message = SendMessage { number, flags, properties, body };
+        self.connection.send(|client, out| client.say(message, out)).map_err(told)?;
+        self.connection.flush().map_err(told)
+    }
+
+    /// Ends an exchange: as its responder, who cannot answer, or as its caller, who gives up.
+    pub(super) fn cancel(
+        &mut self,
+        is_responder: bool,
+        number: u32,
+        sentence: &str,
+    ) -> Result<(), ClientError> {
+        let code = if is_responder { CALL_FAILED } else { CALL_CANCELLED };
+        let cancel = |client: &mut tiderace_client::Client, out: &mut Vec<u8>| {
+            client.cancel(is_responder, number, code, sentence, out);
+        };
+        self.connection.send(cancel).map_err(told)?;
+        self.connection.flush().map_err(told)
+    }
+
+    /// Waits for what is said next in an exchange; `None` if nothing comes within `timeout`.
+    pub(super) fn next_exchange(
+        &mut self,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Exchange>, ClientError> {
+        self.wait(timeout, |client| !client.exchanges.is_empty())?;
+        Ok(self.exchanges.pop_front())
+    }
+
     /// Whether all that was in the queues has been told, of which nothing more is wanted.
     pub(super) fn has_seen_all(&self) -> bool {
         self.browsed > 0 && self.browsed == self.paths.len() && self.messages.is_empty()
@@ -174,18 +356,22 @@ impl Client {
         &mut self,
         timeout: Option<Duration>,
     ) -> Result<Option<Message>, ClientError> {
+        self.wait(timeout, |client| !client.messages.is_empty() || client.has_seen_all())?;
+        Ok(self.messages.pop_front())
+    }
+
+    /// Takes in what comes until it is enough, or for so long.
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        is_enough: impl Fn(&Client) -> bool,
+    ) -> Result<(), ClientError> {
         let end = timeout.map(|timeout| Instant::now() + timeout);
         let mut pings = 0;
-        loop {
-            if let Some(message) = self.messages.pop_front() {
-                return Ok(Some(message));
-            }
-            if self.has_seen_all() {
-                return Ok(None);
-            }
+        while !is_enough(self) {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Ok(None);
+                return Ok(());
             }
             match self.receive(left.map_or(SILENCE, |left| left.min(SILENCE))) {
                 Ok(()) => pings = 0,
@@ -200,6 +386,7 @@ impl Client {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
     /// Says goodbye, after everything sent so far has been confirmed.
@@ -226,12 +413,13 @@ impl Client {
         // None at all would mean for ever.
         let timeout = timeout.max(Duration::from_millis(1));
         socket.set_read_timeout(Some(timeout)).map_err(ClientError::Io)?;
-        let Client { connection, outstanding, paths, browsed, messages, answer } = self;
+        let Client { connection, outstanding, paths, browsed, messages, exchanges, answer, .. } =
+            self;
         let path = |known: Option<&str>, subscription: u32| {
             let own = paths.get(subscription as usize).map(String::as_str);
             known.or(own).unwrap_or_default().to_owned()
         };
-        let mut problem = None;
+        let (mut problem, mut missed) = (None, 0);
         let received = connection.receive(|event| match event {
             Event::Done { first, last } => {
                 outstanding.retain(|request| !(first..=last).contains(request));
@@ -241,10 +429,34 @@ impl Client {
             }
             Event::Browsed { .. } => *browsed += 1,
             Event::Outcome(result) => *answer = Some(Answer::of(&result)),
+            // It was printed before the connection was lost.
+            Event::Update(update) if update.repeated => {}
             Event::Update(update) => {
+                if update.resumed {
+                    missed += update.missed;
+                }
                 messages
                     .push_back(Message::of_topic(path(update.path, update.subscription), &update));
             }
+            Event::Recovered { subscription, complete } => {
+                let path = path(None, subscription);
+                note(&match complete {
+                    true => format!("{path}: goes on where it was, nothing was missed"),
+                    false => format!(
+                        "{path}: what was published meanwhile may be missing; the current values follow"
+                    ),
+                });
+            }
+            Event::Exchange(said, known) => {
+                let service = said.id.map(|id| path(known, id));
+                exchanges.push_back(Exchange::of(&said, service));
+            }
+            Event::Ended { responder, number, slug, sentence } => exchanges.push_back(Exchange::Ended {
+                number,
+                is_responder: responder,
+                slug: slug.to_owned(),
+                sentence: sentence.to_owned(),
+            }),
             Event::Queued(queued, known) => {
                 for (number, entry) in (queued.first..).zip(queued.entries()) {
                     match entry {
@@ -258,6 +470,9 @@ impl Client {
             }
             _ => {}
         });
+        if missed > 0 {
+            note(&format!("up to {missed} messages were missed while the connection was lost"));
+        }
         match (received, problem) {
             (Err(error), _) if error.is_timeout() => Err(ClientError::Silent(timeout)),
             (Err(error), _) => Err(told(error)),
@@ -277,6 +492,23 @@ impl Message {
     fn of_queue(path: String, entry: &QueuedEntry<'_>) -> Message {
         let properties = listed(Content::of(entry.flags), entry.properties);
         Message { path, properties, body: entry.body.to_vec(), removed: false, delivery: None }
+    }
+}
+
+impl Exchange {
+    fn of(said: &ExchangeMessage<'_>, service: Option<String>) -> Exchange {
+        let message = Message {
+            properties: listed(Content::of(said.flags), said.properties),
+            body: said.body.to_vec(),
+            ..Message::default()
+        };
+        Exchange::Said {
+            number: said.number,
+            service,
+            from_caller: said.flags & flag::RESPONDER == 0,
+            is_last: said.flags & flag::LAST != 0,
+            message: (said.flags & flag::BARE == 0).then_some(message),
+        }
     }
 }
 
@@ -311,7 +543,7 @@ pub(super) fn draft<'a>(
     properties: &'a [u8],
     body: &'a [u8],
 ) -> Publish<'a> {
-    let destination = tiderace_client::Destination::Path(kind, path);
+    let destination = Destination::Path(kind, path);
     Publish { request: 0, flags, destination, expires_ms: None, properties, body }
 }
 
@@ -320,10 +552,13 @@ fn told(error: ConnectionError) -> ClientError {
         error if error.is_timeout() => ClientError::Silent(ANSWER_TIMEOUT),
         ConnectionError::Io(error) => ClientError::Io(error),
         ConnectionError::Closed => ClientError::Closed,
-        ConnectionError::Refused { slug, sentence, addresses } if addresses.is_empty() => {
+        ConnectionError::Refused { slug, sentence, reconnect_ms: Some(reconnect_ms), .. } => {
+            ClientError::Ended { message: format!("{sentence} ({slug})"), reconnect_ms }
+        }
+        ConnectionError::Refused { slug, sentence, addresses, .. } if addresses.is_empty() => {
             refused(&slug, &sentence)
         }
-        ConnectionError::Refused { slug, sentence, addresses } => {
+        ConnectionError::Refused { slug, sentence, addresses, .. } => {
             refused(&slug, &format!("{sentence} It names {}", addresses.join(", ")))
         }
         error @ ConnectionError::NoWebSocket { .. } => ClientError::Unexpected(error.to_string()),
@@ -332,13 +567,24 @@ fn told(error: ConnectionError) -> ClientError {
     }
 }
 
-fn refused(slug: &str, sentence: &str) -> ClientError {
+/// What the server, or a service, refuses.
+pub(super) fn refused(slug: &str, sentence: &str) -> ClientError {
     let hint = match slug {
         "login-failed" | "login-required" | "not-authorised" => " (log in with -u and -P)",
         _ => "",
     };
     ClientError::Refused { message: format!("{sentence} ({slug})"), hint }
 }
+
+/// Why the connection was lost, without advice to run the command again.
+fn brief(problem: &ClientError) -> String {
+    let text = problem.to_string();
+    text.split(';').next().unwrap_or_default().to_owned()
+}
+
+/// `call-cancelled` and `call-failed` of docs/close-codes.md.
+const CALL_CANCELLED: u16 = 705;
+const CALL_FAILED: u16 = 708;
 
 fn unreadable(error: impl std::fmt::Display) -> ClientError {
     ClientError::Unexpected(format!("its answer cannot be read: {error}"))

@@ -4,24 +4,33 @@
 
 use clap::{ArgAction, Args};
 
-use super::client::{Client, Login};
+use super::client::{Client, Login, Target};
 use super::error::ClientError;
 use super::place::Place;
 use super::tls::TlsArgs;
 
 /// Where the server is and who logs in.
 #[derive(Debug, Clone, Args)]
-// `-h` is the host, as everywhere in messaging; help is `--help`.
+#[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Host of the server, or its address: tls://, https:// and wss:// speak TLS, tcp://, http:// and
-    /// ws:// plain text.
-    #[arg(short = 'h', long, default_value = "127.0.0.1", env = "TIDERACE_HOST")]
-    host: Place,
+    /// The server, as host, host:port or address: tls://, https:// and wss:// speak TLS, tcp://, http:// and
+    /// ws:// plain text. Of several, separated by commas, the first that answers.
+    #[arg(
+        short = 's',
+        long = "server",
+        visible_alias = "host",
+        value_name = "HOST",
+        default_value = "127.0.0.1",
+        env = "TIDERACE_HOST",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    servers: Vec<Place>,
     /// Port of the server, unless its address has one [default: 7800, or that of https:// and the like].
-    #[arg(short, long, env = "TIDERACE_STOMP_PORT")]
+    #[arg(short, long, env = "TIDERACE_STOMP_PORT", hide_env = true)]
     port: Option<u16>,
     /// Login name.
-    #[arg(short = 'u', long, value_name = "NAME", env = "TIDERACE_LOGIN")]
+    #[arg(short = 'u', long, value_name = "NAME", env = "TIDERACE_LOGIN", hide_env_values = true)]
     login: Option<String>,
     /// Password, or a token if there is no login name. The environment hides it from other users.
     #[arg(
@@ -35,38 +44,38 @@ pub(crate) struct ConnectionArgs {
     #[command(flatten)]
     tls: TlsArgs,
     /// Print help.
-    #[arg(long, action = ArgAction::Help)]
+    #[arg(short = 'h', long, action = ArgAction::Help)]
     help: Option<bool>,
 }
 
 impl ConnectionArgs {
     /// Connects and logs in.
     pub(super) fn connect(&self) -> Result<Client, ClientError> {
-        let (port, tls) = self.resolve()?;
-        Client::connect(&self.host.host, port, &tls, &self.login())
+        let targets = self.servers.iter().map(|place| self.target(place));
+        let login = Login { login: self.login.clone(), passcode: self.passcode.clone() };
+        Client::connect(targets.collect::<Result<_, _>>()?, login)
     }
 
-    fn login(&self) -> Login<'_> {
-        Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() }
-    }
-
-    /// The port, and how the connection is secured.
-    fn resolve(&self) -> Result<(u16, TlsArgs), ClientError> {
-        let Place { host, port, scheme } = &self.host;
+    /// Host and port, and how the connection is secured.
+    fn target(&self, place: &Place) -> Result<Target, ClientError> {
+        let Place { host, port, scheme } = place;
         let usual = scheme.and_then(|scheme| scheme.port).unwrap_or(PORT);
         let port = port.or(self.port).unwrap_or(usual);
-        match scheme {
-            Some(scheme) if scheme.is_secured => Ok((port, self.tls.clone().asked())),
+        let tls = match scheme {
+            Some(scheme) if scheme.is_secured => self.tls.clone().asked(),
             // A user who asks for TLS must not get plain text for a message that is missing.
-            Some(scheme) if self.tls.is_asked() => Err(ClientError::Secure {
-                place: format!("{host}:{port}"),
-                reason: format!(
-                    "{}:// means plain text; write tls://, or leave out --tls, --ca, --insecure and --cert",
-                    scheme.name
-                ),
-            }),
-            _ => Ok((port, self.tls.clone())),
-        }
+            Some(scheme) if self.tls.is_asked() => {
+                return Err(ClientError::Secure {
+                    place: format!("{host}:{port}"),
+                    reason: format!(
+                        "{}:// means plain text; write tls://, or leave out --tls, --ca, --insecure and --cert",
+                        scheme.name
+                    ),
+                });
+            }
+            _ => self.tls.clone(),
+        };
+        Ok(Target { host: host.clone(), port, tls })
     }
 }
 
@@ -74,7 +83,7 @@ impl ConnectionArgs {
 const PORT: u16 = 7800;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use clap::Parser;
 
@@ -91,25 +100,37 @@ mod tests {
     fn an_address_says_which_port_and_whether_it_is_secured() {
         let resolve = |line: &str| {
             let words = ["x"].into_iter().chain(line.split(' '));
-            let resolved = Line::try_parse_from(words).unwrap().connection.resolve();
-            resolved.map(|(port, tls)| (port, tls.is_asked())).map_err(|error| error.to_string())
+            let connection = Line::try_parse_from(words).unwrap().connection;
+            let target = connection.target(&connection.servers[0]);
+            target.map(|it| (it.port, it.tls.is_asked())).map_err(|error| error.to_string())
         };
         for (line, expected) in [
-            ("-h a", (7800, false)),
-            ("-h a -p 1", (1, false)),
-            ("-h a:2 -p 1", (2, false)),
-            ("-h a --ca f", (7800, true)),
-            ("-h tls://a", (7800, true)),
-            ("-h https://a", (443, true)),
-            ("-h https://a -p 1", (1, true)),
-            ("-h wss://a:2 -p 1 --ca f", (2, true)),
-            ("-h http://a", (80, false)),
-            ("-h tcp://a", (7800, false)),
+            ("-s a", (7800, false)),
+            ("-s a -p 1", (1, false)),
+            ("-s a:2 -p 1", (2, false)),
+            ("-s a --ca f", (7800, true)),
+            ("-s tls://a", (7800, true)),
+            ("-s https://a", (443, true)),
+            ("-s https://a -p 1", (1, true)),
+            ("-s wss://a:2 -p 1 --ca f", (2, true)),
+            ("-s http://a", (80, false)),
+            ("-s tcp://a", (7800, false)),
         ] {
             assert_eq!(resolve(line), Ok(expected), "{line}");
         }
         let expected = "no secured connection with a:80: http:// means plain text; write tls://, \
                         or leave out --tls, --ca, --insecure and --cert";
-        assert_eq!(resolve("-h http://a --ca f"), Err(expected.to_owned()));
+        assert_eq!(resolve("-s http://a --ca f"), Err(expected.to_owned()));
+
+        let line = Line::try_parse_from(["x", "-p", "3", "--host", "a,tls://b:2,[::1]"]).unwrap();
+        let targets = line.connection.servers.iter().map(|place| line.connection.target(place));
+        let names: Vec<String> = targets.map(|target| target.unwrap().authority()).collect();
+        assert_eq!(names, ["a:3", "b:2", "[::1]:3"]);
+    }
+
+    #[test]
+    fn help_is_asked_for_as_everywhere() {
+        let error = Line::try_parse_from(["x", "-h"]).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::DisplayHelp);
     }
 }

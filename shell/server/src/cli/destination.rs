@@ -2,26 +2,28 @@
 //!
 //! Relies on the paths of topics. Invariant: all commands mean the same topic by the same text.
 
-use anyhow::bail;
 use tiderace_client::{Kind, SubscribeOptions};
 use tiderace_topics::{Path, Selector};
 
+use super::error::ClientError;
+
 /// The kind, and the path or pattern. `/topic/` and `/queue/` in front say the kind, too.
-fn split(typed: &str, is_queue: bool) -> anyhow::Result<(Kind, &str)> {
+fn split(typed: &str, is_queue: bool) -> Result<(Kind, &str), ClientError> {
     for (prefix, kind) in [("/topic/", Kind::Topic), ("/queue/", Kind::Queue)] {
         if let Some(path) = typed.strip_prefix(prefix) {
             return Ok((kind, path));
         }
     }
     if ["/temp-topic/", "/temp-queue/"].iter().any(|prefix| typed.starts_with(prefix)) {
-        bail!("{typed:?} would belong to this command alone; name a topic or a queue");
+        let problem = "would belong to this command alone; name a topic or a queue";
+        return Err(ClientError::Usage(format!("{typed:?} {problem}")));
     }
     let kind = if is_queue { Kind::Queue } else { Kind::Topic };
     Ok((kind, typed.trim_start_matches('/')))
 }
 
 /// A subscription to what is typed. The server says what is wrong with it.
-pub(super) fn subscription(typed: &str, is_queue: bool) -> anyhow::Result<SubscribeOptions> {
+pub(super) fn subscription(typed: &str, is_queue: bool) -> Result<SubscribeOptions, ClientError> {
     let (kind, path) = split(typed, is_queue)?;
     let options = match kind {
         Kind::Queue => SubscribeOptions::queue(path).explicit(),
@@ -31,10 +33,11 @@ pub(super) fn subscription(typed: &str, is_queue: bool) -> anyhow::Result<Subscr
 }
 
 /// Where to publish: one path, or those of a set such as `[a, b/c]`.
-pub(super) fn targets(typed: &str, is_queue: bool) -> anyhow::Result<(Kind, Vec<String>)> {
+pub(super) fn targets(typed: &str, is_queue: bool) -> Result<(Kind, Vec<String>), ClientError> {
     let (kind, path) = split(typed, is_queue)?;
     if path.starts_with('?') || path.contains(['*', '+', '#']) {
-        bail!("{typed:?} has a wildcard; name one topic to publish to");
+        let problem = "has a wildcard; name one topic to publish to";
+        return Err(ClientError::Usage(format!("{typed:?} {problem}")));
     }
     let paths = match Selector::parse(path) {
         Ok(selector) => {

@@ -1,8 +1,8 @@
 //! The command line: which commands there are, and what each needs to run.
 //!
 //! Relies on the table of options for every flag that sets one. Runs on the main thread. Invariant: a
-//! command that fails says in one sentence what failed and what to do, and exits with 1 (2 for a command
-//! line that cannot be understood).
+//! command that fails says in one sentence what failed and what to do, and exits with the code that `error`
+//! has for that.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,6 +11,7 @@
 
 mod banner;
 mod browse;
+mod call;
 mod channel;
 mod client;
 mod completions;
@@ -21,11 +22,15 @@ mod destination;
 mod doctor;
 mod drain;
 mod error;
+mod help;
+mod jobs;
 mod output;
 mod password;
 mod place;
 mod publish;
 mod queues;
+mod render;
+mod respond;
 mod store;
 mod store_transfer;
 mod subscribe;
@@ -38,11 +43,12 @@ mod views;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tiderace_config::Loaded;
 
 pub(crate) use banner::development_banner;
 use config_args::ConfigArgs;
+pub(crate) use doctor::port_owner;
 
 /// Pushes live data to everyone who is connected.
 ///
@@ -70,8 +76,15 @@ enum Command {
     Topics(topics::TopicsArgs),
     /// List, put and remove views: topics that the server makes of others.
     Views(views::ViewsArgs),
-    /// List queues, look into them, purge them, move their messages, pause them.
+    /// Send to queues and receive from them; list them, look into them, purge them, move their messages, pause them.
+    #[command(visible_alias = "queue")]
     Queues(queues::QueuesArgs),
+    /// Call a service and print what it answers.
+    #[command(disable_help_flag = true)]
+    Call(call::CallArgs),
+    /// Answer the calls of a service, each by a run of a command.
+    #[command(disable_help_flag = true)]
+    Respond(respond::RespondArgs),
     /// List, make and remove durable subscriptions: queues that topics feed.
     Subscriptions(subscriptions::SubscriptionsArgs),
     /// List sessions, queues and services, and how they fare.
@@ -105,7 +118,8 @@ pub(crate) struct ServeRequest {
 
 /// Runs the command of this process's arguments; `serve` runs the server until it stops.
 pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> ExitCode {
-    let cli = Cli::parse();
+    let matches = help::grouped(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         None => run_server(&cli.development, true, serve),
         Some(Command::Serve(args)) => run_server(&args, false, serve),
@@ -114,6 +128,8 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Topics(args)) => topics::run(&args),
         Some(Command::Views(args)) => views::run(&args),
         Some(Command::Queues(args)) => queues::run(&args),
+        Some(Command::Call(args)) => call::run(&args),
+        Some(Command::Respond(args)) => respond::run(&args),
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Drain(args)) => drain::run(&args),
@@ -134,7 +150,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
             if crate::logging::finish() {
                 let _ = writeln!(io::stderr(), "tiderace: {error:#}");
             }
-            ExitCode::FAILURE
+            ExitCode::from(error::Exit::of(&error) as u8)
         }
     }
 }
@@ -152,8 +168,6 @@ fn run_server(
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

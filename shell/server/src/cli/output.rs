@@ -33,6 +33,12 @@ pub(super) fn printable(line: &str) -> String {
     out
 }
 
+/// Says something beside the output, such as that a connection was lost.
+pub(super) fn note(text: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "tiderace: {}", printable(text));
+}
+
 /// Whether the user of a terminal wants it; where there is no terminal, nobody is asked.
 pub(super) fn agrees(question: &str) -> anyhow::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {

@@ -1,8 +1,8 @@
-//! `tiderace pub`: publish messages to a topic, or send them to a queue.
+//! `tiderace pub` and `tiderace queue send`: publish messages to a topic, or send them to a queue.
 //!
 //! Relies on `client`. Invariant: exits with 0 only after the server has confirmed every message.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,39 +23,51 @@ use super::error::ClientError;
 pub(crate) struct PublishArgs {
     /// The topic, such as fx/EUR-USD.
     path: String,
-    /// The message. Without it: one of -l, -s, -f or -n.
-    #[arg(required_unless_present_any = ["lines", "stdin", "file", "null"])]
-    message: Option<String>,
-    /// Publish each line of standard input as a message.
-    #[arg(short, long, conflicts_with_all = ["message", "stdin", "file", "null"])]
-    lines: bool,
-    /// Publish all of standard input as one message.
-    #[arg(short, long, conflicts_with_all = ["message", "file", "null"])]
-    stdin: bool,
-    /// Publish the content of a file as one message.
-    #[arg(short, long, conflicts_with_all = ["message", "null"])]
-    file: Option<PathBuf>,
-    /// Publish an empty message.
-    #[arg(short, long, conflicts_with = "message")]
-    null: bool,
+    #[command(flatten)]
+    message: MessageArgs,
     /// Keep the message for later subscribers of the topic.
     #[arg(short, long, conflicts_with = "queue")]
     retain: bool,
     /// Send to a queue instead of a topic.
     #[arg(short, long)]
     queue: bool,
-    /// The messages survive a restart of the server; for queues.
-    #[arg(long, requires = "queue")]
-    persistent: bool,
-    /// The messages are delivered after so long, such as 5m; for queues.
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "queue")]
-    delay: Option<Duration>,
-    /// The messages belong to this group, which goes to one consumer; for queues.
-    #[arg(long, value_name = "GROUP", requires = "queue")]
-    group: Option<String>,
-    /// How urgent the messages are, from 0 to 9, the most urgent; for queues.
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(0..=9), requires = "queue")]
-    priority: Option<u8>,
+    #[command(flatten)]
+    queued: QueuedArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// `tiderace queue send`.
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The queue, such as jobs/mail.
+    queue: String,
+    #[command(flatten)]
+    message: MessageArgs,
+    #[command(flatten)]
+    queued: QueuedArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// What is published.
+#[derive(Debug, Args)]
+struct MessageArgs {
+    /// The message. Without it, and without -l, -f or -n: what standard input has, without the end of its last line.
+    #[arg(value_name = "MESSAGE")]
+    body: Option<String>,
+    /// Publish each line of standard input as a message.
+    #[arg(short, long, conflicts_with_all = ["body", "stdin", "file", "null"])]
+    lines: bool,
+    /// Publish all of standard input as one message, exactly as it is.
+    #[arg(long, conflicts_with_all = ["body", "file", "null"])]
+    stdin: bool,
+    /// Publish the content of a file as one message.
+    #[arg(short, long, conflicts_with_all = ["body", "null"])]
+    file: Option<PathBuf>,
+    /// Publish an empty message.
+    #[arg(short, long, conflicts_with = "body")]
+    null: bool,
     /// Publish the message that many times.
     #[arg(long, default_value_t = 1, value_name = "TIMES", conflicts_with = "lines")]
     repeat: u64,
@@ -71,61 +83,86 @@ pub(crate) struct PublishArgs {
     /// What the messages are, such as text/plain. Without it: JSON if they are JSON.
     #[arg(short = 't', long = "type", value_name = "CONTENT-TYPE")]
     content_type: Option<String>,
-    #[command(flatten)]
-    connection: ConnectionArgs,
+}
+
+/// What queues do with messages.
+#[derive(Debug, Args)]
+struct QueuedArgs {
+    /// The messages survive a restart of the server; for queues.
+    #[arg(long, requires = "queue")]
+    persistent: bool,
+    /// The messages are delivered after so long, such as 5m; for queues.
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "queue")]
+    delay: Option<Duration>,
+    /// The messages belong to this group, which goes to one consumer; for queues.
+    #[arg(long, value_name = "GROUP", requires = "queue")]
+    group: Option<String>,
+    /// How urgent the messages are, from 0 to 9, the most urgent; for queues.
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(0..=9), requires = "queue")]
+    priority: Option<u8>,
 }
 
 /// Publishes and waits for the server's confirmation.
 pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<()> {
-    let (kind, paths) = targets(&args.path, args.queue)?;
-    let publisher = Publisher { args, kind, paths };
-    // Read before connecting: a slow producer must not run into the login timeout.
-    let body = if args.lines { None } else { Some(body(args)?) };
-    let mut client = args.connection.connect()?;
-    match body {
-        Some(body) => {
-            for turn in 0..args.repeat {
-                if let Some(delay) = args.repeat_delay.filter(|_| turn > 0) {
-                    client.confirm()?;
-                    std::thread::sleep(delay);
-                }
-                publisher.publish(&mut client, &body)?;
-            }
-        }
-        None => publish_lines(&mut client, &publisher)?,
-    }
-    client.leave()?;
-    Ok(())
+    let PublishArgs { path, message, retain, queue, queued, connection } = args;
+    let (kind, paths) = targets(path, *queue)?;
+    Publisher { message, queued, retain: *retain, kind, paths }.run(connection)
+}
+
+/// Sends to a queue and waits for the server's confirmation.
+pub(crate) fn send(args: &SendArgs) -> anyhow::Result<()> {
+    let SendArgs { queue, message, queued, connection } = args;
+    let (kind, paths) = targets(queue, true)?;
+    Publisher { message, queued, retain: false, kind, paths }.run(connection)
 }
 
 /// Where messages go and what they are.
 struct Publisher<'a> {
-    args: &'a PublishArgs,
+    message: &'a MessageArgs,
+    queued: &'a QueuedArgs,
+    retain: bool,
     kind: Kind,
     paths: Vec<String>,
 }
 
 impl Publisher<'_> {
+    fn run(&self, connection: &ConnectionArgs) -> anyhow::Result<()> {
+        // Read before connecting: a slow producer must not run into the login timeout.
+        let body = if self.message.lines { None } else { Some(body(self.message)?) };
+        let mut client = connection.connect()?;
+        match body {
+            Some(body) => {
+                for turn in 0..self.message.repeat {
+                    if let Some(delay) = self.message.repeat_delay.filter(|_| turn > 0) {
+                        client.confirm()?;
+                        std::thread::sleep(delay);
+                    }
+                    self.publish(&mut client, &body)?;
+                }
+            }
+            None => publish_lines(&mut client, self)?,
+        }
+        Ok(client.leave()?)
+    }
+
     fn publish(&self, client: &mut Client, body: &[u8]) -> Result<(), ClientError> {
-        let PublishArgs { properties, content_type, retain, persistent, expires, delay, .. } =
-            self.args;
+        let MessageArgs { properties, content_type, expires, .. } = self.message;
+        let QueuedArgs { persistent, delay, group, priority } = self.queued;
         let (content, mut block) = described(properties, content_type.as_deref(), body);
         let mut flags = content.bits()
-            | if *retain { flag::RETAIN } else { 0 }
+            | if self.retain { flag::RETAIN } else { 0 }
             | if *persistent { flag::PERSISTENT } else { 0 };
         let milliseconds = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let expires_ms = expires.map(milliseconds);
-        if let Some(delay) = delay {
+        let of_queue = [
+            ("delay", delay.map(|delay| milliseconds(delay).to_string())),
+            ("message_group", group.clone()),
+            ("priority", priority.map(|priority| priority.to_string())),
+        ];
+        for (name, value) in of_queue {
+            let Some(value) = value else { continue };
             flags |= flag::QUEUE_FIELDS;
-            properties::append(&mut block, "delay", &milliseconds(*delay).to_string());
-        }
-        if let Some(group) = &self.args.group {
-            flags |= flag::QUEUE_FIELDS;
-            properties::append(&mut block, "message_group", group);
-        }
-        if let Some(priority) = self.args.priority {
-            flags |= flag::QUEUE_FIELDS;
-            properties::append(&mut block, "priority", &priority.to_string());
+            properties::append(&mut block, name, &value);
         }
         for path in &self.paths {
             let message = draft(self.kind, path, flags, &block, body);
@@ -155,7 +192,7 @@ fn publish_lines(client: &mut Client, publisher: &Publisher<'_>) -> anyhow::Resu
 
 /// The content type in the form that has least bytes, and the other properties. Subscribers are to see what
 /// `topics set` would show them: without a type JSON would be a text to them.
-fn described(
+pub(super) fn described(
     given: &[(String, String)],
     content_type: Option<&str>,
     body: &[u8],
@@ -186,17 +223,39 @@ pub(super) fn is_json(body: &[u8]) -> bool {
 
 const CONTENT_TYPE: &str = "content-type";
 
-fn body(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
-    if let Some(message) = &args.message {
+fn body(args: &MessageArgs) -> anyhow::Result<Vec<u8>> {
+    if let Some(message) = &args.body {
         return Ok(message.clone().into_bytes());
     }
     if let Some(file) = &args.file {
         return std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     }
-    let mut body = Vec::new();
-    if args.stdin {
-        std::io::stdin().read_to_end(&mut body).context("cannot read standard input")?;
+    if args.null {
+        return Ok(Vec::new());
     }
+    if args.stdin {
+        return standard_input();
+    }
+    let usage = |problem: &str| Err(ClientError::Usage(problem.to_owned()).into());
+    if std::io::stdin().is_terminal() {
+        return usage(
+            "write the message behind the path, or pipe it in: echo hello | tiderace pub fx/note",
+        );
+    }
+    let mut body = standard_input()?;
+    if body.is_empty() {
+        return usage(
+            "there is no message, and standard input is empty; -n publishes an empty message",
+        );
+    }
+    body.pop_if(|last| *last == b'\n');
+    Ok(body)
+}
+
+/// All of it.
+pub(super) fn standard_input() -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    std::io::stdin().read_to_end(&mut body).context("cannot read standard input")?;
     Ok(body)
 }
 
@@ -207,7 +266,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// For clap: a property such as `type:quote`.
-fn property(text: &str) -> Result<(String, String), String> {
+pub(super) fn property(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, _)) if OPTIONS.iter().any(|(known, _)| *known == name) => {
             let instead = OPTIONS.iter().find(|(known, _)| *known == name).map_or("", |row| row.1);

@@ -1,4 +1,4 @@
-//! `tiderace queues`: list queues, look into them, purge them, move their messages, pause them.
+//! `tiderace queues`: send to queues and receive from them, list queues, look into them, purge them, move their messages, pause them.
 //!
 //! Relies on `client`. Invariants: lists of any length are asked for a page at a time; what many messages are done with
 //! is asked for in steps, so that an answer never takes long; nothing is purged on a terminal before its user has agreed.
@@ -10,6 +10,8 @@ use serde_json::{Value as Json, json};
 use super::client::Value;
 use super::connection::ConnectionArgs;
 use super::output::{agrees, printable};
+use super::publish::{self, SendArgs};
+use super::subscribe::{self, ReceiveArgs};
 use super::table::{Table, age, bytes, print_table};
 use super::topics::{entries, once, print_line, with_value};
 
@@ -22,6 +24,12 @@ pub(crate) struct QueuesArgs {
 
 #[derive(Debug, Subcommand)]
 enum QueuesCommand {
+    /// Send messages to a queue.
+    #[command(disable_help_flag = true)]
+    Send(SendArgs),
+    /// Print messages of queues and acknowledge each.
+    #[command(disable_help_flag = true)]
+    Receive(ReceiveArgs),
     /// List queues, and how they fare.
     #[command(disable_help_flag = true)]
     Ls(LsArgs),
@@ -164,6 +172,8 @@ struct PauseArgs {
 /// Does what the command line asks for.
 pub(crate) fn run(args: &QueuesArgs) -> anyhow::Result<()> {
     match &args.command {
+        QueuesCommand::Send(args) => publish::send(args),
+        QueuesCommand::Receive(args) => subscribe::receive(args),
         QueuesCommand::Ls(args) => list(args),
         QueuesCommand::Show(args) => show(args),
         QueuesCommand::Peek(args) => peek(args),

@@ -62,7 +62,14 @@ impl Quotes {
         }
         // Writing to memory cannot fail.
         let name = format_args!("{}-{}", own.base, own.quoted);
-        let _ = write!(body, "{{\"timestamp\":\"{wall_ms}\",\"pairName\":\"{name}\",\"pairs\":[");
+        let (bid, ask) = own.tiers.first().copied().unwrap_or_default();
+        // What people look for comes first; the rest is as dealers send it.
+        let _ = write!(
+            body,
+            "{{\"bid\":{},\"ask\":{},\"timestamp\":\"{wall_ms}\",\"pairName\":\"{name}\",\"pairs\":[",
+            Price(bid),
+            Price(ask)
+        );
         own.write(body);
         body.push(b',');
         other.write(body);

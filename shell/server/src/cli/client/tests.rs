@@ -157,10 +157,11 @@ fn good(message: &ClientMessage<'_>, answers: &mut Vec<Vec<u8>>) -> Option<()> {
     Some(())
 }
 
-const NOBODY: Login<'static> = Login { login: None, passcode: None };
+const NOBODY: Login = Login { login: None, passcode: None };
 
-fn connect(port: u16, login: &Login<'_>) -> Result<Client, ClientError> {
-    Client::connect("127.0.0.1", port, &TlsArgs::default(), login)
+fn connect(port: u16, login: &Login) -> Result<Client, ClientError> {
+    let target = Target { host: "127.0.0.1".to_owned(), port, tls: TlsArgs::default() };
+    Client::connect(vec![target], login.clone())
 }
 
 fn topic(body: &[u8]) -> Publish<'_> {
@@ -170,7 +171,7 @@ fn topic(body: &[u8]) -> Publish<'_> {
 #[test]
 fn operations_are_answered_with_their_values() {
     let (port, server) = server(good);
-    let login = Login { login: Some("ann"), passcode: Some("pw") };
+    let login = Login { login: Some("ann".to_owned()), passcode: Some("pw".to_owned()) };
     let mut client = connect(port, &login).unwrap();
     let answer = client.operate(&json!({"do": "fetch"}), Some(b"x")).unwrap();
     assert_eq!(answer.result["topics"][0]["bytes"], json!(2));
@@ -320,7 +321,7 @@ fn a_port_nobody_listens_on_says_what_to_do() {
     let error = connect(port, &NOBODY).unwrap_err().to_string();
     assert!(error.starts_with(&format!("127.0.0.1:{port} does not answer: ")), "{error}");
     assert!(
-        error.ends_with("start a server there with `tiderace`, or name another with -h and -p"),
+        error.ends_with("start a server there with `tiderace`, or name another with -s"),
         "{error}"
     );
 }

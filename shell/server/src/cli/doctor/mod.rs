@@ -146,6 +146,11 @@ fn certificates(config: &Config) -> Option<Finding> {
 }
 
 /// Every check, in the order in which they are printed.
+/// The process that listens on a port of this machine, and its name, as far as this user may see it.
+pub(crate) fn port_owner(port: u16) -> Option<(u32, String)> {
+    ports::owner(&RealSystem, port)
+}
+
 fn examine(system: &dyn System, config: Option<&Config>, data: &str) -> Vec<Finding> {
     let connections = config.map_or(0, |config| config.limits.connections_max as u64);
     let mut findings = vec![

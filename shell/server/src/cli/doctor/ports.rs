@@ -50,7 +50,7 @@ pub(super) fn port(system: &dyn System, address: SocketAddr) -> Finding {
 }
 
 /// The process that listens on a port.
-fn owner(system: &dyn System, port: u16) -> Option<(u32, String)> {
+pub(super) fn owner(system: &dyn System, port: u16) -> Option<(u32, String)> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| system.read(table))
