@@ -218,6 +218,7 @@ impl Client {
             slug: String::new(),
             sentence: String::new(),
             reconnect_ms: Some(reconnect_ms),
+            addresses: Vec::new(),
         };
         Ok(self.reconnect.failed(&error, u64::from_ne_bytes(random)))
     }
