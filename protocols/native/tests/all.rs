@@ -8,6 +8,7 @@ mod browsing;
 mod check;
 mod corpus;
 mod deltas;
+mod ends;
 mod exchanges;
 mod hosts;
 mod intake;

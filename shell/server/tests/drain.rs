@@ -237,7 +237,8 @@ secret = "sha256:443482e92b0b2c3da5a03ce39890d112332ca3d3534a784d7ffae903cc3879d
 
 [[rule]]
 allow = ["monitor", "subscribe"]
-principals = ["watcher"]
+principals = ["user:watcher"]
+paths = ["$sys/**"]
 "#;
     let server = Server::start(&directory.0, "", rules);
     let main = server.addresses[0];
