@@ -189,7 +189,7 @@ fn a_signal_drains_if_the_configuration_says_so_and_a_second_ends_it() {
     drop(client);
 }
 
-/// The commands of docs/drain.md, with ports that are free and less patience.
+/// The commands of docs/drain.md, with ports that are free and shorter times.
 #[test]
 fn the_page_says_what_happens() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drain.md");
