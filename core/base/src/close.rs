@@ -421,6 +421,11 @@ impl CloseCode {
         matches!(self, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError)
     }
 
+    /// Whether the server sends the client elsewhere, at a moment that it has chosen so that not all come at once.
+    pub fn sends_elsewhere(self) -> bool {
+        self == CloseCode::Draining
+    }
+
     /// Whether it refuses credentials, so that it answers a login.
     pub fn refuses_login(self) -> bool {
         use CloseCode::{LoginFailed, LoginRequired, TooManyLogins, WrongHost};

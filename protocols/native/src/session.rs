@@ -427,7 +427,7 @@ impl Session for NativeSession {
         }
         let addresses = close.addresses.as_ref().map(ToString::to_string).unwrap_or_default();
         // A drain has spread its goodbyes already.
-        let is_spread = close.code == CloseCode::Draining;
+        let is_spread = close.code.sends_elsewhere();
         let jitter = if is_spread { Span::ZERO } else { self.options.reconnect_jitter };
         let last = ServerMessage::Close {
             code: close.code as u16,

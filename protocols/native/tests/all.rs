@@ -10,6 +10,7 @@ mod check;
 mod check_upstream;
 mod corpus;
 mod deltas;
+mod ends;
 mod exchanges;
 mod hosts;
 mod intake;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::support::{self, Rig, hello, run, subscribe, topic};
-use tiderace_base::{Addresses, Close, CloseCode, ShardId, Span};
+use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, Hello, Messages, Publish, SendMessage,
-    ServerMessage, SettleMessage, SubscribeMessage, flag, subscribe as flags,
+    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
+    SubscribeMessage, flag, subscribe as flags,
 };
 use tiderace_wire::{
     Command, Confirm, Exchange, ExchangeKey, Flags, Framing, Kind, Outcome, Position, Prefetch,
@@ -523,42 +523,6 @@ fn unknown_things_are_skipped_or_refused() {
     let text = tiderace_wire::Incoming { text: true, bytes: b"hi" };
     rig.call(|session, now, context| session.message(now, text, context));
     assert_eq!(code(&rig), Some(CloseCode::BadFrame));
-}
-
-// "BYE ends the session"; section 5: "CLOSE renews the advice."
-#[test]
-fn ends_say_whether_to_come_back() {
-    let mut rig = Rig::new();
-    rig.send(&ClientMessage::Bye);
-    assert_eq!((code(&rig), rig.received().len()), (Some(CloseCode::Done), 0));
-    let mut rig = Rig::new();
-    rig.call(|_, _, _| Err(CloseCode::ShuttingDown.into()));
-    let (code, _, reconnect, jitter, addresses) = last_word(&mut rig);
-    assert_eq!((code, reconnect, jitter, addresses), (102, true, 5000, vec![]));
-}
-
-// Section 5: "addresses: where the client does well to go"
-#[test]
-fn a_client_that_is_sent_elsewhere_is_told_where() {
-    let mut rig = Rig::new();
-    let to = ["wss://b.example.org/tiderace", "tcp://c.example.org:7800"];
-    rig.call(|_, _, _| Err(Close::from(CloseCode::Draining).to(Addresses::new(to).unwrap())));
-    let (code, slug, reconnect, jitter, addresses) = last_word(&mut rig);
-    assert_eq!((code, slug.as_str(), reconnect, jitter), (105, "draining", true, 0));
-    assert_eq!(addresses, to);
-}
-
-/// The fields of CLOSE: code, short name, whether to come back, within which time, and to where.
-fn last_word(rig: &mut Rig) -> (u16, String, bool, u64, Vec<String>) {
-    let frames = rig.frames().concat();
-    let (kind, payload) = Messages::new(&frames).last().unwrap().unwrap();
-    let ServerMessage::Close { code, slug, reconnect, jitter_ms, addresses, .. } =
-        ServerMessage::read(kind, payload).unwrap()
-    else {
-        panic!("{payload:?}")
-    };
-    let addresses = addresses.iter().map(str::to_owned).collect();
-    (code, slug.to_owned(), reconnect, jitter_ms, addresses)
 }
 
 #[test]

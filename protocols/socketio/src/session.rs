@@ -372,7 +372,7 @@ impl Session for SocketSession {
     /// should; others see the connection end and come back. That they are sent elsewhere they are told.
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
         let comes_back = close.code.reconnects();
-        if close.code.is_silent() || comes_back && close.code != CloseCode::Draining {
+        if close.code.is_silent() || comes_back && !close.code.sends_elsewhere() {
             return;
         }
         self.over = true;

@@ -189,7 +189,7 @@ fn a_signal_drains_if_the_configuration_says_so_and_a_second_ends_it() {
     drop(client);
 }
 
-/// The commands of docs/drain.md, with ports that are free and less patience.
+/// The commands of docs/drain.md, with ports that are free and shorter times.
 #[test]
 fn the_page_says_what_happens() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drain.md");
@@ -237,7 +237,8 @@ secret = "sha256:443482e92b0b2c3da5a03ce39890d112332ca3d3534a784d7ffae903cc3879d
 
 [[rule]]
 allow = ["monitor", "subscribe"]
-principals = ["watcher"]
+principals = ["user:watcher"]
+paths = ["$sys/**"]
 "#;
     let server = Server::start(&directory.0, "", rules);
     let main = server.addresses[0];

@@ -59,13 +59,13 @@ def connect(address, count):
     return clients
 
 
-def listen(clients, patience):
+def listen(clients, timeout):
     """When each of the clients was told to go."""
     selector = selectors.DefaultSelector()
     for client in clients:
         client.setblocking(False)
         selector.register(client, selectors.EVENT_READ)
-    told, until = [], time.monotonic() + patience
+    told, until = [], time.monotonic() + timeout
     while selector.get_map() and time.monotonic() < until:
         for key, _ in selector.select(timeout=1):
             data = key.fileobj.recv(4096)

@@ -166,10 +166,7 @@ impl<'a> Given<'a> {
             "will" => self.will()?,
             "sessions" => Operation::Sessions { limit: self.small("limit")? },
             "browse" => Operation::Browse(self.browse(self.browsable()?)?),
-            _ => match self.queue_operation(what)? {
-                Some(operation) => operation,
-                None => self.node_operation(what)?.unwrap_or(Operation::Session),
-            },
+            _ => self.other_operation(what)?,
         })
     }
 

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(bar(&status("draining", 60)), format!("[{}]", "-".repeat(30)));
         assert_eq!(bar(&status("draining", 20)), format!("[{}{}]", "#".repeat(20), "-".repeat(10)));
         assert_eq!(bar(&status("drained", 0)), format!("[{}]", "#".repeat(30)));
-        assert_eq!(sentence(&status("draining", 20)), "draining: 20 of 60 left, 2s of 1m");
+        assert_eq!(sentence(&status("draining", 20)), "draining: 20 of 60 left, 2s of 1min");
         assert_eq!(sentence(&status("drained", 0)), "drained: 0 of 60 left after 2s");
     }
 

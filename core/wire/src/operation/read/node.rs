@@ -1,4 +1,4 @@
-//! The operations on the node as a whole, read.
+//! The operations on the node as a whole, read; they lead on to those on queues.
 
 use tiderace_base::{Addresses, Close};
 use tiderace_value::{Json, JsonKind};
@@ -8,14 +8,14 @@ use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
 use crate::{DrainRequest, Operation};
 
 impl Given<'_> {
-    /// The operation on the node of that name, if it is one.
-    pub(super) fn node_operation(&self, what: &str) -> Result<Option<Operation>, Close> {
-        Ok(Some(match what {
+    /// The operation of that name, of those on the node, on queues, and on the session that asks.
+    pub(super) fn other_operation(&self, what: &str) -> Result<Operation, Close> {
+        Ok(match what {
             "drain" => Operation::Drain(Box::new(self.drain()?)),
             "drain-cancel" => Operation::DrainCancel,
             "drain-state" => Operation::DrainState,
-            _ => return Ok(None),
-        }))
+            _ => self.queue_operation(what)?.unwrap_or(Operation::Session),
+        })
     }
 
     fn drain(&self) -> Result<DrainRequest, Close> {
