@@ -236,6 +236,9 @@ close_codes! {
     404 WrongHost "wrong-host" Operation Failed 1008 403 false
         "The client named no virtual host of the server, or another one than the one its user is bound to."
         "Connect by the name of the virtual host that the user belongs to.";
+    405 LoginExpired "login-expired" Session Failed 1008 401 true
+        "The credentials that the client logged in with have ceased to be valid, and it has not shown others in time."
+        "Connect again with a new token, or show one before the old expires, where the protocol has a way to.";
     410 AliasTaken "alias-taken" Session Rejected 1008 400 false
         "A session that lives is known by this token already; come back to it, or choose another."
         "Come back to that session, or choose another token.";

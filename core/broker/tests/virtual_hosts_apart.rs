@@ -113,7 +113,7 @@ fn the_level_of_a_host_by_itself_is_told_to_nobody_there() {
             world.command(client, Command::Login(Credentials::default()));
             let host = host.map(Into::into);
             let name = "ann".into();
-            let ann = Principal { name, groups: [].into(), anonymous: false, host };
+            let ann = Principal { host, ..Principal::named(name) };
             world.verified(client, Ok(ann));
             client
         };

@@ -358,7 +358,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// The connection of a session, unless it is gone or carries another one.
-    fn find(&mut self, link: u32, session: SessionId) -> Option<Key> {
+    pub(crate) fn find(&mut self, link: u32, session: SessionId) -> Option<Key> {
         let key = self.connections.key_of(link)?;
         let live = self.connections.get_mut(key)?.live()?;
         (live.id == session).then_some(key)
