@@ -244,7 +244,10 @@ close_codes! {
     404 WrongHost "wrong-host" Operation Failed 1008 403 false
         "The client named no virtual host of the server, or another one than the one its user is bound to."
         "Connect by the name of the virtual host that the user belongs to.";
-    405 UpstreamCircle "upstream-circle" Session Failed 1008 400 false
+    405 LoginExpired "login-expired" Session Failed 1008 401 true
+        "The credentials that the client logged in with have ceased to be valid, and it has not shown others in time."
+        "Connect again with a new token, or show one before the old expires, where the protocol has a way to.";
+    406 UpstreamCircle "upstream-circle" Session Failed 1008 400 false
         "A node that connects as an edge stands above this one already, or behind too many others: what it passes on would go round."
         "Correct the upstreams of the nodes that the sentence names, and give each node a name of its own.";
     410 AliasTaken "alias-taken" Session Rejected 1008 400 false

@@ -33,11 +33,7 @@ impl Requester {
 impl BrokerOptions {
     /// Whether somebody may do that there, as far as the path tells.
     pub(crate) fn may(&self, caller: Caller<'_>, action: Action, kind: Kind, path: &Path) -> bool {
-        let writes = matches!(
-            action,
-            Action::Call | Action::Create | Action::Manage | Action::Publish | Action::Send
-        );
-        if writes && is_reserved(path) && !caller.principal.is_server() {
+        if action.writes() && is_reserved(path) && !caller.principal.is_server() {
             return false;
         }
         if is_temporary(path) && !caller.principal.is_server() {

@@ -17,8 +17,11 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
-use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::{Kind, host_of, is_temporary, within_host};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Kind, is_temporary};
+
+use crate::placeholders::RulePath;
+use crate::principal::{PRESENCE, Principal, subject_of};
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,96 +91,20 @@ impl Actions {
 }
 
 impl Action {
+    /// Whether it changes what is there, so that nobody does it below `$sys`.
+    pub(crate) fn writes(self) -> bool {
+        matches!(
+            self,
+            Action::Call | Action::Create | Action::Manage | Action::Publish | Action::Send
+        )
+    }
+
     /// Whether it shows, or takes away, what others have sent there.
     fn listens(self) -> bool {
         matches!(
             self,
             Action::Browse | Action::Manage | Action::Receive | Action::Serve | Action::Subscribe
         )
-    }
-}
-
-/// Who a client is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Principal {
-    /// The identity's name; never holds wildcards.
-    pub name: Arc<str>,
-    /// The groups it belongs to.
-    pub groups: Arc<[Arc<str>]>,
-    /// Whether the name is not authenticated.
-    pub anonymous: bool,
-    /// Before the login: the virtual host to which it is bound, or `*` for the whole tree whatever its client names.
-    /// From then on: the host that it is in.
-    pub host: Option<Arc<str>>,
-}
-
-impl Principal {
-    /// A client that did not say who it is.
-    pub fn anonymous() -> Principal {
-        Principal { name: "anonymous".into(), groups: [].into(), anonymous: true, host: None }
-    }
-
-    /// Whether what begins with these levels is its own; `None` if it is nobody's.
-    fn owns(&self, kind: Option<&str>, name: Option<&str>) -> Option<bool> {
-        match (kind, name) {
-            (Some("user"), Some(name)) => Some(!self.anonymous && *self.name == *name),
-            (Some("group"), Some(name)) => {
-                Some(!self.anonymous && self.groups.iter().any(|group| **group == *name))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the path is private to others.
-    pub(crate) fn is_kept_from(&self, path: &Path) -> bool {
-        self.owns_path(path) == Some(false)
-    }
-
-    fn owns_path(&self, path: &Path) -> Option<bool> {
-        let mut levels = within_host(subject_of(path.as_str())).split('/');
-        self.owns(levels.next(), levels.next())
-    }
-
-    /// Of a pattern whose first two levels are no wildcards; any other reaches nothing private.
-    fn owns_pattern(&self, pattern: &Pattern) -> Option<bool> {
-        let mut levels = pattern.levels().iter().map(|level| match level {
-            Level::Literal(text) => Some(&**text),
-            _ => None,
-        });
-        let mut about = levels.clone();
-        if about.next() == Some(Some("$sys"))
-            && matches!(about.next(), Some(Some("presence" | "missing")))
-        {
-            levels = about;
-        }
-        let mut of_host = levels.clone();
-        if of_host.next().flatten().is_some_and(|level| level.starts_with('@')) {
-            levels = of_host;
-        }
-        self.owns(levels.next().flatten(), levels.next().flatten())
-    }
-
-    /// The server itself, which no rule holds back. Nobody else can have the name: names hold no
-    /// wildcards.
-    pub fn server() -> Principal {
-        Principal { name: "*".into(), groups: [].into(), anonymous: false, host: None }
-    }
-
-    /// Whether it may be the owner of what is at a path: owners are those of that name in the virtual host of the path.
-    pub(crate) fn may_own_at(&self, path: &Path) -> bool {
-        !self.anonymous && self.host.as_deref() == host_of(path)
-    }
-
-    /// Its name where those of one name in several virtual hosts are counted apart.
-    pub(crate) fn whole_name(&self) -> Arc<str> {
-        match &self.host {
-            None => self.name.clone(),
-            Some(host) => ["@", host, "/", &self.name].concat().into(),
-        }
-    }
-
-    pub(crate) fn is_server(&self) -> bool {
-        &*self.name == "*"
     }
 }
 
@@ -223,7 +150,8 @@ pub struct Rule {
     pub actions: Actions,
     /// Whose.
     pub who: Vec<Who>,
-    /// Where; empty means everywhere.
+    /// Where; empty means everywhere. A level may be a [`Placeholder`](tiderace_topics::Placeholder); one in braces that is none
+    /// names itself.
     pub paths: Vec<Pattern>,
     /// On what; `None` means both.
     pub kind: Option<Kind>,
@@ -233,20 +161,68 @@ impl Rule {
     fn concerns(&self, principal: &Principal, action: Action) -> bool {
         self.actions.contains(action) && self.who.iter().any(|who| who.includes(principal))
     }
+}
 
-    fn covers(&self, kind: Kind, path: &Path) -> bool {
-        let named = |pattern: &Pattern| match self.allow {
-            true => pattern.matches(path),
-            false => pattern.fits(path),
-        };
-        self.kind.is_none_or(|own| own == kind)
-            && (self.paths.is_empty() || self.paths.iter().any(named))
+/// A rule and its paths, ready to be compared.
+#[derive(Clone, Debug)]
+struct Ready {
+    rule: Rule,
+    places: Box<[RulePath]>,
+}
+
+impl Ready {
+    fn covers(&self, principal: &Principal, kind: Kind, path: &Path) -> bool {
+        let Ready { rule, places } = self;
+        rule.kind.is_none_or(|own| own == kind)
+            && (places.is_empty()
+                || places.iter().any(|place| place.covers(rule.allow, principal, path)))
+    }
+}
+
+/// Why somebody may do something, or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// There are no rules: everything is allowed.
+    NoRules,
+    /// The server itself may do everything.
+    Server,
+    /// Nobody but the server publishes below `$sys`.
+    Reserved,
+    /// A temporary destination belongs to the session that made it, whatever the rules say.
+    Temporary,
+    /// It is below `user/NAME` or `group/NAME` and kept from everybody else.
+    Private,
+    /// It is below `user/NAME` or `group/NAME`, and the client's own.
+    Own,
+    /// A rule decides, given by its number from 0: one that denies, or else the first that allows.
+    Rule {
+        /// Which.
+        number: usize,
+        /// Whether it allows.
+        allows: bool,
+    },
+    /// A rule allows it; but who subscribes to a topic is shown to those alone who may subscribe to it themselves.
+    Subject(Path),
+    /// No rule allows it.
+    Nothing,
+}
+
+impl Decision {
+    /// Whether it may.
+    pub fn is_allowed(&self) -> bool {
+        matches!(
+            self,
+            Decision::NoRules
+                | Decision::Server
+                | Decision::Own
+                | Decision::Rule { allows: true, .. }
+        )
     }
 }
 
 /// All rules; without any, everything is allowed (`tiderace serve` refuses to do that in public).
 #[derive(Clone, Debug, Default)]
-pub struct Rules(Option<Vec<Rule>>);
+pub struct Rules(Option<Vec<Ready>>);
 
 impl Rules {
     /// Everything is allowed: for dev mode and tests.
@@ -256,7 +232,9 @@ impl Rules {
 
     /// Only what these rules allow.
     pub fn new(rules: Vec<Rule>) -> Rules {
-        Rules(Some(rules))
+        let ready =
+            |rule: Rule| Ready { places: rule.paths.iter().map(RulePath::new).collect(), rule };
+        Rules(Some(rules.into_iter().map(ready).collect()))
     }
 
     /// Whether the principal may do that there. Of temporary destinations, which belong to sessions,
@@ -268,38 +246,74 @@ impl Rules {
         kind: Kind,
         path: &Path,
     ) -> bool {
-        let own = if action.listens() { principal.owns_path(path) } else { None };
-        if own == Some(false) {
-            return false;
-        }
-        if is_temporary(path) && !principal.is_server() {
-            return false;
-        }
-        let Some(rules) = &self.0 else { return true };
-        if principal.is_server() {
-            return true;
-        }
-        let mut allowed = own == Some(true);
-        for rule in rules {
-            if rule.concerns(principal, action) && rule.covers(kind, path) {
-                if !rule.allow {
-                    return false;
-                }
-                allowed = true;
-            }
-        }
-        allowed && self.sees_subject(principal, action, kind, path)
+        self.decide(principal, action, kind, path).is_allowed()
     }
 
-    /// Whether the principal may listen to the topic whose subscribers are shown there, if they are.
-    fn sees_subject(&self, principal: &Principal, action: Action, kind: Kind, path: &Path) -> bool {
-        if !action.listens() || kind != Kind::Topic || !path.as_str().starts_with(PRESENCE) {
-            return true;
+    /// The same, for those who ask why, with what the server keeps for itself.
+    pub fn explain(
+        &self,
+        principal: &Principal,
+        action: Action,
+        kind: Kind,
+        path: &Path,
+    ) -> Decision {
+        match action.writes() && is_reserved(path) && !principal.is_server() {
+            true => Decision::Reserved,
+            false => self.decide(principal, action, kind, path),
         }
-        let subject = Path::parse(subject_of(path.as_str()));
-        subject.is_ok_and(|subject| {
-            subject == *path || self.authorise(principal, action, kind, &subject)
-        })
+    }
+
+    fn decide(&self, principal: &Principal, action: Action, kind: Kind, path: &Path) -> Decision {
+        let own = if action.listens() { principal.owns_path(path) } else { None };
+        if own == Some(false) {
+            return Decision::Private;
+        }
+        if is_temporary(path) && !principal.is_server() {
+            return Decision::Temporary;
+        }
+        let Some(rules) = &self.0 else { return Decision::NoRules };
+        if principal.is_server() {
+            return Decision::Server;
+        }
+        let mut decision = if own == Some(true) { Decision::Own } else { Decision::Nothing };
+        for (number, ready) in rules.iter().enumerate() {
+            let allows = ready.rule.allow;
+            if (!allows || !decision.is_allowed())
+                && ready.rule.concerns(principal, action)
+                && ready.covers(principal, kind, path)
+            {
+                decision = Decision::Rule { number, allows };
+                if !allows {
+                    return decision;
+                }
+            }
+        }
+        if !decision.is_allowed() {
+            return decision;
+        }
+        match self.hidden_subject(principal, action, kind, path) {
+            Some(subject) => Decision::Subject(subject),
+            None => decision,
+        }
+    }
+
+    /// The topic whose subscribers are shown there, if they are, unless the principal may listen to it.
+    fn hidden_subject(
+        &self,
+        principal: &Principal,
+        action: Action,
+        kind: Kind,
+        path: &Path,
+    ) -> Option<Path> {
+        if !action.listens() || kind != Kind::Topic || !path.as_str().starts_with(PRESENCE) {
+            return None;
+        }
+        match Path::parse(subject_of(path.as_str())) {
+            Ok(subject) if subject == *path => None,
+            Ok(subject) if self.authorise(principal, action, kind, &subject) => None,
+            Ok(subject) => Some(subject),
+            Err(_) => Some(path.clone()),
+        }
     }
 
     /// Whether the principal may do that on everything the pattern names. Told conservatively: a
@@ -316,18 +330,19 @@ impl Rules {
             return false;
         }
         let Some(rules) = &self.0 else { return true };
-        let concerned = |rule: &&Rule| {
+        let concerned = |ready: &&Ready| {
+            let rule = &ready.rule;
             rule.concerns(principal, action) && rule.kind.is_none_or(|own| own == kind)
         };
         let concerned = rules.iter().filter(concerned);
-        let meets = |rule: &Rule| {
-            rule.paths.is_empty() || rule.paths.iter().any(|denied| denied.overlaps(pattern))
+        let meets = |places: &[RulePath]| {
+            places.is_empty() || places.iter().any(|denied| denied.overlaps(principal, pattern))
         };
-        concerned.clone().all(|rule| rule.allow || !meets(rule))
+        concerned.clone().all(|ready| ready.rule.allow || !meets(&ready.places))
             && (own == Some(true)
-                || concerned.filter(|rule| rule.allow).any(|rule| {
-                    rule.paths.is_empty()
-                        || rule.paths.iter().any(|allowed| allowed.contains(pattern))
+                || concerned.filter(|ready| ready.rule.allow).any(|Ready { places, .. }| {
+                    places.is_empty()
+                        || places.iter().any(|allowed| allowed.contains(principal, pattern))
                 }))
     }
 
@@ -335,7 +350,7 @@ impl Rules {
     pub fn authorise_anywhere(&self, principal: &Principal, action: Action, kind: Kind) -> bool {
         let Some(rules) = &self.0 else { return true };
         principal.is_server()
-            || rules.iter().any(|rule| {
+            || rules.iter().any(|Ready { rule, .. }| {
                 let of_kind = rule.kind.is_none_or(|own| own == kind);
                 rule.allow && of_kind && rule.concerns(principal, action)
             })
@@ -352,7 +367,7 @@ impl Rules {
         let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
         own.unwrap_or_else(|| {
             let Some(rules) = &self.0 else { return true };
-            rules.iter().any(|rule| rule.allow && rule.concerns(principal, action))
+            rules.iter().any(|ready| ready.rule.allow && ready.rule.concerns(principal, action))
         })
     }
 }
@@ -373,176 +388,5 @@ pub(crate) fn is_reserved(path: &Path) -> bool {
     path.as_str().strip_prefix("$sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
-pub(crate) const PRESENCE: &str = "$sys/presence/";
-pub(crate) const MISSING: &str = "$sys/missing/";
-
-/// The path that a path speaks of: mostly itself.
-fn subject_of(path: &str) -> &str {
-    let present = path.strip_prefix(PRESENCE).and_then(|rest| rest.rsplit_once('/'));
-    present.map(|(subject, _)| subject).or(path.strip_prefix(MISSING)).unwrap_or(path)
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn rule(allow: bool, actions: &[Action], who: Who, path: &str) -> Rule {
-        Rule {
-            allow,
-            actions: actions.iter().copied().collect(),
-            who: vec![who],
-            paths: vec![Pattern::parse(path).unwrap()],
-            kind: None,
-        }
-    }
-
-    #[test]
-    fn deny_wins_and_nothing_is_allowed_by_default() {
-        let rules = Rules::new(vec![
-            rule(
-                true,
-                &[Action::Publish, Action::Subscribe],
-                Who::Group("traders".into()),
-                "fx/**",
-            ),
-            rule(false, &[Action::Publish], Who::All, "fx/secret/**"),
-            rule(true, &[Action::Subscribe], Who::Anonymous, "public/*"),
-        ]);
-        let trader = Principal {
-            name: "ann".into(),
-            groups: ["traders".into()].into(),
-            anonymous: false,
-            host: None,
-        };
-        let rows = [
-            (&trader, Action::Publish, "fx/EUR", true),
-            (&trader, Action::Publish, "fx/secret/x", false),
-            (&trader, Action::Subscribe, "fx/secret/x", true),
-            (&trader, Action::Subscribe, "public/x", false),
-            (&trader, Action::Send, "fx/EUR", false),
-            (&Principal::anonymous(), Action::Subscribe, "public/x", true),
-            (&Principal::anonymous(), Action::Subscribe, "public/x/y", false),
-            (&Principal::anonymous(), Action::Publish, "temp/s1/reply", false),
-        ];
-        for (who, action, path, expected) in rows {
-            let allowed = rules.authorise(who, action, Kind::Topic, &Path::parse(path).unwrap());
-            assert_eq!(allowed, expected, "{} {} {path}", who.name, action.name());
-        }
-        let all = Pattern::parse("**").unwrap();
-        assert!(rules.authorise_somewhere(&Principal::anonymous(), Action::Subscribe, &all));
-        assert!(!rules.authorise_somewhere(&Principal::anonymous(), Action::Publish, &all));
-    }
-
-    #[test]
-    fn a_login_called_anonymous_is_not_anonymous() {
-        let rules = Rules::new(vec![rule(true, &[Action::Publish], Who::Anonymous, "**")]);
-        let impostor =
-            Principal { name: "anonymous".into(), groups: [].into(), anonymous: false, host: None };
-        assert!(!rules.authorise(
-            &impostor,
-            Action::Publish,
-            Kind::Topic,
-            &Path::parse("a").unwrap()
-        ));
-    }
-    #[test]
-    fn private_paths_are_for_their_owners_only() {
-        use Action::{Browse, Call, Manage, Publish, Receive, Send, Serve, Subscribe};
-        let listening = [Browse, Manage, Receive, Serve, Subscribe];
-        let speaking = [Call, Publish, Send];
-        let every: Vec<Action> = listening.into_iter().chain(speaking).collect();
-        let principal = |name: &str, groups: &[&str], anonymous| Principal {
-            name: name.into(),
-            groups: groups.iter().map(|group| Arc::from(*group)).collect(),
-            anonymous,
-            host: None,
-        };
-        let ann = principal("ann", &["ops"], false);
-        let bob = principal("bob", &["sales"], false);
-        let nobody = principal("ann", &["ops"], true);
-        let open = Rules::allow_all();
-        let generous = Rules::new(vec![rule(true, &every, Who::All, "**")]);
-        let silent = Rules::new(Vec::new());
-        let strict = Rules::new(vec![
-            rule(true, &every, Who::All, "**"),
-            rule(false, &every, Who::User("ann".into()), "user/ann/locked/**"),
-        ]);
-        let watchful = Rules::new(vec![
-            rule(true, &listening, Who::All, "$sys/**"),
-            rule(true, &listening, Who::All, "fx/**"),
-            rule(false, &listening, Who::User("bob".into()), "*/sessions/**"),
-        ]);
-        // Rules, who, path, may listen, may speak.
-        let rows = [
-            (&open, &ann, "user/ann/inbox", true, true),
-            (&open, &ann, "user/ann", true, true),
-            (&open, &ann, "user", true, true),
-            (&open, &bob, "user/ann/inbox", false, true),
-            (&open, &nobody, "user/ann/inbox", false, true),
-            (&open, &ann, "group/ops/chat", true, true),
-            (&open, &bob, "group/ops/chat", false, true),
-            (&open, &nobody, "group/ops/chat", false, true),
-            (&generous, &ann, "user/ann/inbox", true, true),
-            (&generous, &bob, "user/ann/inbox", false, true),
-            (&generous, &bob, "group/sales", true, true),
-            (&generous, &ann, "group/sales", false, true),
-            (&silent, &ann, "user/ann/inbox", true, false),
-            (&silent, &ann, "group/ops/chat", true, false),
-            (&silent, &ann, "user", false, false),
-            (&silent, &bob, "user/ann/inbox", false, false),
-            (&strict, &ann, "user/ann/inbox", true, true),
-            (&strict, &ann, "user/ann/locked/a", false, false),
-            (&strict, &bob, "user/ann/locked/a", false, true),
-            (&open, &ann, "$sys/presence/user/ann/inbox/s0-1-1", true, true),
-            (&open, &bob, "$sys/presence/user/ann/inbox/s0-1-1", false, true),
-            (&open, &bob, "$sys/presence/user/ann/s0-1-1", false, true),
-            (&open, &bob, "$sys/presence/user/s0-1-1", true, true),
-            (&open, &nobody, "$sys/missing/user/ann/inbox", false, true),
-            (&open, &bob, "$sys/missing/fx", true, true),
-            (&generous, &ann, "$sys/sessions/s0-1-1", false, false),
-            (&watchful, &ann, "$sys/sessions/s0-1-1", true, false),
-            (&watchful, &ann, "$sys/presence/fx/s0-1-1", true, false),
-            (&watchful, &ann, "$sys/presence/gold/s0-1-1", false, false),
-            (&watchful, &bob, "$sys/presence/user/ann/s0-1-1", false, false),
-            (&watchful, &ann, "$sys/presence/user/ann/s0-1-1", true, false),
-            (&watchful, &bob, "$sys/sessions/s0-1-1", false, false),
-        ];
-        for (rules, who, path, listens, speaks) in rows {
-            let path = Path::parse(path).unwrap();
-            let may = |action| rules.authorise(who, action, Kind::Topic, &path);
-            for (actions, expected) in [(&listening[..], listens), (&speaking[..], speaks)] {
-                for action in actions {
-                    assert_eq!(may(*action), expected, "{who:?} {} {path}", action.name());
-                }
-            }
-        }
-        // Rules, who, pattern, may take all of it, may see some of it.
-        let rows = [
-            (&open, &ann, "user/ann/**", true, true),
-            (&open, &bob, "user/ann/**", false, false),
-            (&open, &nobody, "user/ann/**", false, false),
-            (&open, &bob, "user/*/x", true, true),
-            (&silent, &ann, "user/ann/**", true, true),
-            (&silent, &ann, "group/ops/*", true, true),
-            (&silent, &ann, "user/**", false, false),
-            (&generous, &bob, "user/ann/*", false, false),
-            (&generous, &bob, "**", true, true),
-            (&strict, &ann, "user/ann/**", false, true),
-            (&strict, &ann, "fx/**", true, true),
-            (&strict, &ann, "**", false, true),
-            (&open, &bob, "$sys/presence/user/ann/**", false, false),
-            (&open, &ann, "$sys/presence/user/ann/**", true, true),
-            (&open, &bob, "$sys/missing/user/ann/*", false, false),
-            (&open, &bob, "$sys/**", true, true),
-            (&generous, &bob, "$sys/**", false, true),
-        ];
-        for (rules, who, pattern, all, some) in rows {
-            let pattern = Pattern::parse(pattern).unwrap();
-            let takes = rules.authorise_all(who, Action::Serve, Kind::Service, &pattern);
-            let sees = rules.authorise_somewhere(who, Action::Subscribe, &pattern);
-            assert_eq!((takes, sees), (all, some), "{who:?} {pattern:?}");
-        }
-    }
-}
+mod tests;

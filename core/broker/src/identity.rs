@@ -52,9 +52,7 @@ impl SessionSide<'_> {
             return Ok(None);
         }
         let principal = match credentials.login {
-            Some(login) if !login.is_empty() => {
-                Principal { name: login.into(), groups: [].into(), anonymous: false, host: None }
-            }
+            Some(login) if !login.is_empty() => Principal::named(login),
             _ => Principal::anonymous(),
         };
         if principal.is_server() {

@@ -14,12 +14,12 @@ use tiderace_topics::Path;
 use tiderace_value::append_text;
 
 use crate::Principal;
-use crate::authorise::PRESENCE;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::ToSubscriber;
 use crate::places::{Place, PlaceSet, key_of};
 use crate::present_sessions::CHANGES_PER_TURN;
+use crate::principal::PRESENCE;
 use crate::server_topics::{append_member, begin_who, is_unspoken};
 use crate::session_side::SessionSide;
 

@@ -5,8 +5,8 @@
 use tiderace_base::{Close, SessionId};
 use tiderace_wire::{OperationResult, Token};
 
-use crate::authorise::Principal;
 use crate::durables::Fed;
+use crate::principal::Principal;
 
 /// Who asks for an operation.
 #[derive(Clone, Debug)]

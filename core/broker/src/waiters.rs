@@ -72,8 +72,7 @@ mod tests {
     }
 
     fn requester(slot: u32) -> Requester {
-        let principal =
-            Principal { name: "ann".into(), groups: [].into(), anonymous: false, host: None };
+        let principal = Principal::named("ann");
         Requester { session: session(slot), token: 0, principal, fence: 0 }
     }
 

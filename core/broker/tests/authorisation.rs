@@ -71,7 +71,7 @@ fn a_login_waits_for_its_verification() {
     world.publish(clients[0], "topic:t", "x");
     assert_eq!(refusals(&mut world, clients[0]), [(None, CloseCode::LoginRequired)]);
 
-    let ann = Principal { name: "Ann".into(), groups: [].into(), anonymous: false, host: None };
+    let ann = Principal::named("Ann");
     world.verified(clients[0], Ok(ann.clone()));
     assert_eq!(world.clients[clients[0]].name.as_deref(), Some("Ann"));
     let token = world.publish(clients[0], "topic:t", "x");
@@ -203,7 +203,7 @@ fn refreshing(shards: usize) -> World {
 }
 
 fn principal(name: &str) -> Principal {
-    Principal { name: name.into(), groups: [].into(), anonymous: false, host: None }
+    Principal::named(name)
 }
 
 fn verified(world: &mut World, client: usize, name: &str) {

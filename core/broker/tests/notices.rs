@@ -104,7 +104,7 @@ fn another_login_joins_and_leaves() {
         world.quiesce();
         world.subscribe(bob, 0, wish(&["**"]));
         assert_eq!(said(&mut world, bob), ["+fx/1", "+gold/1"]);
-        let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false, host: None };
+        let eve = Principal::named("eve");
         world.verified(bob, Ok(eve));
         world.quiesce();
         let left = world.clients[bob].notices.iter().find_map(|notice| notice.left);
@@ -313,7 +313,7 @@ fn a_session_that_was_told_of_very_many_topics_does_not_become_somebody_else() {
     }
     world.quiesce();
     assert_eq!(world.clients[bob].notices.len(), 60_000);
-    let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false, host: None };
+    let eve = Principal::named("eve");
     world.verified(bob, Ok(eve));
     assert_eq!(world.clients[bob].closed, Some(CloseCode::TooMuchWork));
 }

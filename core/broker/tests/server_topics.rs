@@ -93,8 +93,7 @@ fn sessions_show_while_they_last() {
         ]);
         assert_eq!(seen(&world, ann), both);
         assert!(world.clients[ann].received.iter().all(|message| message.key == 0));
-        let name =
-            Principal { name: "eve".into(), groups: [].into(), anonymous: false, host: None };
+        let name = Principal::named("eve");
         world.verified(bob, Ok(name));
         world.quiesce();
         assert_eq!(seen(&world, ann)[&path(&world, bob)], value(&world, bob, "eve", 77));
@@ -296,7 +295,7 @@ fn wills_are_published_with_the_rights_of_their_sessions() {
         world.quiesce();
         ask(&mut world, clients[1], Operation::Will(None));
         ask(&mut world, clients[0], will("topic:gold", "refused"));
-        let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false, host: None };
+        let eve = Principal::named("eve");
         world.verified(clients[2], Ok(eve));
         world.quiesce();
         assert_eq!(world.clients[clients[0]].refused.last().unwrap().1, CloseCode::NotAuthorised);

@@ -415,7 +415,7 @@ fn nobody_gets_into_a_host_that_is_not_his_or_out_of_the_own() {
     };
     let principal = |host: Option<&str>| {
         let host = host.map(Arc::from);
-        Principal { name: "ann".into(), groups: [].into(), anonymous: false, host }
+        Principal { host, ..Principal::named("ann") }
     };
     let login = |world: &mut World, host: Option<&str>, bound: Option<&str>| {
         let client = world.open(0);

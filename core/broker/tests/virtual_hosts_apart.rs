@@ -112,8 +112,8 @@ fn the_level_of_a_host_by_itself_is_told_to_nobody_there() {
             let client = world.open(0);
             world.command(client, Command::Login(Credentials::default()));
             let host = host.map(Into::into);
-            let name = "ann".into();
-            let ann = Principal { name, groups: [].into(), anonymous: false, host };
+            let name: std::sync::Arc<str> = "ann".into();
+            let ann = Principal { host, ..Principal::named(name) };
             world.verified(client, Ok(ann));
             client
         };

@@ -100,7 +100,7 @@ fn the_server_refuses_edges_that_go_round() {
         let end = rig.end.clone().unwrap();
         assert_eq!(end.code, CloseCode::UpstreamCircle);
         assert!(end.reason.contains(part), "{end}");
-        assert!(rig.received()[0].starts_with("Close { code: 405, slug: \"upstream-circle\""));
+        assert!(rig.received()[0].starts_with("Close { code: 406, slug: \"upstream-circle\""));
         assert_eq!(hello(nodes, "").end, None, "a node without a name refuses nobody");
     }
     let mut rig = hello(&["a", "b", "c", "d"], "origin");

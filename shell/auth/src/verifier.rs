@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tiderace_wire::Credentials;
 
+use crate::jwt::looks_signed;
 use crate::password::{PasswordError, PasswordHash, hash_password};
 use crate::principal::Principal;
 use crate::token::TokenDigest;
@@ -110,6 +111,9 @@ pub enum LoginError {
     /// More logins are under way than the server verifies at a time.
     #[error("too many logins are under way; try again in a few seconds")]
     Busy,
+    /// The token was valid once.
+    #[error("the token has expired; get another one")]
+    Expired,
     /// No credentials were given.
     #[error("this server requires a login: send a user name and password, or a token")]
     CredentialsNeeded,
@@ -128,6 +132,8 @@ pub enum Check {
     Decided(Result<Principal, LoginError>),
     /// A password has to be hashed: for the worker.
     NeedsHash(Credentials),
+    /// A signature has to be verified: for the worker.
+    NeedsKey(Credentials),
 }
 
 /// Knows every user and token.
@@ -138,6 +144,8 @@ pub struct Verifier {
     by_name: HashMap<Box<str>, usize>,
     tokens: Vec<Token>,
     anonymous: AnonymousAccess,
+    /// Signed tokens are accepted, which somebody else verifies.
+    takes_signed: bool,
     /// Chooses which hash an unknown name is verified against; random per process.
     decoy: RandomState,
 }
@@ -169,6 +177,7 @@ impl Verifier {
             by_name: HashMap::new(),
             tokens: Vec::new(),
             anonymous,
+            takes_signed: false,
             decoy: RandomState::new(),
         };
         for record in users {
@@ -200,18 +209,28 @@ impl Verifier {
         Ok(verifier)
     }
 
-    /// Nobody is configured: everybody is anonymous, whatever they send.
-    pub fn is_open(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty()
+    /// The same, which leaves signed tokens to the worker.
+    #[must_use]
+    pub fn with_signed_tokens(self) -> Verifier {
+        Verifier { takes_signed: true, ..self }
     }
 
-    /// Decides what needs no password hash. A pass code without a login is taken for a token.
+    /// Nobody is configured: everybody is anonymous, whatever they send.
+    pub fn is_open(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty() && !self.takes_signed
+    }
+
+    /// Decides what needs neither a password hash nor a signature. A pass code without a login is taken for a token, and
+    /// so is one with a login if it has the form of a signed token: many clients have fields for these two alone.
     pub fn check(&self, credentials: Credentials) -> Check {
         if self.is_open() && self.anonymous == AnonymousAccess::Accepted {
             return Check::Decided(Ok(Principal::anonymous()));
         }
         let token = match (&credentials.token, &credentials.login, &credentials.passcode) {
             (Some(token), _, _) => token,
+            (None, Some(_), Some(token)) if self.takes_signed && looks_signed(token) => {
+                return Check::NeedsKey(credentials);
+            }
             (None, Some(_), _) if self.users.is_empty() => {
                 return Check::Decided(Err(LoginError::Refused));
             }
@@ -224,7 +243,13 @@ impl Verifier {
                 });
             }
         };
-        Check::Decided(self.verify_token(token))
+        match self.verify_token(token) {
+            Err(_) if self.takes_signed && looks_signed(token) => {
+                // Beside a token the name is not asked for, as with other tokens.
+                Check::NeedsKey(Credentials { login: None, ..credentials })
+            }
+            result => Check::Decided(result),
+        }
     }
 
     /// Verifies a name and password. Takes as long as hashing takes: for the worker, never for a shard.
@@ -298,7 +323,7 @@ pub(crate) mod tests {
     fn decided(check: Check) -> Result<String, LoginError> {
         match check {
             Check::Decided(result) => result.map(|principal| principal.to_string()),
-            Check::NeedsHash(_) => Ok("needs the worker".to_owned()),
+            Check::NeedsHash(_) | Check::NeedsKey(_) => Ok("needs the worker".to_owned()),
         }
     }
 

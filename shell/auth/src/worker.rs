@@ -1,15 +1,13 @@
-//! The thread that hashes passwords, so that no shard has to.
+//! Logins that shards hand in, and the thread that hashes passwords, so that no shard has to.
 //!
-//! Relies on `verifier` and `failures`. The answer is a closure, called on the worker's thread: it should
+//! Relies on `lane`, `verifier` and `failures`; signed tokens go on to `signed`. The answer is a closure, called on the worker's thread: it should
 //! only put the result into the mailbox of the shard that asked. Invariant: every accepted request is
 //! answered exactly once, also when the worker stops.
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -17,70 +15,30 @@ use tiderace_base::Time;
 use tiderace_wire::Credentials;
 
 use crate::failures::{FailurePolicy, Failures};
+use crate::lane::{Flags, Lane, LoginRequest, Message};
 use crate::principal::Principal;
-use crate::shares::{self, Place, Shares};
+use crate::signed::{Issuers, TokenWorker, token_of};
 use crate::verifier::{Check, LoginError, Verifier};
 
-/// Takes the result to the one that asked.
-pub type Answer = Box<dyn FnOnce(Result<Principal, LoginError>) + Send>;
-
-/// A login to verify.
-pub struct LoginRequest {
-    /// What the client sent.
-    pub credentials: Credentials,
-    /// Where the client is.
-    pub address: IpAddr,
-    /// Called with the result on the worker's thread.
-    pub answer: Answer,
-}
-
-impl fmt::Debug for LoginRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoginRequest").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-/// Owns the thread; dropping it stops the thread and answers what is left with [`LoginError::Busy`].
+/// Owns the threads; dropping it stops them and answers what is left with [`LoginError::Busy`].
 #[derive(Debug)]
 pub struct AuthWorker {
-    handle: AuthHandle,
+    passwords: Lane,
+    tokens: Option<TokenWorker>,
+    verifier: Arc<Verifier>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Hands logins to the worker. Each shard has its own clone.
 #[derive(Debug, Clone)]
 pub struct AuthHandle {
-    queue: SyncSender<Message>,
+    passwords: Lane,
+    tokens: Option<Lane>,
     verifier: Arc<Verifier>,
-    shares: Arc<Mutex<Shares>>,
-    is_stopping: Arc<AtomicBool>,
-}
-
-/// `Stop` wakes a worker that waits for requests.
-#[derive(Debug)]
-enum Message {
-    Login(Pending),
-    Stop,
-}
-
-/// A request that answers for itself if nobody else does, whatever becomes of it in the queue, and its
-/// place until it is done with.
-#[derive(Debug)]
-struct Pending {
-    request: Option<LoginRequest>,
-    _place: Place,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
-            (request.answer)(Err(LoginError::Busy));
-        }
-    }
 }
 
 impl AuthWorker {
-    /// Starts the thread. `queue_max` logins may wait; at 20 ms each, 64 are about a second.
+    /// Starts the thread. `queue_max` logins with a password may wait; at 20 ms each, 64 are about a second.
     ///
     /// # Errors
     /// When the operating system grants no thread.
@@ -89,31 +47,38 @@ impl AuthWorker {
         policy: FailurePolicy,
         queue_max: usize,
     ) -> io::Result<AuthWorker> {
-        let (queue, requests) = sync_channel(queue_max.max(1));
-        let is_stopping = Arc::new(AtomicBool::new(false));
-        let handle = AuthHandle {
-            queue,
-            verifier: Arc::clone(&verifier),
-            shares: Shares::new(queue_max.max(1)),
-            is_stopping: Arc::clone(&is_stopping),
-        };
+        let (lane, requests) = Lane::new(queue_max);
+        let (known, flags) = (Arc::clone(&verifier), lane.flags());
         let thread = thread::Builder::new()
             .name("auth".to_owned())
-            .spawn(move || run(&verifier, policy, requests, &is_stopping))?;
-        Ok(AuthWorker { handle, thread: Some(thread) })
+            .spawn(move || run(&known, policy, &requests, &flags))?;
+        Ok(AuthWorker { passwords: lane, tokens: None, verifier, thread: Some(thread) })
+    }
+
+    /// Starts another thread for signed tokens, unless nobody's are accepted. The verifier must leave them to it.
+    ///
+    /// # Errors
+    /// When the operating system grants no thread.
+    pub fn with_issuers(mut self, issuers: Arc<Issuers>) -> io::Result<AuthWorker> {
+        if !issuers.is_empty() {
+            self.tokens = Some(TokenWorker::start(issuers)?);
+        }
+        Ok(self)
     }
 
     /// A handle for another thread.
     pub fn handle(&self) -> AuthHandle {
-        self.handle.clone()
+        AuthHandle {
+            passwords: self.passwords.clone(),
+            tokens: self.tokens.as_ref().map(|tokens| tokens.lane().clone()),
+            verifier: Arc::clone(&self.verifier),
+        }
     }
 }
 
 impl Drop for AuthWorker {
     fn drop(&mut self) {
-        self.handle.is_stopping.store(true, Ordering::Release);
-        // A full queue needs no wake-up: the worker finds the flag at its next request.
-        let _ = self.handle.queue.try_send(Message::Stop);
+        self.passwords.stop();
         if let Some(thread) = self.thread.take() {
             // A panic of an answer has been reported by the panic hook already.
             let _ = thread.join();
@@ -122,54 +87,55 @@ impl Drop for AuthWorker {
 }
 
 impl AuthHandle {
-    /// Queues a login; never waits. One that takes no hashing, such as a token, is answered at once, by
-    /// the caller's thread.
+    /// Queues a login; never waits. One that takes neither hashing nor a signature, such as a static token, is answered
+    /// at once, by the caller's thread.
     ///
     /// # Errors
     /// [`LoginError::Busy`] when the client's address or name has its share of the queue, when the queue
     /// is full, or when the worker has stopped; the answer is not called then.
     pub fn submit(&self, mut request: LoginRequest) -> Result<(), LoginError> {
-        if self.is_stopping.load(Ordering::Acquire) {
-            return Err(LoginError::Busy);
-        }
-        request.credentials = match self.verifier.check(request.credentials) {
+        let (credentials, lane) = match self.verifier.check(request.credentials) {
             Check::Decided(result) => {
                 (request.answer)(result);
                 return Ok(());
             }
-            Check::NeedsHash(credentials) => credentials,
+            Check::NeedsHash(credentials) => (credentials, Some(&self.passwords)),
+            Check::NeedsKey(credentials) => (credentials, self.tokens.as_ref()),
         };
-        let name = request.credentials.login.as_deref().unwrap_or_default();
-        let place = shares::take(&self.shares, request.address, name).ok_or(LoginError::Busy)?;
-        let message = Message::Login(Pending { request: Some(request), _place: place });
-        self.queue.try_send(message).map_err(|error| {
-            let (TrySendError::Disconnected(message) | TrySendError::Full(message)) = error;
-            if let Message::Login(mut pending) = message {
-                // The caller learns it from the error instead.
-                pending.request = None;
-            }
-            LoginError::Busy
-        })
+        request.credentials = credentials;
+        let name = match &request.credentials {
+            Credentials { token: None, login: Some(login), .. } => login.clone(),
+            // Who sends one token again and again is told by its end, in which the signature is.
+            credentials => tail(token_of(credentials).unwrap_or_default()),
+        };
+        lane.ok_or(LoginError::Refused)?.submit(request, &name)
+    }
+
+    /// Keys of signed tokens were fetched: what has waited for them is verified.
+    pub fn keys_fetched(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.wake();
+        }
     }
 }
 
-fn run(
-    verifier: &Verifier,
-    policy: FailurePolicy,
-    requests: Receiver<Message>,
-    is_stopping: &AtomicBool,
-) {
+/// The end of a token, which other tokens do not share.
+fn tail(token: &str) -> String {
+    let start = token.char_indices().rev().nth(15).map_or(0, |(at, _)| at);
+    token.get(start..).unwrap_or_default().to_owned()
+}
+
+fn run(verifier: &Verifier, policy: FailurePolicy, requests: &Receiver<Message>, flags: &Flags) {
     let started = Instant::now();
     let mut failures = Failures::new(policy);
-    while let Ok(Message::Login(mut pending)) = requests.recv() {
-        if is_stopping.load(Ordering::Acquire) {
+    while let Ok(message) = requests.recv() {
+        if flags.is_stopping() {
             // What still waits goes with the queue and is answered on the way, so that no client
             // hangs until its login times out.
             break;
         }
-        let Some(request) = pending.request.take() else {
-            continue;
-        };
+        let Message::Login(mut pending) = message else { continue };
+        let Some(request) = pending.take() else { continue };
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (credentials, address) = (request.credentials, request.address);
         let result = verify(verifier, &mut failures, credentials, address, Time::from_nanos(nanos));
@@ -205,6 +171,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::lane::Answer;
     use crate::verifier::AnonymousAccess;
     use crate::verifier::tests::{login, verifier};
 
@@ -304,7 +271,7 @@ mod tests {
         let refused = handle.submit(from(3, "eve", &replies));
         assert_eq!(refused, Err(LoginError::Busy));
 
-        worker.handle.is_stopping.store(true, Ordering::Release);
+        worker.passwords.stop();
         release.send(()).unwrap();
         drop(worker);
         drop(replies);

@@ -421,18 +421,19 @@ fn check_origins(config: &Config, tables: &[Table], problems: &mut Problems) {
 /// Other machines can reach the server, so somebody must have to log in.
 fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Problems) {
     let auth = &config.auth;
-    if auth.allow_anonymous || !auth.users.is_empty() || !auth.tokens.is_empty() {
+    if auth.allow_anonymous || auth.has_logins() {
         return;
     }
-    let with_login = tables.iter().any(|table| matches!(table.section.name, "user" | "token"));
+    let with_login =
+        tables.iter().any(|table| matches!(table.section.name, "user" | "token" | "jwt"));
     if with_login {
         // They have problems of their own; this one would only confuse.
         return;
     }
     for listener in config.listeners.iter().filter(|listener| !listener.is_loopback()) {
         let message = format!(
-            "{} can be reached by other machines, but nobody would have to log in; add a [[user]] or \
-             [[token]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
+            "{} can be reached by other machines, but nobody would have to log in; add a [[user]], \
+             [[token]] or [[jwt]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
              --insecure-allow-anonymous",
             listener.address
         );

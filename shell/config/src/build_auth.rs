@@ -4,10 +4,13 @@
 //! the configuration fail; it never becomes an entry that lets more people in.
 
 use std::collections::HashSet;
-use std::path::Path;
 
-use crate::problem::{Origin, Problems};
-use crate::secret::{Secret, SecretSource};
+use tiderace_topics::Placeholder;
+
+use crate::build_jwt;
+use crate::problem::Problems;
+use crate::resolve::resolve;
+use crate::secret::SecretSource;
 use crate::sections::auth::{
     AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleSection, TokenConfig, TokenSecret,
     TokenSection, UserConfig, UserPassword, UserSection,
@@ -29,6 +32,7 @@ pub(crate) fn build(
         login_failure_window: section.login_failure_window,
         users: Vec::new(),
         tokens: Vec::new(),
+        jwt: Vec::new(),
         rules: Vec::new(),
     };
     let mut names = HashSet::new();
@@ -36,6 +40,7 @@ pub(crate) fn build(
         match table.section.name {
             "user" => config.users.extend(user(table, sources, problems)),
             "token" => config.tokens.extend(token(table, sources, problems)),
+            "jwt" => config.jwt.extend(build_jwt::issuer(table, sources, problems)),
             "rule" => config.rules.extend(rule(table, problems)),
             _ => continue,
         }
@@ -153,43 +158,12 @@ fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
             problems.add(table.origin_of(name), message);
         }
     }
-    Some(RuleConfig { allow, actions, principals, paths: section.paths, kind: section.kind })
-}
-
-/// Reads the secret a reference points to.
-fn resolve(
-    source: &SecretSource,
-    key: &str,
-    origin: Origin,
-    sources: &Sources<'_>,
-    problems: &mut Problems,
-) -> Option<Secret> {
-    let text = match source {
-        SecretSource::Environment(name) => {
-            let value = sources.environment.iter().find(|(variable, _)| variable == name);
-            value
-                .map(|(_, value)| value.clone())
-                .ok_or_else(|| "the variable is not set".to_owned())
-        }
-        SecretSource::File(path) => {
-            (sources.read_secret)(Path::new(path)).map_err(|error| error.to_string())
-        }
-        SecretSource::Hash(text) => Ok(text.clone()),
-    };
-    match text {
-        // Editors end a file with a line break that is not part of the secret.
-        Ok(text) if !text.trim_end_matches(['\r', '\n']).is_empty() => {
-            Some(Secret::new(text.trim_end_matches(['\r', '\n'])))
-        }
-        Ok(_) => {
-            problems.add(origin, format!("{key}: {source} is empty; put the secret there"));
-            None
-        }
-        Err(reason) => {
-            problems.add(origin, format!("{key}: {source} cannot be read: {reason}"));
-            None
+    for path in &section.paths {
+        if let Err(unknown) = Placeholder::all_of(path) {
+            problems.add(table.origin_of("paths"), format!("rule.paths: {unknown}"));
         }
     }
+    Some(RuleConfig { allow, actions, principals, paths: section.paths, kind: section.kind })
 }
 
 /// `sha256:` and 64 hexadecimal digits.
@@ -208,6 +182,10 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
 
 /// A rule for a user or group that nobody is in is a slip of the finger.
 fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
+    if !config.jwt.is_empty() {
+        // Who may log in stands elsewhere.
+        return;
+    }
     let users = config.users.iter().map(|user| user.name.as_str());
     let users: Vec<&str> =
         users.chain(config.tokens.iter().map(|token| token.principal.as_str())).collect();
@@ -243,7 +221,7 @@ fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Proble
 fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
     let is_nothing_allowed = config.is_enforced() && !config.rules.iter().any(|rule| rule.allow);
     let origin =
-        tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "rule"));
+        tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "jwt" | "rule"));
     if let Some(table) = origin.filter(|_| is_nothing_allowed && problems.0.is_empty()) {
         let message = "no [[rule]] allows anything, so everything would be refused; add one such as \
                        [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]";

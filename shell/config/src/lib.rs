@@ -12,6 +12,7 @@
 mod build;
 mod build_auth;
 mod build_hosts;
+mod build_jwt;
 mod build_tls;
 mod config;
 mod document;
@@ -20,6 +21,7 @@ mod kind;
 mod load;
 mod problem;
 mod raw;
+mod resolve;
 mod schema;
 mod secret;
 mod sections;
@@ -38,8 +40,8 @@ pub use problem::{Origin, Problem, Problems};
 pub use schema::schema;
 pub use secret::{Secret, SecretSource};
 pub use sections::auth::{
-    Action, AuthConfig, PrincipalMatch, RuleConfig, RuleKind, TokenConfig, TokenSecret, UserConfig,
-    UserPassword,
+    Action, AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, RuleConfig, RuleKind,
+    TokenConfig, TokenSecret, UserConfig, UserPassword,
 };
 pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{

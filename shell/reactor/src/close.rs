@@ -97,6 +97,7 @@ impl<D: Driver> Shard<D> {
             self.broker.close(self.now, live.id, &mut self.effects);
             self.release_client_session_id(key);
             self.detached.remove(key);
+            self.login_ends.remove(key);
             if let Transport::Requests(requests) = live.transport {
                 self.dismiss_requests(key, *requests, close);
             }

@@ -66,6 +66,7 @@ impl<D: Driver> Shard<D> {
         };
         let Live { id, protocol, transport, .. } = live;
         self.release_client_session_id(key);
+        let login_until = self.login_ends.remove(key);
         let principal = self.broker.principal_name(id);
         self.broker.close(self.now, id, &mut self.effects);
         let connection = self.connections.get_mut(key)?;
@@ -79,7 +80,8 @@ impl<D: Driver> Shard<D> {
         connection.need = 0;
         connection.deadline = self.now.time + login;
         let (ticket, principal) = (Ticket::default(), principal);
-        let seeking = Seeking { protocol, ticket, principal: principal.clone(), transport };
+        let shown = principal.clone();
+        let seeking = Seeking { protocol, ticket, principal: shown, login_until, transport };
         connection.stage = Stage::Seeking(Box::new(seeking));
         Some((protocol, principal))
     }
@@ -179,6 +181,10 @@ impl<D: Driver> Shard<D> {
         self.set_transport(to, seeking.transport);
         if !is_usable {
             return self.discard(to, CloseCode::TransportError);
+        }
+        // Who has shown nothing again goes on with the login of before, and as long as that one.
+        if seeking.principal.is_some() {
+            self.set_login_end(to, seeking.login_until);
         }
         let called =
             self.call(to, |session, now, context| session.takeover(now, Takeover::Done, context));

@@ -59,6 +59,7 @@ mod internal_sessions;
 mod large_frames;
 mod large_input;
 mod log;
+mod login;
 mod mailbox;
 mod message_framing;
 mod metrics;

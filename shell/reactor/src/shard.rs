@@ -19,6 +19,7 @@ use crate::driver::Driver;
 use crate::h2::streams::H2Streams;
 use crate::large_frames::LargeFrames;
 use crate::log::EndLog;
+use crate::login::LoginEnds;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
@@ -62,6 +63,7 @@ pub struct Shard<D: Driver> {
     pub(crate) large_input: LargeFrames,
     pub(crate) client_session_ids: ClientSessionIds,
     pub(crate) detached: Detached,
+    pub(crate) login_ends: LoginEnds,
     pub(crate) clock: TurnClock,
 }
 
@@ -103,6 +105,7 @@ impl<D: Driver> Shard<D> {
             large_input: LargeFrames::default(),
             client_session_ids: ClientSessionIds::default(),
             detached: Detached::default(),
+            login_ends: LoginEnds::default(),
             clock: TurnClock::new(now.time),
         }
     }

@@ -28,6 +28,7 @@ impl<D: Driver> Shard<D> {
     /// A connection's timer has fired.
     pub(crate) fn expire(&mut self, key: Key) {
         let now = self.now.time;
+        self.end_expired_login(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

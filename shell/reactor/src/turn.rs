@@ -158,9 +158,8 @@ impl<D: Driver> Shard<D> {
         let notices = self.post.waker().map(Waker::take_notices);
         for notice in notices.unwrap_or_default() {
             match notice {
-                Notice::Verified { session, result } => {
-                    self.broker.verified(self.now, session, result, &mut self.effects);
-                    self.drain_effects();
+                Notice::Verified { session, result, valid_for } => {
+                    self.verified(session, result, valid_for);
                 }
                 Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Loaded(loaded) => self.receive_loaded(loaded),

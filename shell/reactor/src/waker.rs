@@ -19,7 +19,7 @@ use crate::driver::Wake;
 /// What other threads tell a shard.
 pub(crate) enum Notice {
     /// A login was decided.
-    Verified { session: SessionId, result: Result<Principal, Close> },
+    Verified { session: SessionId, result: Result<Principal, Close>, valid_for: Option<Span> },
     /// Records were stored or refused.
     Store(CommitResult),
     /// Messages were read back.
@@ -163,13 +163,18 @@ impl Answer {
 
     /// Decides the login. Wakes the session's shard; never blocks for long.
     pub fn send(mut self, result: Result<Principal, Close>) {
-        self.post(result);
+        self.post(result, None);
     }
 
-    fn post(&mut self, result: Result<Principal, Close>) {
+    /// Accepts the login for a while: then the session ends, unless it has logged in again.
+    pub fn accept_for(mut self, principal: Principal, valid_for: Span) {
+        self.post(Ok(principal), Some(valid_for));
+    }
+
+    fn post(&mut self, result: Result<Principal, Close>, valid_for: Option<Span>) {
         self.answered = true;
         if let Some(waker) = self.wakers.get(self.session.shard.index()) {
-            waker.notify(Notice::Verified { session: self.session, result });
+            waker.notify(Notice::Verified { session: self.session, result, valid_for });
         }
     }
 }
@@ -178,7 +183,7 @@ impl Drop for Answer {
     fn drop(&mut self) {
         if !self.answered {
             let reason = "the login could not be checked; try again";
-            self.post(Err(Close::new(CloseCode::LoginFailed, reason)));
+            self.post(Err(Close::new(CloseCode::LoginFailed, reason)), None);
         }
     }
 }

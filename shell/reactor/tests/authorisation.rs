@@ -26,7 +26,7 @@ impl Verifier for Everybody {
         let groups = groups_of(&name).iter().map(|group| Arc::from(*group)).collect();
         answer.send(Ok(match name.as_str() {
             "" => Principal::anonymous(),
-            name => Principal { name: name.into(), groups, anonymous: false, host: None },
+            name => Principal { groups, ..Principal::named(name) },
         }));
     }
 }

@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use crate::common::metric;
 use crate::common::world::World;
+use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::Options;
+use tiderace_reactor::driver::sim::Client;
 
 fn options(seed: u64) -> Options {
     Options { shards: 1 + (seed % 4) as usize, ..Options::default() }
@@ -48,5 +51,80 @@ fn what_comes_with_a_login_that_is_decided_at_once_is_handled() {
         let client = world.network.connect(0);
         world.network.send(client, b"LINE\nL bob\nS news\nP news 1\n");
         world.run_until("the news", |world| world.text(client) == "OK\nS 1\nM 1\n");
+    }
+}
+
+/// What the client has been told when its connection has ended.
+fn last_words(world: &mut World, client: Client) -> String {
+    world.run_until("the end", |world| world.network.is_ended(client));
+    world.text(client)
+}
+
+#[test]
+fn a_session_ends_with_its_login_whether_it_is_idle_or_busy() {
+    for seed in 0..40 {
+        let mut world = World::new(seed, options(seed));
+        world.desk.accept_for(Some(Span::from_secs(30)));
+        let (idle, busy) = (world.network.connect(0), world.network.connect(0));
+        world.network.send(idle, b"LINE\nL ann\nS news\n");
+        world.network.send(busy, b"LINE\nL bob\nS news\n");
+        let both = |world: &World| [idle, busy].map(|client| world.text(client));
+        world.run_until("the subscriptions", |world| both(world) == ["OK\nS 1\n"; 2]);
+        world.desk.accept_for(None);
+        let lasting = world.network.connect(0);
+        world.network.send(lasting, b"LINE\nL eve\n");
+        for _ in 0..8 {
+            world.run_for(Span::from_secs(3));
+            world.network.send(busy, b"P news 1\n");
+        }
+        world.run_for(Span::from_secs(3));
+        assert!(both(&world).iter().all(|text| !text.contains("BYE")), "seed {seed}: too early");
+        for client in [idle, busy] {
+            let text = last_words(&mut world, client);
+            assert!(text.ends_with("BYE login-expired\n"), "seed {seed}: {text}");
+        }
+        world.run_for(Span::from_secs(500));
+        assert_eq!(world.text(lasting), "OK\n", "seed {seed}: a login without end");
+        let closed = metric(
+            &world.control.metrics(),
+            "tiderace_connections_closed_total",
+            &["login-expired"],
+        );
+        assert_eq!(closed, 2, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_login_that_is_renewed_lasts_as_long_as_the_new_one() {
+    for seed in 0..40 {
+        let mut world = World::new(seed, options(seed));
+        world.desk.accept_for(Some(Span::from_secs(60)));
+        let client = world.network.connect(0);
+        world.network.send(client, b"LINE\nL ann\n");
+        world.run_until("the login", |world| world.text(client) == "OK\n");
+        let mut expected = "OK\n".to_owned();
+        for _ in 0..10 {
+            world.run_for(Span::from_secs(50));
+            world.network.send(client, b"L ann\n");
+            expected.push_str("OK\n");
+            world.run_until("the next login", |world| world.text(client) == expected);
+        }
+        // A login that ends sooner counts as well as one that ends later.
+        world.desk.accept_for(Some(Span::from_secs(5)));
+        world.network.send(client, b"L ann\n");
+        let began = world.network.now();
+        let text = last_words(&mut world, client);
+        assert_eq!(text, expected + "OK\nBYE login-expired\n", "seed {seed}");
+        assert!(world.network.now().since(began) < Span::from_secs(20), "seed {seed}");
+
+        // One that never ends takes the end away.
+        let client = world.network.connect(0);
+        world.network.send(client, b"LINE\nL ann\n");
+        world.run_until("the login", |world| world.text(client) == "OK\n");
+        world.desk.accept_for(None);
+        world.network.send(client, b"L ann\n");
+        world.run_until("the next login", |world| world.text(client) == "OK\nOK\n");
+        world.run_for(Span::from_secs(500));
+        assert_eq!(world.text(client), "OK\nOK\n", "seed {seed}");
     }
 }

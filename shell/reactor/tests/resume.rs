@@ -378,6 +378,41 @@ fn a_session_waits_for_its_deadline_and_then_its_alias_is_free() {
 }
 
 #[test]
+fn a_session_without_connection_ends_with_its_login_and_comes_back_with_another() {
+    for seed in 0..60 {
+        let mut world = world(seed);
+        world.desk.accept_for(Some(Span::from_secs(20)));
+        let (wire, _) = begin(&mut world, seed % 2 == 0, "ann");
+        wire.cut(&world, (seed % 2) as usize);
+        settle(&mut world);
+        // Who shows a new login on the way back goes on for as long as that one, and nobody else does.
+        let back = Wire::connect(&world, seed % 3 == 0);
+        if seed % 2 == 0 {
+            world.desk.accept_for(Some(Span::from_secs(70)));
+            back.send(&world, "WHO ann");
+        }
+        back.send(&world, &format!("BACK {TOKEN} 1"));
+        assert_eq!(back.wait(&mut world, 1), ["BACK 2"], "seed {seed}");
+        world.run_for(Span::from_secs(30));
+        assert_eq!(back.is_over(&world), seed % 2 != 0, "seed {seed}");
+        if seed % 2 == 0 {
+            is_well(&mut world, back);
+            back.cut(&world, 0);
+            world.run_for(Span::from_secs(29));
+            let again = Wire::connect(&world, false);
+            again.send(&world, &format!("BACK {TOKEN} 1"));
+            again.wait(&mut world, 1);
+            again.cut(&world, 0);
+            world.run_for(Span::from_secs(60));
+        }
+        let closed = world.control.metrics();
+        let closed = metric(&closed, "tiderace_connections_closed_total", &["login-expired"]);
+        assert_eq!(closed, 1, "seed {seed}");
+        stop(world);
+    }
+}
+
+#[test]
 fn what_comes_meanwhile_waits_in_the_backlog() {
     for seed in 0..100 {
         let mut world = world(seed);

@@ -6,9 +6,6 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use tiderace_auth::{
-    AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
-};
 use tiderace_bodies::Maps;
 use tiderace_broker::{
     Action, BrokerOptions, DurableOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who,
@@ -16,8 +13,7 @@ use tiderace_broker::{
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
     LargeMessagesConfig, ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig,
-    RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, TokenSecret,
-    UserPassword, ViewConfig,
+    RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -370,49 +366,7 @@ pub(crate) fn rsocket(config: &Config, metrics: Arc<RSocketMetrics>) -> RSocketO
     }
 }
 
-/// The identities. Passwords in clear are hashed here.
-pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
-    let users = auth.users.iter().map(|user| UserRecord {
-        name: user.name.clone(),
-        password: match &user.password {
-            UserPassword::Hash(hash) => PasswordRecord::Hash(hash.clone()),
-            UserPassword::Plain(secret) => PasswordRecord::Plain(secret.expose().to_owned()),
-        },
-        groups: user.groups.clone(),
-        host: user.host.clone(),
-    });
-    let tokens = auth.tokens.iter().map(|token| TokenRecord {
-        name: token.name.clone(),
-        secret: match &token.secret {
-            TokenSecret::Digest(digest) => tiderace_auth::TokenSecret::Digest(*digest),
-            TokenSecret::Plain(secret) => {
-                tiderace_auth::TokenSecret::Plain(secret.expose().to_owned())
-            }
-        },
-        principal: token.principal.clone(),
-        groups: token.groups.clone(),
-        host: token.host.clone(),
-    });
-    // Somebody without credentials may come in if some rule speaks of such people; what they may do
-    // there is the rules' business.
-    let anonymous = !auth.is_enforced()
-        || auth.rules.iter().any(|rule| {
-            rule.allow
-                && rule
-                    .principals
-                    .iter()
-                    .any(|who| matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody))
-        });
-    let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
-    Ok(Verifier::new(users, tokens, anonymous)?)
-}
-
-/// When somebody who guesses passwords is no longer listened to.
-pub(crate) fn failure_policy(auth: &AuthConfig) -> FailurePolicy {
-    FailurePolicy { failures_max: auth.login_failures_max, window: auth.login_failure_window }
-}
-
-fn rules(auth: &AuthConfig) -> Rules {
+pub(crate) fn rules(auth: &AuthConfig) -> Rules {
     if !auth.is_enforced() {
         return Rules::allow_all();
     }

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tiderace_auth::{AuthHandle, LoginError, LoginRequest};
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_broker::Principal;
 use tiderace_reactor::{Answer, Verifier};
 use tiderace_wire::Credentials;
@@ -20,8 +21,13 @@ impl Verifier for Logins {
             let answer = answer.clone();
             move |result: Result<tiderace_auth::Principal, LoginError>| {
                 let taken = answer.lock().ok().and_then(|mut answer| answer.take());
-                if let Some(answer) = taken {
-                    answer.send(result.map(principal).map_err(refusal));
+                let Some(answer) = taken else { return };
+                match result {
+                    Ok(accepted) => match accepted.valid_until() {
+                        Some(until) => answer.accept_for(principal(accepted), time_left(until)),
+                        None => answer.send(Ok(principal(accepted))),
+                    },
+                    Err(error) => answer.send(Err(refusal(error))),
                 }
             }
         };
@@ -38,19 +44,25 @@ pub(crate) fn principal(principal: tiderace_auth::Principal) -> Principal {
     match principal.name() {
         None => Principal::anonymous(),
         Some(name) => Principal {
-            name: name.clone(),
             groups: principal.groups().into(),
-            anonymous: false,
             host: principal.host().cloned(),
+            claims: principal.claims().iter().cloned().collect(),
+            ..Principal::named(name.clone())
         },
     }
+}
+
+/// How long it is until then, which is in seconds since 1970.
+fn time_left(until: u64) -> Span {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Span::from_secs(until).saturating_sub(now)
 }
 
 fn refusal(error: LoginError) -> Close {
     let code = match error {
         LoginError::Busy | LoginError::TooManyFailures => CloseCode::TooManyLogins,
         LoginError::CredentialsNeeded => CloseCode::LoginRequired,
-        LoginError::Refused => CloseCode::LoginFailed,
+        LoginError::Expired | LoginError::Refused => CloseCode::LoginFailed,
     };
     Close::new(code, error.to_string())
 }

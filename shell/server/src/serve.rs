@@ -25,7 +25,7 @@ use crate::persistence::Persistence;
 use crate::signals::Signals;
 use crate::tls::{self, TlsState};
 use crate::www::Www;
-use crate::{compose, drain, events, logging, page, socketio};
+use crate::{compose, drain, events, identities, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -39,13 +39,18 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     logging::start(&config.log);
     let signals = Signals::take(config.tls.is_on(&config.certificates))?;
     let files_max = raise_file_limit();
-    let verifier = Arc::new(compose::verifier(&config.auth)?);
+    let verifier = Arc::new(identities::verifier(&config.auth)?);
+    let signed = identities::signed_tokens(&config.auth)?;
     let worker = AuthWorker::start(
         verifier.clone(),
-        compose::failure_policy(&config.auth),
+        identities::failure_policy(&config.auth),
         LOGINS_WAITING_MAX,
     )
+    .and_then(|worker| worker.with_issuers(signed.issuers.clone()))
     .context("the login worker's thread could not be started")?;
+    let _fetchers = signed
+        .fetch_keys(&worker.handle())
+        .context("the thread that fetches keys could not be started")?;
     let broker = Arc::new(BrokerOptions {
         epoch: u64::from_ne_bytes(random()?),
         temporary_secret: u128::from_ne_bytes(random()?),

@@ -144,9 +144,8 @@ struct Everybody;
 
 impl Verifier for Everybody {
     fn submit(&self, credentials: Credentials, _: std::net::SocketAddr, answer: Answer) {
-        let name = credentials.login.unwrap_or_default().into();
-        let principal: Result<Principal, Close> =
-            Ok(Principal { name, groups: [].into(), anonymous: false, host: None });
+        let name: std::sync::Arc<str> = credentials.login.unwrap_or_default().into();
+        let principal: Result<Principal, Close> = Ok(Principal::named(name));
         answer.send(principal);
     }
 }

@@ -12,12 +12,12 @@ use tiderace_topics::{Level, Path, Pattern};
 use tiderace_value::append_text;
 use tiderace_wire::{Destination, Kind, Subscribe, Target};
 
-use crate::authorise::MISSING;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToNotices};
 use crate::notice_side::NoticeSide;
 use crate::places::Place;
+use crate::principal::MISSING;
 use crate::server_topics::{append_member, is_unspoken};
 
 /// Topics a home looks at to find one that a pattern names; if there are more, it counts as found.

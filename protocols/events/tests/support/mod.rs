@@ -27,7 +27,7 @@ struct Desk;
 
 impl Verifier for Desk {
     fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
-        let ann = Principal { name: "ann".into(), groups: [].into(), anonymous: false, host: None };
+        let ann = Principal::named("ann");
         answer.send(match (credentials.token.as_deref(), credentials.login.as_deref()) {
             (Some("secret"), _) => Ok(ann),
             (None, Some("ann")) if credentials.passcode.as_deref() == Some("pass:word") => Ok(ann),

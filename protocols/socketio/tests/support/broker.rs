@@ -166,7 +166,7 @@ fn verify(credentials: &Credentials) -> Result<Principal, Close> {
         (Some(name), _) | (None, Some(name)) => name,
         (None, None) => return Ok(Principal::anonymous()),
     };
-    Ok(Principal { name: name.into(), groups: [].into(), anonymous: false, host: None })
+    Ok(Principal::named(name))
 }
 
 /// A command as text, if tests look for it.

@@ -67,12 +67,7 @@ fn verify(credentials: &Credentials) -> Result<Principal, Close> {
         return Err(CloseCode::LoginFailed.into());
     }
     Ok(match &credentials.login {
-        Some(login) => Principal {
-            name: login.as_str().into(),
-            groups: [].into(),
-            anonymous: false,
-            host: None,
-        },
+        Some(login) => Principal::named(login.as_str()),
         None => Principal::anonymous(),
     })
 }

@@ -55,6 +55,70 @@ section! {
 }
 
 section! {
+    /// Somebody whose [signed tokens](authentication.md#signed-tokens) (JSON Web Tokens) are accepted. Exactly one of `secret`, `public_key` and `keys` is needed.
+    "jwt" LIST JwtSection {
+        /// Name of the issuer in logs.
+        "name" name: String = Required, Kind::Name;
+        /// A secret of 32 bytes or more that signs with HS256, HS384 or HS512, from `file:PATH` or `env:NAME`.
+        "secret" secret: Option<SecretSource> = Absent, Kind::Secret { hash: None };
+        /// File with a public key in PEM: RSA, EC on P-256 or P-384, or Ed25519.
+        "public_key" public_key: Option<String> = Absent, Kind::Text;
+        /// A JSON Web Key Set: a file, or an address that begins with `https://`, or with `http://` on this machine. It is read again at every `keys_interval`, and when a token names a key that is not known; the keys of before hold while it cannot be read.
+        "keys" keys: Option<String> = Absent, Kind::Text;
+        /// How often `keys` are read again.
+        "keys_interval" keys_interval: Duration = Is("600s"), Kind::Duration { min: Duration::from_secs(10), max: Duration::from_secs(86_400) };
+        /// File with the authorities, in PEM, that vouch for the address of `keys`. Not set: those of the system.
+        "keys_authorities" keys_authorities: Option<String> = Absent, Kind::Text;
+        /// The only algorithms that are accepted. Empty: HS256 of a secret, and of a public key all of its kind. A key is never used for algorithms of another kind, whatever a token says.
+        "algorithms" algorithms: Vec<JwtAlgorithm> = Is(""), Kind::List(&Kind::Choice(JwtAlgorithm::WORDS));
+        /// What the claim `iss` must be. Not set: anything, or nothing.
+        "issuer" issuer: Option<String> = Absent, Kind::Text;
+        /// Names of this server, of which `aud` must have one. Empty: a token with `aud` is for somebody else and refused.
+        "audience" audience: Vec<String> = Is(""), Kind::List(&Kind::Text);
+        /// How far the issuer's clock may be from this one: tokens hold so much longer than `exp`, and so much before `nbf`.
+        "leeway" leeway: Duration = Is("30s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(600) };
+        /// The claim that is the client's name, for rules. A dot leads into an object.
+        "name_claim" name_claim: String = Is("sub"), Kind::Text;
+        /// The claim with the client's groups, for rules: a list, or words with spaces between.
+        "groups_claim" groups_claim: String = Is("groups"), Kind::Text;
+        /// Groups that every bearer belongs to.
+        "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+        /// The [virtual host](virtual-hosts.md) that bearers are bound to, as of a user.
+        "host" host: Option<String> = Absent, Kind::Text;
+    }
+}
+
+choice! {
+    /// How a token is signed.
+    JwtAlgorithm {
+        /// HMAC with SHA-256.
+        Hs256 = "HS256",
+        /// HMAC with SHA-384.
+        Hs384 = "HS384",
+        /// HMAC with SHA-512.
+        Hs512 = "HS512",
+        /// RSA, PKCS #1 v1.5, with SHA-256.
+        Rs256 = "RS256",
+        /// RSA, PKCS #1 v1.5, with SHA-384.
+        Rs384 = "RS384",
+        /// RSA, PKCS #1 v1.5, with SHA-512.
+        Rs512 = "RS512",
+        /// RSA, PSS, with SHA-256.
+        Ps256 = "PS256",
+        /// RSA, PSS, with SHA-384.
+        Ps384 = "PS384",
+        /// RSA, PSS, with SHA-512.
+        Ps512 = "PS512",
+        /// ECDSA on P-256 with SHA-256.
+        Es256 = "ES256",
+        /// ECDSA on P-384 with SHA-384.
+        Es384 = "ES384",
+        /// Ed25519.
+        EdDsa = "EdDSA",
+    }
+}
+
+section! {
     /// What somebody may or may not do. A denial outweighs every permission; what no rule allows is refused as soon as any user, token or rule is configured. Below `user/NAME` and `group/NAME` only that user or that group's members listen, without a rule and whatever rules allow to others; who may send there is a matter of rules.
     "rule" LIST RuleSection {
         /// Actions that are allowed. Exactly one of `allow` and `deny` is needed.
@@ -63,7 +127,7 @@ section! {
         "deny" deny: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
         /// Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*` for everybody.
         "principals" principals: Vec<String> = Required, Kind::List(&Kind::Text);
-        /// The destinations it concerns.
+        /// The destinations it concerns. A level may be `{user}`, the client's name; `{group}`, any of its groups; or `{claim.NAME}`, a value of that claim of its [signed token](authentication.md#signed-tokens). Who has no such value is allowed nothing there, and denied everything.
         "paths" paths: Vec<Pattern> = Is("**"), Kind::List(&Kind::Pattern);
         /// The kind of destinations it concerns.
         "kind" kind: RuleKind = Is("any"), Kind::Choice(RuleKind::WORDS);
@@ -125,6 +189,8 @@ pub struct AuthConfig {
     pub users: Vec<UserConfig>,
     /// Tokens, in the order of the file.
     pub tokens: Vec<TokenConfig>,
+    /// Issuers of signed tokens, in the order of the file.
+    pub jwt: Vec<JwtConfig>,
     /// Rules, in the order of the file.
     pub rules: Vec<RuleConfig>,
 }
@@ -132,7 +198,12 @@ pub struct AuthConfig {
 impl AuthConfig {
     /// Rules decide; otherwise everything is allowed.
     pub fn is_enforced(&self) -> bool {
-        !(self.users.is_empty() && self.tokens.is_empty() && self.rules.is_empty())
+        self.has_logins() || !self.rules.is_empty()
+    }
+
+    /// Somebody can log in.
+    pub fn has_logins(&self) -> bool {
+        !(self.users.is_empty() && self.tokens.is_empty() && self.jwt.is_empty())
     }
 }
 
@@ -198,6 +269,49 @@ impl fmt::Debug for TokenSecret {
             TokenSecret::Plain(_) => "Plain(***)",
         })
     }
+}
+
+/// An issuer of signed tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JwtConfig {
+    /// Name in logs.
+    pub name: String,
+    /// Its keys.
+    pub keys: JwtKeys,
+    /// The only algorithms; empty for those that the keys are for.
+    pub algorithms: Vec<JwtAlgorithm>,
+    /// What `iss` must be.
+    pub issuer: Option<String>,
+    /// Of these, `aud` must have one.
+    pub audience: Vec<String>,
+    /// How far clocks may be apart.
+    pub leeway: Duration,
+    /// The claim that is the name.
+    pub name_claim: String,
+    /// The claim with the groups.
+    pub groups_claim: String,
+    /// Groups of every bearer.
+    pub groups: Vec<String>,
+    /// The virtual host of every bearer, or `*`.
+    pub host: Option<String>,
+}
+
+/// Where keys come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JwtKeys {
+    /// A shared secret.
+    Secret(Secret),
+    /// A file with a public key in PEM.
+    PublicKey(String),
+    /// A key set.
+    Set {
+        /// A file or an address.
+        place: String,
+        /// How often it is read again.
+        interval: Duration,
+        /// A file with the authorities that vouch for the address.
+        authorities: Option<String>,
+    },
 }
 
 /// What somebody may or may not do.

@@ -67,6 +67,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     auth::AuthSection::SECTION,
     auth::UserSection::SECTION,
     auth::TokenSection::SECTION,
+    auth::JwtSection::SECTION,
     auth::RuleSection::SECTION,
     hosts::VirtualHostsConfig::SECTION,
     hosts::VirtualHostConfig::SECTION,

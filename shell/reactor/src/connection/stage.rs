@@ -214,6 +214,8 @@ pub(crate) struct Seeking {
     pub(crate) ticket: Ticket,
     /// Who the client has shown to be, if it has.
     pub(crate) principal: Option<Arc<str>>,
+    /// When that login ceases to be valid.
+    pub(crate) login_until: Time,
     /// What carries it, with what was read of messages and not taken in.
     pub(crate) transport: Transport,
 }

@@ -18,7 +18,7 @@ pub mod world;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
 use tiderace_reactor::{Answer, Services, Verifier};
@@ -26,7 +26,7 @@ use tiderace_wire::{Credentials, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
 #[derive(Debug, Default)]
-pub struct Desk(Mutex<Vec<(Credentials, Answer)>>);
+pub struct Desk(Mutex<Vec<(Credentials, Answer)>>, Mutex<Option<Span>>);
 
 impl Verifier for Desk {
     fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
@@ -40,9 +40,17 @@ impl Desk {
         let waiting = std::mem::take(&mut *self.0.lock().unwrap());
         let count = waiting.len();
         for (credentials, answer) in waiting {
-            answer.send(judge(credentials));
+            match (judge(credentials), *self.1.lock().unwrap()) {
+                (Ok(principal), Some(span)) => answer.accept_for(principal, span),
+                (result, _) => answer.send(result),
+            }
         }
         count
+    }
+
+    /// Logins that are decided from now on end after a time, or never.
+    pub fn accept_for(&self, span: Option<Span>) {
+        *self.1.lock().unwrap() = span;
     }
 
     /// How many wait.
@@ -66,7 +74,7 @@ fn judge(credentials: Credentials) -> Result<Principal, Close> {
     if login == "mallory" {
         return Err(CloseCode::LoginFailed.into());
     }
-    Ok(Principal { name: login.into(), groups: [].into(), anonymous: false, host: None })
+    Ok(Principal::named(login))
 }
 
 /// The echo and line protocols, with a page under `/page`.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
 use super::output::output_error;
-use crate::{compose, tls};
+use crate::{compose, identities, tls};
 
 /// `tiderace config`.
 #[derive(Debug, Args)]
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &ConfigCommandArgs) -> anyhow::Result<()> {
 fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     let loaded = args.load(false)?;
     // What the parts themselves would refuse at the start is found by asking them.
-    compose::verifier(&loaded.config.auth)?;
+    identities::verifier(&loaded.config.auth)?;
+    identities::signed_tokens(&loaded.config.auth)?;
     let secured = tls::read(&loaded.config)?;
     compose::reactor(&loaded.config, usize::MAX, secured.map(|read| read.settings))?;
     let listeners: Vec<String> =

@@ -9,6 +9,7 @@
     reason = "standard output and error are the interface here"
 )]
 
+mod acl;
 mod banner;
 mod browse;
 mod call;
@@ -37,6 +38,7 @@ mod subscribe;
 mod subscriptions;
 mod table;
 mod tls;
+mod token;
 mod topics;
 mod views;
 
@@ -101,6 +103,10 @@ enum Command {
     Config(config::ConfigCommandArgs),
     /// Examine this machine: what would hold the server back, and the command that mends it.
     Doctor(doctor::DoctorArgs),
+    /// Say which rule decides what somebody may do.
+    Acl(acl::AclArgs),
+    /// Make a signed token, to try things out.
+    Token(token::TokenArgs),
     /// Hash a password, or make a token, for the configuration.
     Password(password::PasswordArgs),
     /// Print a completion script for a shell.
@@ -137,6 +143,8 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Acl(args)) => acl::run(&args),
+        Some(Command::Token(args)) => token::run(&args),
         Some(Command::Password(args)) => password::run(&args),
         Some(Command::Completions(args)) => completions::run(&args),
     };

@@ -17,6 +17,8 @@ use rustls::{
     SignatureScheme,
 };
 
+use crate::fetch::SYSTEM_AUTHORITIES;
+
 /// Whether and how the connection is secured.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TlsArgs {
@@ -231,12 +233,6 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Where systems keep their authorities: Debian and Alpine, Fedora, macOS and the BSDs.
-const SYSTEM_AUTHORITIES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
 /// Alerts that mean the certificate that was shown (RFC 8446 section 6.2).
 const OF_CERTIFICATES: &[AlertDescription] = &[
     AlertDescription::AccessDenied,
@@ -253,6 +249,8 @@ const PERHAPS_PLAIN: &str =
 
 #[cfg(test)]
 mod tests {
+    use crate::fetch::SYSTEM_AUTHORITIES;
+
     use super::*;
 
     #[test]

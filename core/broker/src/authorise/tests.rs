@@ -1,0 +1,145 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn rule(allow: bool, actions: &[Action], who: Who, path: &str) -> Rule {
+    Rule {
+        allow,
+        actions: actions.iter().copied().collect(),
+        who: vec![who],
+        paths: vec![Pattern::parse(path).unwrap()],
+        kind: None,
+    }
+}
+
+#[test]
+fn deny_wins_and_nothing_is_allowed_by_default() {
+    let rules = Rules::new(vec![
+        rule(true, &[Action::Publish, Action::Subscribe], Who::Group("traders".into()), "fx/**"),
+        rule(false, &[Action::Publish], Who::All, "fx/secret/**"),
+        rule(true, &[Action::Subscribe], Who::Anonymous, "public/*"),
+    ]);
+    let trader =
+        Principal { name: "ann".into(), groups: ["traders".into()].into(), ..Principal::named("") };
+    let rows = [
+        (&trader, Action::Publish, "fx/EUR", true),
+        (&trader, Action::Publish, "fx/secret/x", false),
+        (&trader, Action::Subscribe, "fx/secret/x", true),
+        (&trader, Action::Subscribe, "public/x", false),
+        (&trader, Action::Send, "fx/EUR", false),
+        (&Principal::anonymous(), Action::Subscribe, "public/x", true),
+        (&Principal::anonymous(), Action::Subscribe, "public/x/y", false),
+        (&Principal::anonymous(), Action::Publish, "temp/s1/reply", false),
+    ];
+    for (who, action, path, expected) in rows {
+        let allowed = rules.authorise(who, action, Kind::Topic, &Path::parse(path).unwrap());
+        assert_eq!(allowed, expected, "{} {} {path}", who.name, action.name());
+    }
+    let all = Pattern::parse("**").unwrap();
+    assert!(rules.authorise_somewhere(&Principal::anonymous(), Action::Subscribe, &all));
+    assert!(!rules.authorise_somewhere(&Principal::anonymous(), Action::Publish, &all));
+}
+
+#[test]
+fn a_login_called_anonymous_is_not_anonymous() {
+    let rules = Rules::new(vec![rule(true, &[Action::Publish], Who::Anonymous, "**")]);
+    let impostor = Principal::named("anonymous");
+    assert!(!rules.authorise(&impostor, Action::Publish, Kind::Topic, &Path::parse("a").unwrap()));
+}
+#[test]
+fn private_paths_are_for_their_owners_only() {
+    use Action::{Browse, Call, Manage, Publish, Receive, Send, Serve, Subscribe};
+    let listening = [Browse, Manage, Receive, Serve, Subscribe];
+    let speaking = [Call, Publish, Send];
+    let every: Vec<Action> = listening.into_iter().chain(speaking).collect();
+    let principal = |name: &str, groups: &[&str], anonymous| Principal {
+        name: name.into(),
+        groups: groups.iter().map(|group| Arc::from(*group)).collect(),
+        anonymous,
+        ..Principal::named("")
+    };
+    let ann = principal("ann", &["ops"], false);
+    let bob = principal("bob", &["sales"], false);
+    let nobody = principal("ann", &["ops"], true);
+    let open = Rules::allow_all();
+    let generous = Rules::new(vec![rule(true, &every, Who::All, "**")]);
+    let silent = Rules::new(Vec::new());
+    let strict = Rules::new(vec![
+        rule(true, &every, Who::All, "**"),
+        rule(false, &every, Who::User("ann".into()), "user/ann/locked/**"),
+    ]);
+    let watchful = Rules::new(vec![
+        rule(true, &listening, Who::All, "$sys/**"),
+        rule(true, &listening, Who::All, "fx/**"),
+        rule(false, &listening, Who::User("bob".into()), "*/sessions/**"),
+    ]);
+    // Rules, who, path, may listen, may speak.
+    let rows = [
+        (&open, &ann, "user/ann/inbox", true, true),
+        (&open, &ann, "user/ann", true, true),
+        (&open, &ann, "user", true, true),
+        (&open, &bob, "user/ann/inbox", false, true),
+        (&open, &nobody, "user/ann/inbox", false, true),
+        (&open, &ann, "group/ops/chat", true, true),
+        (&open, &bob, "group/ops/chat", false, true),
+        (&open, &nobody, "group/ops/chat", false, true),
+        (&generous, &ann, "user/ann/inbox", true, true),
+        (&generous, &bob, "user/ann/inbox", false, true),
+        (&generous, &bob, "group/sales", true, true),
+        (&generous, &ann, "group/sales", false, true),
+        (&silent, &ann, "user/ann/inbox", true, false),
+        (&silent, &ann, "group/ops/chat", true, false),
+        (&silent, &ann, "user", false, false),
+        (&silent, &bob, "user/ann/inbox", false, false),
+        (&strict, &ann, "user/ann/inbox", true, true),
+        (&strict, &ann, "user/ann/locked/a", false, false),
+        (&strict, &bob, "user/ann/locked/a", false, true),
+        (&open, &ann, "$sys/presence/user/ann/inbox/s0-1-1", true, true),
+        (&open, &bob, "$sys/presence/user/ann/inbox/s0-1-1", false, true),
+        (&open, &bob, "$sys/presence/user/ann/s0-1-1", false, true),
+        (&open, &bob, "$sys/presence/user/s0-1-1", true, true),
+        (&open, &nobody, "$sys/missing/user/ann/inbox", false, true),
+        (&open, &bob, "$sys/missing/fx", true, true),
+        (&generous, &ann, "$sys/sessions/s0-1-1", false, false),
+        (&watchful, &ann, "$sys/sessions/s0-1-1", true, false),
+        (&watchful, &ann, "$sys/presence/fx/s0-1-1", true, false),
+        (&watchful, &ann, "$sys/presence/gold/s0-1-1", false, false),
+        (&watchful, &bob, "$sys/presence/user/ann/s0-1-1", false, false),
+        (&watchful, &ann, "$sys/presence/user/ann/s0-1-1", true, false),
+        (&watchful, &bob, "$sys/sessions/s0-1-1", false, false),
+    ];
+    for (rules, who, path, listens, speaks) in rows {
+        let path = Path::parse(path).unwrap();
+        let may = |action| rules.authorise(who, action, Kind::Topic, &path);
+        for (actions, expected) in [(&listening[..], listens), (&speaking[..], speaks)] {
+            for action in actions {
+                assert_eq!(may(*action), expected, "{who:?} {} {path}", action.name());
+            }
+        }
+    }
+    // Rules, who, pattern, may take all of it, may see some of it.
+    let rows = [
+        (&open, &ann, "user/ann/**", true, true),
+        (&open, &bob, "user/ann/**", false, false),
+        (&open, &nobody, "user/ann/**", false, false),
+        (&open, &bob, "user/*/x", true, true),
+        (&silent, &ann, "user/ann/**", true, true),
+        (&silent, &ann, "group/ops/*", true, true),
+        (&silent, &ann, "user/**", false, false),
+        (&generous, &bob, "user/ann/*", false, false),
+        (&generous, &bob, "**", true, true),
+        (&strict, &ann, "user/ann/**", false, true),
+        (&strict, &ann, "fx/**", true, true),
+        (&strict, &ann, "**", false, true),
+        (&open, &bob, "$sys/presence/user/ann/**", false, false),
+        (&open, &ann, "$sys/presence/user/ann/**", true, true),
+        (&open, &bob, "$sys/missing/user/ann/*", false, false),
+        (&open, &bob, "$sys/**", true, true),
+        (&generous, &bob, "$sys/**", false, true),
+    ];
+    for (rules, who, pattern, all, some) in rows {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let takes = rules.authorise_all(who, Action::Serve, Kind::Service, &pattern);
+        let sees = rules.authorise_somewhere(who, Action::Subscribe, &pattern);
+        assert_eq!((takes, sees), (all, some), "{who:?} {pattern:?}");
+    }
+}

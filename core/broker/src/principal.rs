@@ -1,0 +1,117 @@
+//! Who a client is, and which paths are its own or kept from it.
+//!
+//! Relies on claims. Invariant: nobody but the server is called `*`; an anonymous client owns nothing.
+
+use std::sync::Arc;
+
+use tiderace_topics::{Level, Path, Pattern};
+use tiderace_wire::{host_of, within_host};
+
+use crate::claims::Claims;
+
+/// Who a client is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Principal {
+    /// The identity's name; never holds wildcards.
+    pub name: Arc<str>,
+    /// The groups it belongs to.
+    pub groups: Arc<[Arc<str>]>,
+    /// Whether the name is not authenticated.
+    pub anonymous: bool,
+    /// Before the login: the virtual host to which it is bound, or `*` for the whole tree whatever its client names.
+    /// From then on: the host that it is in.
+    pub host: Option<Arc<str>>,
+    /// What its login says besides, as far as rules ask for it.
+    pub claims: Claims,
+}
+
+impl Principal {
+    /// A client that did not say who it is.
+    pub fn anonymous() -> Principal {
+        Principal { anonymous: true, ..Principal::named("anonymous") }
+    }
+
+    /// A client of that name, without groups, host and claims.
+    pub fn named(name: impl Into<Arc<str>>) -> Principal {
+        Principal {
+            name: name.into(),
+            groups: [].into(),
+            anonymous: false,
+            host: None,
+            claims: Claims::default(),
+        }
+    }
+
+    /// Whether what begins with these levels is its own; `None` if it is nobody's.
+    fn owns(&self, kind: Option<&str>, name: Option<&str>) -> Option<bool> {
+        match (kind, name) {
+            (Some("user"), Some(name)) => Some(!self.anonymous && *self.name == *name),
+            (Some("group"), Some(name)) => {
+                Some(!self.anonymous && self.groups.iter().any(|group| **group == *name))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the path is private to others.
+    pub(crate) fn is_kept_from(&self, path: &Path) -> bool {
+        self.owns_path(path) == Some(false)
+    }
+
+    pub(crate) fn owns_path(&self, path: &Path) -> Option<bool> {
+        let mut levels = within_host(subject_of(path.as_str())).split('/');
+        self.owns(levels.next(), levels.next())
+    }
+
+    /// Of a pattern whose first two levels are no wildcards; any other reaches nothing private.
+    pub(crate) fn owns_pattern(&self, pattern: &Pattern) -> Option<bool> {
+        let mut levels = pattern.levels().iter().map(|level| match level {
+            Level::Literal(text) => Some(&**text),
+            _ => None,
+        });
+        let mut about = levels.clone();
+        if about.next() == Some(Some("$sys"))
+            && matches!(about.next(), Some(Some("presence" | "missing")))
+        {
+            levels = about;
+        }
+        let mut of_host = levels.clone();
+        if of_host.next().flatten().is_some_and(|level| level.starts_with('@')) {
+            levels = of_host;
+        }
+        self.owns(levels.next().flatten(), levels.next().flatten())
+    }
+
+    /// The server itself, which no rule holds back. Nobody else can have the name: names hold no
+    /// wildcards.
+    pub fn server() -> Principal {
+        Principal::named("*")
+    }
+
+    /// Whether it may be the owner of what is at a path: owners are those of that name in the virtual host of the path.
+    pub(crate) fn may_own_at(&self, path: &Path) -> bool {
+        !self.anonymous && self.host.as_deref() == host_of(path)
+    }
+
+    /// Its name where those of one name in several virtual hosts are counted apart.
+    pub(crate) fn whole_name(&self) -> Arc<str> {
+        match &self.host {
+            None => self.name.clone(),
+            Some(host) => ["@", host, "/", &self.name].concat().into(),
+        }
+    }
+
+    pub(crate) fn is_server(&self) -> bool {
+        &*self.name == "*"
+    }
+}
+
+/// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
+pub(crate) const PRESENCE: &str = "$sys/presence/";
+pub(crate) const MISSING: &str = "$sys/missing/";
+
+/// The path that a path speaks of: mostly itself.
+pub(crate) fn subject_of(path: &str) -> &str {
+    let present = path.strip_prefix(PRESENCE).and_then(|rest| rest.rsplit_once('/'));
+    present.map(|(subject, _)| subject).or(path.strip_prefix(MISSING)).unwrap_or(path)
+}

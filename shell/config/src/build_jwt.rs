@@ -1,0 +1,111 @@
+//! Issuers of signed tokens, with the checks that concern several of their options.
+//!
+//! Relies on `load` having checked each value alone. Invariant: an issuer has one source of keys, whose kind its
+//! algorithms are for, and no key comes over a network in the clear.
+
+use crate::problem::Problems;
+use crate::resolve::resolve;
+use crate::sections::auth::{JwtAlgorithm, JwtConfig, JwtKeys, JwtSection};
+use crate::sources::Sources;
+use crate::table::Table;
+
+/// An issuer, unless it has a problem.
+pub(crate) fn issuer(
+    table: &Table,
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> Option<JwtConfig> {
+    let section = table.fill(JwtSection::from_values)?;
+    check_algorithms(&section, table, problems);
+    let keys = match (section.secret, section.public_key, section.keys) {
+        (Some(source), None, None) => {
+            let origin = table.origin_of("secret");
+            JwtKeys::Secret(resolve(&source, "jwt.secret", origin, sources, problems)?)
+        }
+        (None, Some(file), None) => JwtKeys::PublicKey(file),
+        (None, None, Some(place)) => {
+            if !is_safe(&place) {
+                let message = format!(
+                    "jwt.keys: whoever is on the way could put keys of their own into {place}; use https://, or a file"
+                );
+                problems.add(table.origin_of("keys"), message);
+                return None;
+            }
+            let (interval, authorities) = (section.keys_interval, section.keys_authorities);
+            JwtKeys::Set { place, interval, authorities }
+        }
+        _ => {
+            if !table.refuses(&["secret", "public_key", "keys"]) {
+                let message = format!(
+                    "jwt {:?} needs exactly one of `secret`, `public_key` and `keys`",
+                    section.name
+                );
+                problems.add(table.origin.clone(), message);
+            }
+            return None;
+        }
+    };
+    Some(JwtConfig {
+        name: section.name,
+        keys,
+        algorithms: section.algorithms,
+        issuer: section.issuer,
+        audience: section.audience,
+        leeway: section.leeway,
+        name_claim: section.name_claim,
+        groups_claim: section.groups_claim,
+        groups: section.groups,
+        host: section.host,
+    })
+}
+
+fn check_algorithms(section: &JwtSection, table: &Table, problems: &mut Problems) {
+    let of_secrets = [JwtAlgorithm::Hs256, JwtAlgorithm::Hs384, JwtAlgorithm::Hs512];
+    for algorithm in &section.algorithms {
+        let wrong = match of_secrets.contains(algorithm) {
+            true if section.public_key.is_some() => "a secret, and there is a public key",
+            false if section.secret.is_some() => "a public key, and there is a secret",
+            _ => continue,
+        };
+        let message = format!("jwt.algorithms: {} is for {wrong}", algorithm.as_str());
+        problems.add(table.origin_of("algorithms"), message);
+    }
+}
+
+/// A file, an address with TLS, or one of this machine.
+fn is_safe(place: &str) -> bool {
+    let Some(rest) = place.strip_prefix("http://") else { return true };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_near = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    name == "localhost" || is_near
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_in_the_clear_from_this_machine_alone() {
+        for safe in [
+            "keys.json",
+            "https://id.example.org/keys",
+            "http://localhost:8080/keys",
+            "http://127.0.0.1/keys",
+            "http://[::1]:80/keys",
+        ] {
+            assert!(is_safe(safe), "{safe}");
+        }
+        for unsafe_place in [
+            "http://id.example.org/keys",
+            "http://127.0.0.1.example.org/keys",
+            "http://localhost@example.org/keys",
+            "http://[::2]/keys",
+        ] {
+            assert!(!is_safe(unsafe_place), "{unsafe_place}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Who may come in, from the configuration: users, tokens, and issuers of signed tokens with their keys.
+//!
+//! Relies on `tiderace_auth` to verify and on `fetch` for keys that are elsewhere. Invariant: a key that cannot be used
+//! keeps the server from starting, but one that cannot be fetched does not: it may come later.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tiderace_auth::jwt::{
+    Algorithm, Issuer, IssuerOptions, Key, KeyFetcher, KeySource, KeyStore, OnFetch, parse_key_set,
+};
+use tiderace_auth::{
+    AnonymousAccess, AuthHandle, FailurePolicy, Issuers, PasswordRecord, TokenRecord, UserRecord,
+    Verifier,
+};
+use tiderace_config::{AuthConfig, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, UserPassword};
+use tiderace_topics::Placeholder;
+use tracing::{info, warn};
+
+use crate::fetch::Fetch;
+
+/// The identities. Passwords in clear are hashed here.
+pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
+    let users = auth.users.iter().map(|user| UserRecord {
+        name: user.name.clone(),
+        password: match &user.password {
+            UserPassword::Hash(hash) => PasswordRecord::Hash(hash.clone()),
+            UserPassword::Plain(secret) => PasswordRecord::Plain(secret.expose().to_owned()),
+        },
+        groups: user.groups.clone(),
+        host: user.host.clone(),
+    });
+    let tokens = auth.tokens.iter().map(|token| TokenRecord {
+        name: token.name.clone(),
+        secret: match &token.secret {
+            TokenSecret::Digest(digest) => tiderace_auth::TokenSecret::Digest(*digest),
+            TokenSecret::Plain(secret) => {
+                tiderace_auth::TokenSecret::Plain(secret.expose().to_owned())
+            }
+        },
+        principal: token.principal.clone(),
+        groups: token.groups.clone(),
+        host: token.host.clone(),
+    });
+    // Somebody without credentials may come in if some rule speaks of such people; what they may do
+    // there is the rules' business.
+    let anonymous = !auth.is_enforced()
+        || auth.rules.iter().any(|rule| {
+            rule.allow
+                && rule
+                    .principals
+                    .iter()
+                    .any(|who| matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody))
+        });
+    let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
+    let verifier = Verifier::new(users, tokens, anonymous)?;
+    Ok(if auth.jwt.is_empty() { verifier } else { verifier.with_signed_tokens() })
+}
+
+/// When somebody who guesses passwords is no longer listened to.
+pub(crate) fn failure_policy(auth: &AuthConfig) -> FailurePolicy {
+    FailurePolicy { failures_max: auth.login_failures_max, window: auth.login_failure_window }
+}
+
+/// Those whose signed tokens are accepted, and how to fetch the keys of some.
+pub(crate) struct SignedTokens {
+    pub(crate) issuers: Arc<Issuers>,
+    fetches: Vec<KeyFetch>,
+}
+
+struct KeyFetch {
+    issuer: String,
+    store: Arc<KeyStore>,
+    source: KeySource,
+    interval: std::time::Duration,
+}
+
+/// The issuers. Keys that do not change are read here.
+pub(crate) fn signed_tokens(auth: &AuthConfig) -> anyhow::Result<SignedTokens> {
+    let claims = claims_of_rules(auth);
+    let (mut issuers, mut fetches) = (Vec::new(), Vec::new());
+    for config in &auth.jwt {
+        let (fixed, source) =
+            keys(config).with_context(|| format!("the keys of jwt {:?}", config.name))?;
+        let store = KeyStore::new(fixed);
+        if let Some((source, interval)) = source {
+            let (issuer, store) = (config.name.clone(), store.clone());
+            fetches.push(KeyFetch { issuer, store, source, interval });
+        }
+        let options = IssuerOptions {
+            name: config.name.clone(),
+            issuer: config.issuer.clone(),
+            audience: config.audience.clone(),
+            leeway: config.leeway,
+            name_claim: config.name_claim.clone(),
+            groups_claim: config.groups_claim.clone(),
+            groups: config.groups.clone(),
+            host: config.host.clone(),
+            claims: claims.iter().cloned().collect(),
+        };
+        issuers.push(Issuer::new(options, store));
+    }
+    Ok(SignedTokens { issuers: Arc::new(Issuers::new(issuers)), fetches })
+}
+
+type Source = Option<(KeySource, std::time::Duration)>;
+
+/// The keys that are known at once, and where others come from.
+fn keys(config: &JwtConfig) -> anyhow::Result<(Vec<Key>, Source)> {
+    let choice: Vec<Algorithm> =
+        config.algorithms.iter().filter_map(|word| Algorithm::named(word.as_str())).collect();
+    let (place, interval, authorities) = match &config.keys {
+        JwtKeys::Secret(secret) => {
+            return Ok((vec![Key::secret(secret.expose().as_bytes(), &choice)?], None));
+        }
+        JwtKeys::PublicKey(file) => {
+            let text = fs::read(file).with_context(|| format!("cannot read {file}"))?;
+            let key = Key::from_pem(&text, &choice).with_context(|| file.clone())?;
+            return Ok((vec![key], None));
+        }
+        JwtKeys::Set { place, interval, authorities } => (place.clone(), *interval, authorities),
+    };
+    if place.starts_with("https://") || place.starts_with("http://") {
+        let fetch = Fetch::new(authorities.as_deref())?;
+        let source: KeySource =
+            Box::new(move || parse_key_set(&fetch.get(&place)?, &choice, false));
+        return Ok((Vec::new(), Some((source, interval))));
+    }
+    let read = move || {
+        let text = fs::read_to_string(&place).map_err(|error| format!("{place}: {error}"))?;
+        parse_key_set(&text, &choice, true).map_err(|error| format!("{place}: {error}"))
+    };
+    let now = read().map_err(|error| anyhow!(error))?;
+    Ok((now, Some((Box::new(read), interval))))
+}
+
+/// The claims that rules ask for.
+fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
+    let paths = auth.rules.iter().flat_map(|rule| &rule.paths);
+    let placeholders = paths.filter_map(|path| Placeholder::all_of(path).ok()).flatten();
+    placeholders
+        .filter_map(|placeholder| match placeholder {
+            Placeholder::Claim(name) => Some(name.to_string()),
+            Placeholder::Group | Placeholder::User => None,
+        })
+        .collect()
+}
+
+impl SignedTokens {
+    /// Begins to fetch keys, each source on a thread of its own; dropping what this returns ends that.
+    ///
+    /// # Errors
+    /// When the operating system grants no thread.
+    pub(crate) fn fetch_keys(self, worker: &AuthHandle) -> io::Result<Vec<KeyFetcher>> {
+        let begin = |fetch: KeyFetch| {
+            let (worker, issuer) = (worker.clone(), fetch.issuer);
+            let on_fetch = told(issuer, move || worker.keys_fetched());
+            KeyFetcher::start(fetch.store, fetch.source, on_fetch, fetch.interval)
+        };
+        self.fetches.into_iter().map(begin).collect()
+    }
+}
+
+/// Says in the log when keys cannot be fetched any more, and when they can again.
+fn told(issuer: String, then: impl Fn() + Send + 'static) -> OnFetch {
+    let last = std::sync::Mutex::new(None::<Option<String>>);
+    Box::new(move |problem| {
+        then();
+        let Ok(mut last) = last.lock() else { return };
+        let news = Some(problem.map(str::to_owned));
+        if *last == news {
+            return;
+        }
+        match problem {
+            Some(problem) => warn!(
+                event = "keys-not-fetched",
+                issuer,
+                reason = problem,
+                "the keys of an issuer of tokens cannot be read; those of before hold, if there were any"
+            ),
+            None => {
+                info!(event = "keys-fetched", issuer, "the keys of an issuer of tokens were read")
+            }
+        }
+        *last = news;
+    })
+}
