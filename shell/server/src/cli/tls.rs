@@ -249,8 +249,6 @@ const PERHAPS_PLAIN: &str =
 
 #[cfg(test)]
 mod tests {
-    use crate::fetch::SYSTEM_AUTHORITIES;
-
     use super::*;
 
     #[test]
