@@ -45,7 +45,7 @@ fn text(command: &Command) -> String {
         let _ = write!(out, "\n{title}:\n");
         for known in found {
             let short = about(known);
-            let short = short.split(&['.', ':'][..]).next().unwrap_or_default();
+            let short = short.split(&['.', ':', ';'][..]).next().unwrap_or_default();
             let _ = writeln!(out, "  {:<14} {short}", known.get_name());
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Pure. Invariant: what a program reads from a pipe is never cut; a terminal never obeys what a message has in it.
 
+use std::io::IsTerminal;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::client::Message;
@@ -19,7 +21,10 @@ pub(super) enum Style {
 
 /// The columns of the terminal that standard output is, if it is one.
 pub(super) fn columns() -> Option<usize> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0.max(20).into())
+    let out = std::io::stdout();
+    let known = terminal_size::terminal_size_of(&out).map(|(width, _)| width.0.max(20).into());
+    // Not every terminal says how wide it is.
+    out.is_terminal().then_some(known.unwrap_or(80))
 }
 
 /// The line of a message, with its end.

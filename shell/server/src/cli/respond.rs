@@ -81,10 +81,10 @@ struct Responder<'a> {
 }
 
 impl Responder<'_> {
-    /// Takes in a call or what was said of one, and answers those whose commands have ended.
+    /// Answers a call whose command has ended, or else takes in a call or what was said of one.
     fn turn(&mut self) -> Result<(), ClientError> {
-        while let Some((number, outcome)) = self.jobs.finished() {
-            self.finish(number, outcome)?;
+        if let Some((number, outcome)) = self.jobs.finished() {
+            return self.finish(number, outcome);
         }
         // A command that ends cannot wake who waits for a connection.
         let timeout = (!self.jobs.is_empty()).then_some(LOOK_INTERVAL);
