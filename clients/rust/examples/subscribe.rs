@@ -58,7 +58,7 @@ fn again(
     loop {
         let random = RandomState::new().hash_one(0);
         let Some(pause) = reconnect.failed(&problem, random) else { return Err(problem) };
-        std::thread::sleep(pause);
+        std::thread::park_timeout(pause);
         let address = reconnect.address().to_owned();
         let opened = TcpStream::connect(&address)
             .map_err(ConnectionError::from)
@@ -94,7 +94,9 @@ fn follow(
                     failure = Some(error.to_string());
                 }
             }
-            Event::Recovered { complete: false, .. } => eprintln!("updates are missing"),
+            Event::Recovered { complete: false, .. } => {
+                failure = Some("updates are missing".to_owned());
+            }
             Event::Refused { sentence, .. } => failure = Some(sentence.to_owned()),
             _ => {}
         });

@@ -2,13 +2,35 @@
 //!
 //! Relies on the patterns of the configuration. Invariant: a topic of an upstream is changed there alone.
 
+use std::sync::Arc;
+
 use tiderace_base::{Close, CloseCode};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Operation};
+use tiderace_wire::{Destination, Kind, Operation, Position, Subscribe, Target};
 
+use crate::places::Place;
 use crate::{BrokerOptions, UpstreamTopics};
 
 impl BrokerOptions {
+    /// Whether all topics of a subscription come from other nodes, so that nothing of them is of this node's life.
+    pub(crate) fn come_from_elsewhere(&self, subscribe: &Subscribe) -> bool {
+        let has = |upstream: &UpstreamTopics, target: &Target| match target {
+            Target::Exact(Destination { kind: Kind::Topic, path }) => upstream.has(path),
+            Target::Pattern(Kind::Topic, pattern) => upstream.has_all(pattern),
+            Target::Exact(_) | Target::Pattern(..) => false,
+        };
+        let upstreams = &self.upstreams;
+        let comes = |target| upstreams.iter().any(|upstream| has(upstream, target));
+        !upstreams.is_empty() && subscribe.targets.iter().all(comes)
+    }
+
+    /// What somebody who comes back tells a home that stands in for homes elsewhere.
+    pub(crate) fn since_for(&self, subscribe: &Subscribe, home: Place) -> Option<Arc<Position>> {
+        let stands_in = |upstream: &UpstreamTopics| Place::here(upstream.shard) == home;
+        let since = subscribe.since.as_ref()?;
+        self.upstreams.iter().any(stands_in).then(|| Arc::new(since.clone()))
+    }
+
     /// Whether messages to a destination are numbered by this node.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ pub struct UpstreamTopics {
     /// How long a subscription there goes on after the last subscriber here has left.
     pub linger: Span,
     /// How long subscribers wait for a subscription there while it is away; then they get what is known.
-    pub patience: Span,
+    pub timeout: Span,
     /// Whether all of its topics are subscribed to, whether somebody here asks for them or not.
     pub eager: bool,
 }

@@ -10,37 +10,15 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Now, SessionId};
 use tiderace_topics::Path;
-use tiderace_wire::{
-    Destination, Kind, Numbering, Position, Priority, Reply, Run, SharedRun, Subscribe, Target,
-};
+use tiderace_wire::{Destination, Kind, Numbering, Position, Priority, Reply, Run, SharedRun};
 
-use crate::UpstreamTopics;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
-use crate::places::{Place, key_of};
+use crate::places::key_of;
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
-    /// Whether all topics of a subscription come from other nodes, so that nothing of them is of this node's life.
-    pub(crate) fn come_from_elsewhere(&self, subscribe: &Subscribe) -> bool {
-        let has = |upstream: &UpstreamTopics, target: &Target| match target {
-            Target::Exact(Destination { kind: Kind::Topic, path }) => upstream.has(path),
-            Target::Pattern(Kind::Topic, pattern) => upstream.has_all(pattern),
-            Target::Exact(_) | Target::Pattern(..) => false,
-        };
-        let upstreams = &self.options.upstreams;
-        let comes = |target| upstreams.iter().any(|upstream| has(upstream, target));
-        !upstreams.is_empty() && subscribe.targets.iter().all(comes)
-    }
-
-    /// What somebody who comes back tells a home that stands in for homes elsewhere.
-    pub(crate) fn since_for(&self, subscribe: &Subscribe, home: Place) -> Option<Arc<Position>> {
-        let stands_in = |upstream: &UpstreamTopics| Place::here(upstream.shard) == home;
-        let since = subscribe.since.as_ref()?;
-        self.options.upstreams.iter().any(stands_in).then(|| Arc::new(since.clone()))
-    }
-
     /// Everything up to these numbers is in a session's backlog or was given to it.
     pub(crate) fn reach_upstream(
         &mut self,

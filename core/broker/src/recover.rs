@@ -36,7 +36,7 @@ impl SessionSide<'_> {
         let position = subscribe.since.as_ref()?;
         Some(Box::new(Recovery {
             token: subscribe.confirm,
-            continues: self.come_from_elsewhere(subscribe) || self.continues(position),
+            continues: self.options.come_from_elsewhere(subscribe) || self.continues(position),
             complete: true,
             fits: true,
             held: Vec::new(),

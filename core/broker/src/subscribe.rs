@@ -324,7 +324,7 @@ impl SessionSide<'_> {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
                 let first = self.first(subscribe, self.options.home_of(path));
-                let since = self.since_for(subscribe, self.options.home_of(path));
+                let since = self.options.since_for(subscribe, self.options.home_of(path));
                 let recoverable = subscribe.recoverable;
                 let ask = Ask { request, first, room: 0, recoverable, since };
                 self.listen_to_topic(now, ask, entry, path, effects);
@@ -337,7 +337,7 @@ impl SessionSide<'_> {
                 let room = if values { self.promise_first(session, homes) } else { 0 };
                 for home in homes.iter() {
                     let (first, since) =
-                        (self.first(subscribe, home), self.since_for(subscribe, home));
+                        (self.first(subscribe, home), self.options.since_for(subscribe, home));
                     let recoverable = subscribe.recoverable;
                     let ask = Some(Ask { request, first, room, recoverable, since });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };

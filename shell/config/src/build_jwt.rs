@@ -26,7 +26,7 @@ pub(crate) fn issuer(
         (None, None, Some(place)) => {
             if !is_safe(&place) {
                 let message = format!(
-                    "jwt.keys: whoever is on the way could put keys of their own into {place}; use https://, or a file"
+                    "jwt.keys: somebody on the way could put keys of their own into {place}; use https://, or a file"
                 );
                 problems.add(table.origin_of("keys"), message);
                 return None;

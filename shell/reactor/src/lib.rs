@@ -60,6 +60,7 @@ mod large_frames;
 mod large_input;
 mod log;
 mod login;
+mod login_ends;
 mod mailbox;
 mod message_framing;
 mod metrics;

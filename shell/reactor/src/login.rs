@@ -5,36 +5,14 @@
 //! as the login before; a session whose login is over ends with `login-expired`, whether it is idle, busy or waits for
 //! its client.
 
-use std::collections::HashMap;
-
 use tiderace_base::{Close, CloseCode, Key, SessionId, Span, Time};
 use tiderace_broker::Principal;
 use tiderace_wire::Reply;
 
 use crate::driver::Driver;
+use crate::login_ends::LoginEnd;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// When the logins of sessions end, of those that do.
-#[derive(Debug, Default)]
-pub(crate) struct LoginEnds(HashMap<Key, LoginEnd>);
-
-#[derive(Clone, Copy, Debug)]
-struct LoginEnd {
-    until: Time,
-    /// The earliest entry in the timer wheel; it is armed again when it fires, so that renewing leaves no entries behind.
-    armed: Time,
-}
-
-impl LoginEnds {
-    /// Forgets a session; when its login would have ended.
-    pub(crate) fn remove(&mut self, key: Key) -> Time {
-        if self.0.is_empty() {
-            return Time::NEVER;
-        }
-        self.0.remove(&key).map_or(Time::NEVER, |end| end.until)
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// A login was decided; one that is accepted for a while ends the session then.

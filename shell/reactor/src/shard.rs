@@ -19,7 +19,7 @@ use crate::driver::Driver;
 use crate::h2::streams::H2Streams;
 use crate::large_frames::LargeFrames;
 use crate::log::EndLog;
-use crate::login::LoginEnds;
+use crate::login_ends::LoginEnds;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;

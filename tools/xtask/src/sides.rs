@@ -51,6 +51,23 @@ const SIDES: &[Side] = &[
         ],
     },
     Side {
+        path: "core/broker/src/deputy_side.rs",
+        name: "DeputySide",
+        unknown: &[
+            "Broker",
+            "Deliveries",
+            "ExchangeSide",
+            "Exchanges",
+            "Fanout",
+            "NoticeSide",
+            "Notices",
+            "SessionSide",
+            "Sessions",
+            "ViewSide",
+            "Views",
+        ],
+    },
+    Side {
         path: "core/broker/src/session_side.rs",
         name: "SessionSide",
         unknown: &[

@@ -1,22 +1,13 @@
-//! What clients have missed that this node has not kept, from the upstream.
+//! Who has missed what this node has not kept, and what the upstream has brought of it.
 //!
-//! Who asks within one tick for the same topics shares one subscription there, which begins where the first of them left
-//! off and ends when what was missed has come. Invariants: what is brought so is given to those who lack it and to nobody
-//! else; when it has come, the subscriptions that go on have brought everything up to there as well, so that what they
-//! bring from then on is newer.
+//! Bookkeeping only. Invariant: who lacks something of the same topics is asked for once in a tick.
 
-use std::sync::Arc;
+use tiderace_wire::{Position, Run, Target};
 
-use tiderace_base::{Now, ShardId};
-use tiderace_wire::{Position, Run, SubscriptionKey, Target, ToUpstream};
-
-use super::coming_back::unknown;
 use super::held::What;
-use super::link::lowest;
+use super::numberings::lowest;
 use crate::collections::Map;
-use crate::deputy_side::DeputySide;
-use crate::effects::Effects;
-use crate::messages::{Answer, Ask, LocalMessage, Missed};
+use crate::messages::Ask;
 use crate::places::Place;
 
 /// Backfills that are under way at once; others wait.
@@ -24,41 +15,41 @@ const UNDER_WAY_MAX: usize = 1024;
 
 /// Who lacks something of the same topics.
 #[derive(Debug)]
-struct Backfill {
-    target: Target,
+pub(super) struct Backfill {
+    pub(super) target: Target,
     /// Where the first of them left off.
-    since: Position,
-    asks: Vec<(Place, What, Ask)>,
-    runs: Vec<Run>,
-    bytes: usize,
+    pub(super) since: Position,
+    pub(super) asks: Vec<(Place, What, Ask)>,
+    pub(super) runs: Vec<Run>,
+    pub(super) bytes: usize,
     /// Whether the upstream has said that nothing is missing.
-    complete: bool,
+    pub(super) complete: bool,
     /// Whether it was more than may be kept.
-    is_too_much: bool,
+    pub(super) is_too_much: bool,
 }
 
 /// Those of a deputy.
 #[derive(Debug, Default)]
 pub(super) struct Backfills {
     /// Not yet asked for, by the name of the target, in order.
-    gathering: Vec<Backfill>,
+    pub(super) collected: Vec<Backfill>,
     by_name: Map<Box<str>, usize>,
-    under_way: Map<u32, Backfill>,
+    pub(super) under_way: Map<u32, Backfill>,
 }
 
 impl Backfills {
     /// Somebody lacks something.
-    fn gather(&mut self, target: Target, since: Position, ask: (Place, What, Ask)) {
+    pub(super) fn add(&mut self, target: Target, since: Position, ask: (Place, What, Ask)) {
         if let Some(known) =
-            self.by_name.get(target.name()).and_then(|at| self.gathering.get_mut(*at))
+            self.by_name.get(target.name()).and_then(|at| self.collected.get_mut(*at))
         {
             known.since = lowest(&known.since, &since);
             return known.asks.push(ask);
         }
-        self.by_name.insert(target.name().into(), self.gathering.len());
+        self.by_name.insert(target.name().into(), self.collected.len());
         let (asks, runs) = (vec![ask], Vec::new());
         let (bytes, complete, is_too_much) = (0, false, false);
-        self.gathering.push(Backfill { target, since, asks, runs, bytes, complete, is_too_much });
+        self.collected.push(Backfill { target, since, asks, runs, bytes, complete, is_too_much });
     }
 
     /// The upstream says whether something is missing; whether that was for clients.
@@ -69,116 +60,14 @@ impl Backfills {
     }
 
     /// Those that may be asked for now.
-    fn take_gathered(&mut self) -> Vec<Backfill> {
+    pub(super) fn take_collected(&mut self) -> Vec<Backfill> {
         let room = UNDER_WAY_MAX.saturating_sub(self.under_way.len());
-        if room == 0 || self.gathering.is_empty() {
+        if room == 0 || self.collected.is_empty() {
             return Vec::new();
         }
-        let taken = self.gathering.drain(..room.min(self.gathering.len())).collect();
-        let left = self.gathering.iter().enumerate();
+        let taken = self.collected.drain(..room.min(self.collected.len())).collect();
+        let left = self.collected.iter().enumerate();
         self.by_name = left.map(|(at, it)| (it.target.name().into(), at)).collect();
         taken
     }
-}
-
-impl DeputySide<'_> {
-    /// A client has missed something that the upstream may know.
-    pub(super) fn ask_for_missed(&mut self, at: usize, target: Target, ask: (Place, What, Ask)) {
-        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let Some(since) = &ask.2.since else { return };
-        let since = deputy.numberings.part_of(since, deputy.epoch);
-        self.home.metrics.upstream_backfills += 1;
-        deputy.backfills.gather(target, since, ask);
-    }
-
-    /// Asks the upstream for what was gathered.
-    pub(super) fn begin_backfills(&mut self, at: usize) {
-        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let Some(session) = deputy.link else { return };
-        for backfill in deputy.backfills.take_gathered() {
-            let key = deputy.subscriptions.take_for_backfill();
-            let (target, since) = (backfill.target.clone(), Some(backfill.since.clone()));
-            deputy.backfills.under_way.insert(key, backfill);
-            let asked = ToUpstream::Subscribe { key: SubscriptionKey(key), target, since };
-            self.home.loopback.hand_on(LocalMessage::Upstream { session, asked: Box::new(asked) });
-        }
-    }
-
-    /// Messages have come; whether they are for clients that lack them.
-    pub(super) fn collect(&mut self, at: usize, key: u32, run: &Run) -> bool {
-        let most = self.home.options.backlog_bytes_high;
-        let deputy = self.deputies.list.get_mut(at);
-        let Some(backfill) = deputy.and_then(|it| it.backfills.under_way.get_mut(&key)) else {
-            return false;
-        };
-        backfill.bytes += run.bytes();
-        backfill.is_too_much |= backfill.bytes > most;
-        match backfill.is_too_much {
-            true => backfill.runs.clear(),
-            false => backfill.runs.push(run.clone()),
-        }
-        true
-    }
-
-    /// The upstream has brought everything, or nothing; whether that was for clients.
-    pub(super) fn end_backfill(
-        &mut self,
-        now: Now,
-        at: usize,
-        key: u32,
-        came: bool,
-        effects: &mut Effects,
-    ) -> bool {
-        let Some(deputy) = self.deputies.list.get_mut(at) else { return false };
-        let Some(backfill) = deputy.backfills.under_way.remove(&key) else { return false };
-        deputy.subscriptions.end_backfill(key);
-        match came {
-            true => self.end_at_upstream(at, key),
-            false => deputy.subscriptions.ended(key),
-        }
-        if !came || !backfill.complete || backfill.is_too_much {
-            for ask in backfill.asks {
-                self.answer_incomplete(now, at, ask, effects);
-            }
-            return true;
-        }
-        let runs = numbered(self.home.shard, backfill.runs);
-        for (from, _, ask) in backfill.asks {
-            let Some(since) = &ask.since else { continue };
-            let runs = runs.iter().flat_map(|run| unknown(run, since)).collect();
-            let continues = Some(true);
-            let missed = Missed { after: 0, complete: true, runs: Some(runs), continues };
-            let answer = Answer {
-                at: self.home.home.last_number(),
-                room: ask.room,
-                missed: Some(Box::new(missed)),
-                ..Answer::default()
-            };
-            self.answer_with_marks(at, (from, &ask), answer, effects);
-        }
-        true
-    }
-
-    /// The upstream is away: those who wait for it get what there is.
-    pub(super) fn give_up_backfills(&mut self, now: Now, at: usize, effects: &mut Effects) {
-        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let backfills = std::mem::take(&mut deputy.backfills);
-        let under_way = backfills.under_way.into_values();
-        for backfill in under_way.chain(backfills.gathering) {
-            for ask in backfill.asks {
-                self.answer_incomplete(now, at, ask, effects);
-            }
-        }
-    }
-}
-
-/// Gives messages numbers below all that this home gives.
-fn numbered(shard: ShardId, runs: Vec<Run>) -> Vec<Arc<Run>> {
-    let mut next = 1;
-    let numbered = runs.into_iter().map(|mut run| {
-        run.number(shard, next);
-        next += run.len() as u64;
-        Arc::new(run)
-    });
-    numbered.collect()
 }

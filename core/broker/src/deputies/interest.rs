@@ -122,10 +122,10 @@ impl DeputySide<'_> {
             if missing == 0 {
                 continue;
             }
-            let patience = upstreams.get(usize::from(deputy.upstream)).map(|it| it.patience);
+            let timeout = upstreams.get(usize::from(deputy.upstream)).map(|it| it.timeout);
             let until = match deputy.link {
                 Some(_) => Time::NEVER,
-                None => now.time + patience.unwrap_or_default(),
+                None => now.time + timeout.unwrap_or_default(),
             };
             let held = Held::new(from, what, ask);
             let held = deputy.held.hold(held, missing, until);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId, Time};
-use tiderace_wire::{FromUpstream, Position};
+use tiderace_wire::FromUpstream;
 
 use super::Deputy;
 use super::subscriptions::State;
@@ -95,12 +95,12 @@ impl DeputySide<'_> {
         let Some(at) = self.deputies.list.iter().position(is_its) else { return };
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
-        let patience = upstream.map(|upstream| upstream.patience).unwrap_or_default();
+        let timeout = upstream.map(|upstream| upstream.timeout).unwrap_or_default();
         (deputy.link, deputy.away) = (None, now.time);
         deputy.numberings.unlink();
         let position = deputy.numberings.position(deputy.epoch);
         deputy.subscriptions.unlink(&position);
-        deputy.held.wait_until(now.time + patience);
+        deputy.held.wait_until(now.time + timeout);
         self.give_up_backfills(now, at, effects);
     }
 
@@ -204,15 +204,4 @@ impl DeputySide<'_> {
             self.end_idle(now, at);
         }
     }
-}
-
-/// What a client tells of an upstream, where it is told in the order of its numberings.
-pub(super) fn lowest(one: &Position, other: &Position) -> Position {
-    let mut lowest = Position::new(one.epoch);
-    for (numbering, number) in one.seen() {
-        if let Some(also) = other.number(*numbering) {
-            lowest.advance_to(*numbering, also.min(*number));
-        }
-    }
-    lowest
 }

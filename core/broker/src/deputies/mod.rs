@@ -14,6 +14,7 @@
 
 mod adopting;
 mod asking;
+mod backfilling;
 mod backfills;
 mod coming_back;
 mod held;
@@ -21,6 +22,7 @@ mod interest;
 mod link;
 mod numberings;
 mod subscriptions;
+mod sweeping;
 mod sweeps;
 
 use tiderace_base::{SessionId, ShardId, Time};

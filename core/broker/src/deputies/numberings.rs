@@ -242,6 +242,17 @@ impl Known {
     }
 }
 
+/// What both positions cover.
+pub(super) fn lowest(one: &Position, other: &Position) -> Position {
+    let mut lowest = Position::new(one.epoch);
+    for (numbering, number) in one.seen() {
+        if let Some(also) = other.number(*numbering) {
+            lowest.advance_to(*numbering, also.min(*number));
+        }
+    }
+    lowest
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]

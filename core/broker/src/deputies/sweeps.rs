@@ -1,103 +1,25 @@
-//! Topics that are gone at the upstream, or that nobody here asks for any more.
+//! Sweeps of a deputy's topics that are under way.
 //!
-//! Looked for a slice at a time, since there may be very many. Invariant: a value that the upstream may still have, and
-//! that a subscription brings, is not taken away.
+//! Bookkeeping only. Invariant: a sweep looks at each topic once.
 
-use tiderace_base::{Key, Now};
+use tiderace_base::Key;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Target;
 
-use super::Deputy;
 use crate::collections::Set;
-use crate::deputy_side::DeputySide;
-use crate::effects::Effects;
-
-/// Topics that are looked at in one turn.
-const SLICE: usize = 512;
 
 /// A sweep under way.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    below: Vec<Pattern>,
-    after: Option<Path>,
-    why: Why,
+    pub(super) below: Vec<Pattern>,
+    pub(super) after: Option<Path>,
+    pub(super) why: Why,
 }
 
+/// Which topics are looked for.
 #[derive(Debug)]
-enum Why {
+pub(super) enum Why {
     /// A subscription that has brought these has not brought others, whose values came up to a number of this home.
     NotBrought { until: u64, brought: Set<Key> },
     /// No subscription brings them any more.
     NotCovered,
-}
-
-impl Deputy {
-    /// A subscription has brought all values there are.
-    pub(super) fn sweep_not_brought(&mut self, target: &Target, until: u64, brought: Set<Key>) {
-        self.sweep(target, Why::NotBrought { until, brought });
-    }
-
-    /// A subscription has ended.
-    pub(super) fn sweep_uncovered(&mut self, target: &Target) {
-        self.sweep(target, Why::NotCovered);
-    }
-
-    fn sweep(&mut self, target: &Target, why: Why) {
-        let below = match target {
-            Target::Exact(topic) => Pattern::parse(topic.path.as_str()).ok(),
-            Target::Pattern(_, pattern) => Some(pattern.clone()),
-        };
-        let below: Vec<Pattern> = below.into_iter().collect();
-        self.sweeps.push(Sweep { below, after: None, why });
-    }
-}
-
-impl DeputySide<'_> {
-    /// Goes on with a sweep, if there is one.
-    pub(crate) fn sweep(&mut self, now: Now, effects: &mut Effects) {
-        for at in 0..self.deputies.list.len() {
-            let Some(deputy) = self.deputies.list.get_mut(at) else { continue };
-            let Some(mut sweep) = deputy.sweeps.pop() else { continue };
-            if self.sweep_slice(now, at, &mut sweep, effects)
-                && let Some(deputy) = self.deputies.list.get_mut(at)
-            {
-                deputy.sweeps.push(sweep);
-            }
-        }
-    }
-
-    /// One slice; whether there is more.
-    fn sweep_slice(
-        &mut self,
-        now: Now,
-        at: usize,
-        sweep: &mut Sweep,
-        effects: &mut Effects,
-    ) -> bool {
-        let after = sweep.after.take();
-        let walk = self.home.directory.walk_some(&sweep.below, after.as_ref().map(Path::as_str));
-        let slice: Vec<(Key, Path)> =
-            walk.take(SLICE).map(|(key, topic)| (key, topic.path.clone())).collect();
-        sweep.after = slice.last().filter(|_| slice.len() == SLICE).map(|(_, path)| path.clone());
-        for (key, path) in slice {
-            let is_named = sweep.below.iter().any(|pattern| pattern.matches(&path));
-            if !is_named || self.at_topic(&path) != Some(at) {
-                continue;
-            }
-            let home = self.home.topic(key).and_then(|topic| topic.home());
-            let value = home.and_then(|home| home.value()).map(|value| value.first());
-            let deputy = self.deputies.list.get(at);
-            let is_covered = deputy.is_some_and(|deputy| deputy.subscriptions.bring(&path));
-            match &sweep.why {
-                Why::NotBrought { until, brought } => {
-                    if value.is_some_and(|first| first <= *until) && !brought.contains(&key) {
-                        self.home.remove_topic(now, key, effects);
-                    }
-                }
-                Why::NotCovered if !is_covered => self.drop_kept(key),
-                Why::NotCovered => {}
-            }
-        }
-        sweep.after.is_some()
-    }
 }

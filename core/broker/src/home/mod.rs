@@ -156,18 +156,6 @@ impl Home {
         self.topics.at(topic)
     }
 
-    /// What is kept of a topic, if anything is.
-    #[inline]
-    pub(crate) fn topic(&self, topic: &Topic) -> Option<&HomeTopic> {
-        self.topics.get(topic)
-    }
-
-    /// The same, to be changed.
-    #[inline]
-    pub(crate) fn topic_mut(&mut self, topic: &Topic) -> Option<&mut HomeTopic> {
-        self.topics.get_mut(topic)
-    }
-
     /// What is kept of a topic, or from now on; nothing is known of its messages up to now.
     pub(crate) fn topic_or_new(&mut self, topic: &Topic) -> &mut HomeTopic {
         let history = &self.history;

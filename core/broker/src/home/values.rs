@@ -14,6 +14,18 @@ use crate::runs::retain;
 use crate::topic::Topic;
 
 impl Home {
+    /// What is kept of a topic, if anything is.
+    #[inline]
+    pub(crate) fn topic(&self, topic: &Topic) -> Option<&HomeTopic> {
+        self.topics.get(topic)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn topic_mut(&mut self, topic: &Topic) -> Option<&mut HomeTopic> {
+        self.topics.get_mut(topic)
+    }
+
     /// Makes a run's last retained message the topic's value, or takes the value away; whether the
     /// value is still the same. There is room for it.
     #[inline]

@@ -396,9 +396,7 @@ impl World {
     }
 
     pub fn deliver_envelope_between(&mut self, from: usize, to: usize) -> bool {
-        let Some(message) = self.messages[from][to].pop_front() else {
-            return false;
-        };
+        let Some(message) = self.messages[from][to].pop_front() else { return false };
         self.brokers[to].receive(self.now, message, &mut self.effects);
         self.absorb(to);
         true

@@ -1,4 +1,4 @@
-//! Signing with a shared secret, to try things out: whoever holds a private key signs elsewhere.
+//! Signing with a shared secret, to try things out: who holds a private key signs elsewhere.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -67,7 +67,7 @@ section! {
         "keys" keys: Option<String> = Absent, Kind::Text;
         /// How often `keys` are read again.
         "keys_interval" keys_interval: Duration = Is("600s"), Kind::Duration { min: Duration::from_secs(10), max: Duration::from_secs(86_400) };
-        /// File with the authorities, in PEM, that vouch for the address of `keys`. Not set: those of the system.
+        /// File with the authorities, in PEM, that stand for the address of `keys`. Not set: those of the system.
         "keys_authorities" keys_authorities: Option<String> = Absent, Kind::Text;
         /// The only algorithms that are accepted. Empty: HS256 of a secret, and of a public key all of its kind. A key is never used for algorithms of another kind, whatever a token says.
         "algorithms" algorithms: Vec<JwtAlgorithm> = Is(""), Kind::List(&Kind::Choice(JwtAlgorithm::WORDS));
@@ -309,7 +309,7 @@ pub enum JwtKeys {
         place: String,
         /// How often it is read again.
         interval: Duration,
-        /// A file with the authorities that vouch for the address.
+        /// A file with the authorities that stand for the address.
         authorities: Option<String>,
     },
 }

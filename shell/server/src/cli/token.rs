@@ -67,7 +67,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<()> {
             token
         }
         ([], _) => bail!(
-            "no [[jwt]] of that kind has a `secret`; whoever has the private key signs its tokens"
+            "no [[jwt]] of that kind has a `secret`; who has the private key signs its tokens"
         ),
         _ => bail!("several [[jwt]] have a `secret`; choose one with --issuer"),
     };
