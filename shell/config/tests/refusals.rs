@@ -203,7 +203,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[server]\nlisten = [\"0.0.0.0:7800\"]",
-        "0.0.0.0:7800 can be reached by other machines, but nobody would have to log in; add a [[user]] or [[token]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with --insecure-allow-anonymous",
+        "0.0.0.0:7800 can be reached by other machines, but nobody would have to log in; add a [[user]], [[token]] or [[jwt]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with --insecure-allow-anonymous",
     ),
     // Users, tokens and rules.
     (

@@ -1,7 +1,6 @@
 //! Logins that were decided, and those that cease to be valid.
 //!
-//! Relies on the broker for who a session is. Only sessions whose login ends take memory here: what is idle and has
-//! logged in for good costs nothing. Invariants: a login that fails changes nothing, so that the session lives as long
+//! Relies on the broker for who a session is, and on the timer wheel. Invariants: a login that fails changes nothing, so that the session lives as long
 //! as the login before; a session whose login is over ends with `login-expired`, whether it is idle, busy or waits for
 //! its client.
 
@@ -10,7 +9,11 @@ use tiderace_broker::Principal;
 use tiderace_wire::Reply;
 
 use crate::driver::Driver;
+<<<<<<< ours
 use crate::login_ends::LoginEnd;
+=======
+use crate::login_ends::LoginState;
+>>>>>>> theirs
 use crate::outcome::Farewell;
 use crate::shard::Shard;
 
@@ -35,33 +38,20 @@ impl<D: Driver> Shard<D> {
 
     /// The session's login ends then.
     pub(crate) fn set_login_end(&mut self, key: Key, until: Time) {
-        let wheel = &mut self.clock.wheel;
-        if until == Time::NEVER {
-            self.login_ends.remove(key);
-            return;
-        }
-        let new = LoginEnd { until, armed: Time::NEVER };
-        let end = self.login_ends.0.entry(key).or_insert(new);
-        end.until = until;
-        if until < end.armed {
-            end.armed = until;
-            wheel.arm(key, until);
+        if let Some(armed) = self.login_ends.set(key, until) {
+            self.clock.wheel.arm(key, armed);
         }
     }
 
     /// Ends the session if its login is over.
     pub(crate) fn end_expired_login(&mut self, key: Key) {
-        if self.login_ends.0.is_empty() {
-            return;
-        }
-        let now = self.now.time;
-        let Some(end) = self.login_ends.0.get_mut(&key) else { return };
-        if end.until <= now {
-            self.end(key, &CloseCode::LoginExpired.into(), Farewell::Full);
-            self.drain_effects();
-        } else if end.armed <= now {
-            end.armed = end.until;
-            self.clock.wheel.arm(key, end.until);
+        match self.login_ends.look(key, self.now.time) {
+            LoginState::Lasts => {}
+            LoginState::Armed(at) => self.clock.wheel.arm(key, at),
+            LoginState::Over => {
+                self.end(key, &CloseCode::LoginExpired.into(), Farewell::Full);
+                self.drain_effects();
+            }
         }
     }
 }

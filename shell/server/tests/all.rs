@@ -13,3 +13,4 @@ mod program;
 mod queue_crashes;
 mod readme;
 mod secured;
+mod signed_tokens;

@@ -249,6 +249,10 @@ const PERHAPS_PLAIN: &str =
 
 #[cfg(test)]
 mod tests {
+<<<<<<< ours
+=======
+
+>>>>>>> theirs
     use super::*;
 
     #[test]
