@@ -26,11 +26,7 @@ pub(crate) fn issuer(
         (None, None, Some(place)) => {
             if !is_safe(&place) {
                 let message = format!(
-<<<<<<< ours
-                    "jwt.keys: somebody on the way could put keys of their own into {place}; use https://, or a file"
-=======
                     "jwt.keys: anybody on the way could put other keys into the answer of {place}; use https://, or a file"
->>>>>>> theirs
                 );
                 problems.add(table.origin_of("keys"), message);
                 return None;

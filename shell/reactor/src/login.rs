@@ -9,11 +9,7 @@ use tiderace_broker::Principal;
 use tiderace_wire::Reply;
 
 use crate::driver::Driver;
-<<<<<<< ours
-use crate::login_ends::LoginEnd;
-=======
 use crate::login_ends::LoginState;
->>>>>>> theirs
 use crate::outcome::Farewell;
 use crate::shard::Shard;
 

@@ -1,14 +1,8 @@
-<<<<<<< ours
-//! When the logins of sessions end.
-//!
-//! Bookkeeping only. Invariant: only sessions whose login ends take memory.
-=======
 //! When the logins of sessions end, of those that do.
 //!
 //! Relies on the caller for the timer. Only sessions whose login ends take memory here: what is idle and has logged in
 //! for good costs nothing. Invariant: a session has one entry in the timer wheel that counts, however often it logs in
 //! again.
->>>>>>> theirs
 
 use std::collections::HashMap;
 
@@ -16,16 +10,6 @@ use tiderace_base::{Key, Time};
 
 /// When the logins of sessions end, of those that do.
 #[derive(Debug, Default)]
-<<<<<<< ours
-pub(crate) struct LoginEnds(pub(crate) HashMap<Key, LoginEnd>);
-
-/// When the login of one ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoginEnd {
-    pub(crate) until: Time,
-    /// The earliest entry in the timer wheel; it is armed again when it fires, so that renewing leaves no entries behind.
-    pub(crate) armed: Time,
-=======
 pub(crate) struct LoginEnds(HashMap<Key, LoginEnd>);
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +17,6 @@ struct LoginEnd {
     until: Time,
     /// The earliest entry in the timer wheel; it is armed again when it fires, so that renewing leaves no entries behind.
     armed: Time,
->>>>>>> theirs
 }
 
 impl LoginEnds {
@@ -44,8 +27,6 @@ impl LoginEnds {
         }
         self.0.remove(&key).map_or(Time::NEVER, |end| end.until)
     }
-<<<<<<< ours
-=======
 
     /// A session's login ends then; when its timer has to be armed for, if it has to.
     pub(crate) fn set(&mut self, key: Key, until: Time) -> Option<Time> {
@@ -88,5 +69,4 @@ pub(crate) enum LoginState {
     Lasts,
     /// It has ended.
     Over,
->>>>>>> theirs
 }

@@ -144,11 +144,7 @@ struct Everybody;
 
 impl Verifier for Everybody {
     fn submit(&self, credentials: Credentials, _: std::net::SocketAddr, answer: Answer) {
-<<<<<<< ours
-        let name: std::sync::Arc<str> = credentials.login.unwrap_or_default().into();
-=======
         let name = credentials.login.unwrap_or_default();
->>>>>>> theirs
         let principal: Result<Principal, Close> = Ok(Principal::named(name));
         answer.send(principal);
     }

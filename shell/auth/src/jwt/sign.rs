@@ -1,8 +1,4 @@
-<<<<<<< ours
-//! Signing with a shared secret, to try things out: who holds a private key signs elsewhere.
-=======
 //! Signing with a shared secret, to try things out: private keys stay elsewhere.
->>>>>>> theirs
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

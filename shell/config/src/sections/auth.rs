@@ -67,11 +67,7 @@ section! {
         "keys" keys: Option<String> = Absent, Kind::Text;
         /// How often `keys` are read again.
         "keys_interval" keys_interval: Duration = Is("600s"), Kind::Duration { min: Duration::from_secs(10), max: Duration::from_secs(86_400) };
-<<<<<<< ours
-        /// File with the authorities, in PEM, that stand for the address of `keys`. Not set: those of the system.
-=======
         /// File with the authorities, in PEM, whose certificates are trusted at the address of `keys`. Not set: those of the system.
->>>>>>> theirs
         "keys_authorities" keys_authorities: Option<String> = Absent, Kind::Text;
         /// The only algorithms that are accepted. Empty: HS256 of a secret, and of a public key all of its kind. A key is never used for algorithms of another kind, whatever a token says.
         "algorithms" algorithms: Vec<JwtAlgorithm> = Is(""), Kind::List(&Kind::Choice(JwtAlgorithm::WORDS));
@@ -313,11 +309,7 @@ pub enum JwtKeys {
         place: String,
         /// How often it is read again.
         interval: Duration,
-<<<<<<< ours
-        /// A file with the authorities that stand for the address.
-=======
         /// A file with the authorities whose certificates are trusted there.
->>>>>>> theirs
         authorities: Option<String>,
     },
 }

@@ -249,10 +249,6 @@ const PERHAPS_PLAIN: &str =
 
 #[cfg(test)]
 mod tests {
-<<<<<<< ours
-=======
-
->>>>>>> theirs
     use super::*;
 
     #[test]

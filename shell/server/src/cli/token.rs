@@ -67,11 +67,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<()> {
             token
         }
         ([], _) => bail!(
-<<<<<<< ours
-            "no [[jwt]] of that kind has a `secret`; who has the private key signs its tokens"
-=======
             "no [[jwt]] of that kind has a `secret`; only who has the private key can sign its tokens"
->>>>>>> theirs
         ),
         _ => bail!("several [[jwt]] have a `secret`; choose one with --issuer"),
     };
