@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{CloseCode, Now, SessionId};
+use tiderace_base::{CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Numbering, Position, Priority, Reply, Run, SharedRun};
 
@@ -40,26 +40,7 @@ impl SessionSide<'_> {
         if !backlog.is_in_order() {
             return;
         }
-        let mut position = Position::new(0);
-        marks.iter().for_each(|(numbering, number)| position.advance_to(*numbering, *number));
-        let mut body = Vec::new();
-        position.write(&mut body);
-        let Ok(path) = Path::parse("reached") else { return };
-        let destination = Destination { kind: Kind::Topic, path };
-        let time = Now::default().time;
-        let mut run = Run::single(destination, time, b"", &body, Default::default());
-        run.number(self.shard, u64::MAX);
-        let run = Rc::new(SharedRun::new(Arc::new(run)));
-        let mark = Pending {
-            key: NO_SUBSCRIPTION,
-            run,
-            from: 0,
-            to: 0,
-            redeliveries: 0,
-            reached: 0,
-            is_past: true,
-            source: Source::ReachedUpstream,
-        };
+        let Some(mark) = mark_of(marks, self.shard) else { return };
         self.push(key_of(session), mark, None, Priority::Default, effects);
     }
 
@@ -99,4 +80,28 @@ impl SessionSide<'_> {
             self.reply(session, Reply::ReachedUpstream { numbering, sequence }, effects);
         }
     }
+}
+
+/// A place in a backlog that says these numbers.
+fn mark_of(marks: &[(Numbering, u64)], shard: ShardId) -> Option<Pending> {
+    let mut position = Position::new(0);
+    marks.iter().for_each(|(numbering, number)| position.advance_to(*numbering, *number));
+    let mut body = Vec::new();
+    position.write(&mut body);
+    let path = Path::parse("reached").ok()?;
+    let destination = Destination { kind: Kind::Topic, path };
+    let time = Now::default().time;
+    let mut run = Run::single(destination, time, b"", &body, Default::default());
+    run.number(shard, u64::MAX);
+    let run = Rc::new(SharedRun::new(Arc::new(run)));
+    Some(Pending {
+        key: NO_SUBSCRIPTION,
+        run,
+        from: 0,
+        to: 0,
+        redeliveries: 0,
+        reached: 0,
+        is_past: true,
+        source: Source::ReachedUpstream,
+    })
 }
