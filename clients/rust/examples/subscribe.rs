@@ -58,7 +58,7 @@ fn again(
     loop {
         let random = RandomState::new().hash_one(0);
         let Some(pause) = reconnect.failed(&problem, random) else { return Err(problem) };
-        std::thread::sleep(pause);
+        std::thread::park_timeout(pause);
         let address = reconnect.address().to_owned();
         let opened = TcpStream::connect(&address)
             .map_err(ConnectionError::from)
