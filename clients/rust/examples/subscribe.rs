@@ -94,7 +94,11 @@ fn follow(
                     failure = Some(error.to_string());
                 }
             }
-            Event::Recovered { complete: false, .. } => eprintln!("updates are missing"),
+            Event::Recovered { complete: false, .. } => {
+                if let Err(error) = writeln!(out, "updates may be missing") {
+                    failure = Some(error.to_string());
+                }
+            }
             Event::Refused { sentence, .. } => failure = Some(sentence.to_owned()),
             _ => {}
         });
