@@ -95,7 +95,9 @@ fn follow(
                 }
             }
             Event::Recovered { complete: false, .. } => {
-                failure = Some("updates are missing".to_owned());
+                if let Err(error) = writeln!(out, "updates may be missing") {
+                    failure = Some(error.to_string());
+                }
             }
             Event::Refused { sentence, .. } => failure = Some(sentence.to_owned()),
             _ => {}

