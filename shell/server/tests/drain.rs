@@ -67,7 +67,7 @@ const ADMIN: &str = "[[listener]]\naddress = \"127.0.0.1:0\"\nstays_open = true\
 
 fn drain(address: SocketAddr, arguments: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tiderace"))
-        .args(["drain", "-h", &address.ip().to_string(), "-p", &address.port().to_string()])
+        .args(["drain", "-s", &address.to_string()])
         .args(arguments.split_whitespace())
         .output()
         .unwrap()

@@ -89,7 +89,7 @@ def main():
         server, clients_at, (host, port) = start(arguments.program, directory)
         try:
             clients = connect(clients_at, arguments.connections)
-            drain = [arguments.program, "drain", "-h", host, "-p", str(port), "--no-wait"]
+            drain = [arguments.program, "drain", "-s", f"{host}:{port}", "--no-wait"]
             drain += ["--over", f"{arguments.over}s", "--delay", "0s"]
             subprocess.run(drain, check=True, stdout=subprocess.DEVNULL)
             told = listen(clients, arguments.over + 30)

@@ -49,7 +49,7 @@ impl RunBuilder {
     }
 
     /// Begins a message, forgetting one begun but not finished; properties are appended here, in
-    /// the form of [`properties`]. What is already in the buffer must stay.
+    /// the form of [`Properties`](crate::properties). What is already in the buffer must stay.
     pub fn properties(&mut self) -> &mut Vec<u8> {
         self.data.truncate(self.start);
         &mut self.data
