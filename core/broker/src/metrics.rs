@@ -70,7 +70,7 @@ broker_metrics! {
     upstream_repeated Counter "tiderace_upstream_repeated_total" [] "Messages that upstreams have brought again, after a connection was lost or by several subscriptions.";
     upstream_lost Counter "tiderace_upstream_lost_total" [] "Messages of upstreams for which there was no memory.";
     upstream_backfills Counter "tiderace_upstream_backfills_total" [] "Subscriptions of clients that came back for which an upstream was asked what they had missed.";
-    upstream_resyncs Counter "tiderace_upstream_resyncs_total" [] "Subscriptions at upstreams whose values came anew, since something was missing after a connection was lost.";
+    upstream_resyncs Counter "tiderace_upstream_resyncs_total" [] "Subscriptions at upstreams whose values came anew to subscribers, since something may have been missing after a connection was lost.";
     upstream_subscriptions Gauge "tiderace_upstream_subscriptions" [] "Subscriptions at upstreams.";
     upstream_waiting Gauge "tiderace_upstream_subscribers_waiting" [] "Subscriptions of this node that wait for an upstream.";
     view_outputs Gauge "tiderace_view_outputs" [] "Topics that views publish.";

@@ -446,16 +446,23 @@ impl Run {
     }
 }
 
+fn play(seed: u64, cuts: bool) {
+    let mut run = Run::new(seed, cuts);
+    for at in 0..run.edges.len() {
+        run.heal(at);
+    }
+    for _ in 0..400 {
+        run.step();
+    }
+    run.check_at_rest();
+}
+
 #[test]
 fn clients_that_go_from_edge_to_edge_miss_nothing_untold() {
-    for_seeds(0..2_000, |seed| {
-        let mut run = Run::new(seed, false);
-        for at in 0..run.edges.len() {
-            run.heal(at);
-        }
-        for _ in 0..400 {
-            run.step();
-        }
-        run.check_at_rest();
-    });
+    for_seeds(0..1_000, |seed| play(seed, false));
+}
+
+#[test]
+fn connections_that_are_lost_and_edges_that_end_are_made_good_or_told() {
+    for_seeds(0..1_000, |seed| play(seed, true));
 }

@@ -10,6 +10,7 @@ use tiderace_base::{Key, MemoryUse, Now};
 use tiderace_topics::Path;
 use tiderace_wire::{LeaveReason, Run, TopicSpec, UpstreamNumbers};
 
+use super::Deputy;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::messages::LocalMessage;
@@ -39,7 +40,7 @@ impl DeputySide<'_> {
         }
         if last <= known {
             self.home.metrics.upstream_repeated += run.len() as u64;
-            return self.note_numbers(at, &numbers, run.len());
+            return self.note_numbers(at, &numbers);
         }
         self.home.metrics.upstream_messages += run.len() as u64;
         if run.version() > known {
@@ -65,8 +66,8 @@ impl DeputySide<'_> {
         effects: &mut Effects,
     ) {
         let deputy = self.deputies.list.get(at);
-        let whole = deputy.is_some_and(|deputy| deputy.subscriptions.are_whole());
-        if !whole {
+        let progress = deputy.map(Deputy::progress).unwrap_or_default();
+        if !progress.is_whole {
             // Of other topics something may be missing that was before it.
             run.set_upstream(Some(UpstreamNumbers { reached: 0, ..numbers }));
         }
@@ -111,25 +112,23 @@ impl DeputySide<'_> {
         let (len, last) = (run.len(), last_of(&run));
         side.send_out(key, places, run, spec, effects);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
-            deputy.numberings.note(&numbers, len, (last, whole));
+            deputy.numberings.note(&numbers, len, (last, progress));
         }
     }
 
     /// Nothing is kept of messages that have come before.
-    fn note_numbers(&mut self, at: usize, numbers: &UpstreamNumbers, len: usize) {
+    fn note_numbers(&mut self, at: usize, numbers: &UpstreamNumbers) {
         let last = self.home.home.last_number();
         if let Some(deputy) = self.deputies.list.get_mut(at) {
-            let most = numbers.reached.max(numbers.first + len as u64 - 1);
-            let reached = numbers.reached.min(most);
-            let whole = deputy.subscriptions.are_whole();
-            deputy.numberings.reach(numbers.numbering, reached, (last, whole));
+            let progress = deputy.progress();
+            deputy.numberings.reach(numbers.numbering, numbers.reached, (last, progress));
         }
     }
 
     /// There is no room for messages: who comes back with what was before them is told that something is missing.
     fn lose(&mut self, at: usize, numbers: &UpstreamNumbers, len: usize) {
         self.home.metrics.upstream_lost += len as u64;
-        self.note_numbers(at, numbers, len);
+        self.note_numbers(at, numbers);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             let told = deputy.numberings.told().into();
             deputy.subscriptions.begin_all(&told);

@@ -6,12 +6,11 @@ use tiderace_base::Now;
 use tiderace_wire::{SubscriptionKey, ToUpstream};
 
 use crate::deputy_side::DeputySide;
-use crate::effects::Effects;
 use crate::messages::LocalMessage;
 
 impl DeputySide<'_> {
     /// Asks for subscriptions that are to be, as many as may be under way.
-    pub(super) fn ask_upstream(&mut self, at: usize, _effects: &mut Effects) {
+    pub(super) fn ask_upstream(&mut self, at: usize) {
         let asked_at = self.home.home.last_number();
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let Some(session) = deputy.link else { return };
@@ -46,6 +45,7 @@ impl DeputySide<'_> {
             && let Some(deputy) = self.deputies.list.get_mut(at)
             && let Some((key, ended)) = deputy.subscriptions.end_idle(before)
         {
+            deputy.note_whole();
             deputy.sweep_uncovered(&ended.target);
             self.end_at_upstream(at, key);
             left -= 1;

@@ -53,12 +53,13 @@ impl DeputySide<'_> {
                 effects,
             );
         }
+        let what = What::Topic(path.clone());
         let key = self.home.directory.ensure(now, &path);
         let given = self.home.is_as_expected(&ask.request, &path);
         let (mut first, mut told) = (ask.first, None);
         if let First::Since { retained, .. } = first {
             let numbering = self.numbering_of(key);
-            let known = self.told(at, &What::Topic(path.clone()), &ask, numbering);
+            let known = self.told(at, &what, &ask, numbering);
             first = First::Since { after: known.had, earlier: false, retained };
             told = Some(known);
         }
@@ -66,9 +67,9 @@ impl DeputySide<'_> {
         let answer = self.home.beginning(now, topic.into_iter(), first, |_| 0);
         let target = Target::Exact(Destination { kind: Kind::Topic, path: path.clone() });
         if self.is_to_be_asked(at, told, &answer) {
-            return self.ask_for_missed(at, target, (from, What::Topic(path), ask));
+            return self.ask_for_missed(at, target, (from, what, ask));
         }
-        self.send_answer(at, (from, &ask), (answer, told), effects);
+        self.send_answer(at, (from, &what, &ask), (answer, told), effects);
     }
 
     fn answer_pattern(
@@ -100,7 +101,7 @@ impl DeputySide<'_> {
             return self.ask_for_missed(at, target, (from, what, ask));
         }
         let at = whole.unwrap_or(0);
-        self.send_answer(at, (from, &ask), (answer, told), effects);
+        self.send_answer(at, (from, &what, &ask), (answer, told), effects);
     }
 
     /// An answer that says that something is missing, with the values instead.
@@ -125,21 +126,24 @@ impl DeputySide<'_> {
                 self.home.pattern_beginning(now, pattern, &asked)
             }
         };
-        self.send_answer(at, (from, &ask), (answer, told), effects);
+        self.send_answer(at, (from, &what, &ask), (answer, told), effects);
     }
 
     /// Sends an answer, without what its client has had.
     fn send_answer(
         &mut self,
         at: usize,
-        (from, ask): (Place, &Ask),
+        (from, what, ask): (Place, &What, &Ask),
         (mut answer, told): (Answer, Option<Told>),
         effects: &mut Effects,
     ) {
         if let (Some(told), Some(missed), Some(since)) = (told, &mut answer.missed, &ask.since) {
             missed.continues = Some(told.continues);
+            // Behind what is kept from before a subscription began anew something is missing.
+            let anew = if missed.complete { 0 } else { self.deputies.began_anew(what) };
             if let Some(runs) = missed.runs.take() {
-                missed.runs = Some(runs.iter().flat_map(|run| unknown(run, since)).collect());
+                let runs = runs.iter().filter(|run| run.first() > anew);
+                missed.runs = Some(runs.flat_map(|run| unknown(run, since)).collect());
             }
         }
         self.answer_with_marks(at, (from, ask), answer, effects);

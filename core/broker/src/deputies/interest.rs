@@ -76,7 +76,7 @@ impl DeputySide<'_> {
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.note_topic(now.time, from, &path, on);
         }
-        self.ask_upstream(at, effects);
+        self.ask_upstream(at);
         if let Some(ask) = ask {
             self.answer_or_hold(now, from, What::Topic(path), ask, effects);
         }
@@ -97,7 +97,7 @@ impl DeputySide<'_> {
             if let Some(deputy) = self.deputies.list.get_mut(at).filter(|_| !targets.is_empty()) {
                 deputy.note_pattern(now.time, &pattern, targets, on);
             }
-            self.ask_upstream(at, effects);
+            self.ask_upstream(at);
         }
         if let Some(ask) = ask {
             self.answer_or_hold(now, from, What::Pattern(pattern), ask, effects);

@@ -42,12 +42,12 @@ impl DeputySide<'_> {
             FromUpstream::Reached { numbering, sequence } => {
                 let last = self.home.home.last_number();
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
-                    let whole = deputy.subscriptions.are_whole();
-                    deputy.numberings.reach(numbering, sequence, (last, whole));
+                    let progress = deputy.progress();
+                    deputy.numberings.reach(numbering, sequence, (last, progress));
                 }
             }
             FromUpstream::Recovered { key, complete, continues } => {
-                self.recovered(now, at, key.0, (complete, continues), effects);
+                self.recovered(at, key.0, (complete, continues), effects);
             }
             FromUpstream::Complete { key } => self.complete(now, at, key.0, effects),
             FromUpstream::Ended { key } => {
@@ -83,10 +83,10 @@ impl DeputySide<'_> {
         deputy.held.wait_until(Time::NEVER);
         // Nobody will be told whether versions go on.
         if is_other_life && !deputy.subscriptions.resume_some() {
-            self.begin_anew(now, at, effects);
+            self.begin_anew(at, effects);
         }
         self.need_all(now, at);
-        self.ask_upstream(at, effects);
+        self.ask_upstream(at);
     }
 
     /// The connection is lost.
@@ -107,7 +107,6 @@ impl DeputySide<'_> {
     /// What was missed while the connection was lost is on its way, or was for clients.
     fn recovered(
         &mut self,
-        now: Now,
         at: usize,
         key: u32,
         (complete, continues): (bool, bool),
@@ -123,7 +122,7 @@ impl DeputySide<'_> {
             self.home.metrics.upstream_resyncs += 1;
         }
         if !continues {
-            self.begin_anew(now, at, effects);
+            self.begin_anew(at, effects);
         }
     }
 
@@ -132,6 +131,7 @@ impl DeputySide<'_> {
         if self.end_backfill(now, at, key, true, effects) {
             return;
         }
+        let last = self.home.home.last_number();
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let told = deputy.numberings.told();
         let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
@@ -139,6 +139,8 @@ impl DeputySide<'_> {
         let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
         let brought = subscription.take_brought();
         if !goes_on {
+            self.home.metrics.upstream_resyncs += u64::from(subscription.take_answered());
+            subscription.anew = last;
             subscription.begun = told.into();
             deputy.sweep_not_brought(&target, asked_at, brought);
         }
@@ -149,20 +151,18 @@ impl DeputySide<'_> {
     fn settle(&mut self, now: Now, at: usize, key: u32, state: State, effects: &mut Effects) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let waiting = deputy.subscriptions.settle(key, state);
-        if deputy.subscriptions.are_whole() {
-            deputy.numberings.make_whole();
-        }
+        deputy.note_whole();
         for held in waiting {
             let Some(deputy) = self.deputies.list.get_mut(at) else { return };
             if let Some(held) = deputy.held.settle(held) {
                 self.answer_or_hold(now, held.from, held.what, held.ask, effects);
             }
         }
-        self.ask_upstream(at, effects);
+        self.ask_upstream(at);
     }
 
     /// The upstream has begun anew, and versions with it: clients that know earlier ones connect again.
-    fn begin_anew(&mut self, now: Now, at: usize, effects: &mut Effects) {
+    fn begin_anew(&mut self, at: usize, effects: &mut Effects) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         deputy.numberings.clear();
         let nothing: Arc<[_]> = Arc::new([]);
@@ -189,7 +189,6 @@ impl DeputySide<'_> {
                 self.home.send(place, message, effects);
             }
         }
-        let _ = now;
     }
 
     /// Housekeeping; about every 50 ms.
@@ -198,6 +197,9 @@ impl DeputySide<'_> {
             while let Some(deputy) = self.deputies.list.get_mut(at)
                 && let Some(held) = deputy.held.overdue(now.time)
             {
+                for key in deputy.keys_of(&held.what) {
+                    deputy.subscriptions.note_answered(key);
+                }
                 self.answer(now, held.from, held.what, held.ask, effects);
             }
             self.begin_backfills(at);

@@ -33,8 +33,8 @@ use crate::collections::Map;
 use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
-use held::HeldAnswers;
-use numberings::Numberings;
+use held::{HeldAnswers, What};
+use numberings::{Numberings, Progress};
 use subscriptions::UpstreamSubscriptions;
 use sweeps::Sweep;
 
@@ -120,6 +120,15 @@ impl Deputies {
         self.list.iter().any(|deputy| deputy.link == Some(session))
     }
 
+    /// The number of this home before the last of the subscriptions began anew that bring what is asked for.
+    fn began_anew(&self, what: &What) -> u64 {
+        let keys = |deputy: &Deputy| {
+            let known = |key: &u32| deputy.subscriptions.get(*key).map_or(0, |known| known.anew);
+            deputy.keys_of(what).iter().map(known).max().unwrap_or(0)
+        };
+        self.list.iter().map(keys).max().unwrap_or(0)
+    }
+
     /// How each is doing.
     pub(crate) fn states(&self) -> Vec<DeputyState> {
         self.list.iter().map(Deputy::state).collect()
@@ -151,6 +160,19 @@ impl Deputy {
     /// How far everything has come.
     fn marks(&self) -> Box<UpstreamMarks> {
         Box::new(UpstreamMarks(self.numberings.marks()))
+    }
+
+    /// How far what is brought goes on.
+    fn progress(&self) -> Progress {
+        let is_whole = self.subscriptions.are_whole();
+        Progress { is_whole, is_newest: is_whole && self.backfills.under_way.is_empty() }
+    }
+
+    /// Perhaps everything goes on now that did before the connection was lost.
+    fn note_whole(&mut self) {
+        if self.subscriptions.has_become_whole() {
+            self.numberings.make_whole();
+        }
     }
 
     fn state(&self) -> DeputyState {

@@ -17,6 +17,15 @@ pub(super) struct Numberings {
     known: Vec<Known>,
 }
 
+/// How far what an upstream brings goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Everything goes on that did before the connection was lost.
+    pub(super) is_whole: bool,
+    /// Nothing that was missed is under way: what is told from now on is as far as the upstream itself has come.
+    pub(super) is_newest: bool,
+}
+
 /// Who has everything up to `most` of a numbering has all its messages with numbers of this home up to `here`.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -47,17 +56,16 @@ struct Known {
 }
 
 impl Numberings {
-    /// Messages have come, and were given numbers of this home up to one. `whole`: everything goes on that did before the
-    /// connection was lost.
+    /// Messages have come, and were given numbers of this home up to one.
     pub(super) fn note(
         &mut self,
         numbers: &UpstreamNumbers,
         len: usize,
-        (last_here, whole): (u64, bool),
+        (last_here, progress): (u64, Progress),
     ) {
         let begun = last_here.saturating_sub(len as u64);
         let known = self.known(numbers.numbering, begun, numbers.first <= 1);
-        known.reach(numbers.reached, whole);
+        known.reach(numbers.reached, progress);
         let last = numbers.first + len as u64 - 1;
         let most = known.steps.back().map_or(0, |step| step.most).max(last);
         match known.steps.back_mut() {
@@ -75,9 +83,9 @@ impl Numberings {
         &mut self,
         numbering: Numbering,
         number: u64,
-        (last_here, whole): (u64, bool),
+        (last_here, progress): (u64, Progress),
     ) {
-        self.known(numbering, last_here, number == 0).reach(number, whole);
+        self.known(numbering, last_here, number == 0).reach(number, progress);
     }
 
     /// Everything goes on that did before the connection was lost.
@@ -201,17 +209,19 @@ impl Numberings {
 }
 
 impl Known {
-    fn reach(&mut self, number: u64, whole: bool) {
+    fn reach(&mut self, number: u64, progress: Progress) {
         if number == 0 {
             return;
         }
-        let last = self.marks.back().map_or(0, |(_, mark)| *mark);
-        self.marks.push_back((self.told, number.max(last)));
-        self.told += 1;
+        if progress.is_newest {
+            let last = self.marks.back().map_or(0, |(_, mark)| *mark);
+            self.marks.push_back((self.told, number.max(last)));
+            self.told += 1;
+        }
         if self.marks.len() > STEPS_MAX {
             self.marks.pop_front();
         }
-        match whole {
+        match progress.is_whole {
             true => self.reached = self.reached.max(number),
             false => self.ahead = self.ahead.max(number),
         }
@@ -260,6 +270,8 @@ mod tests {
     use proptest::prelude::*;
     use tiderace_base::ShardId;
 
+    const ALL: Progress = Progress { is_whole: true, is_newest: true };
+
     proptest! {
         #[test]
         fn nothing_that_a_client_lacks_is_taken_for_had(
@@ -285,7 +297,7 @@ mod tests {
             for (home, first, len) in messages {
                 here += len;
                 let numbers = UpstreamNumbers { numbering: numbering(home), first, reached: 0 };
-                numberings.note(&numbers, len as usize, (here, true));
+                numberings.note(&numbers, len as usize, (here, ALL));
                 for more in 0..len {
                     come.push((home, first + more, here - len + 1 + more));
                 }
@@ -306,9 +318,9 @@ mod tests {
         let (one, other) = (Numbering::new(1, ShardId(0)), Numbering::new(1, ShardId(1)));
         let mut numberings = Numberings::default();
         let first = UpstreamNumbers { numbering: one, first: 10, reached: 10 };
-        numberings.note(&first, 1, (1, true));
+        numberings.note(&first, 1, (1, ALL));
         let second = UpstreamNumbers { numbering: other, first: 1, reached: 1 };
-        numberings.note(&second, 1, (2, true));
+        numberings.note(&second, 1, (2, ALL));
         let mut position = Position::new(1);
         assert_eq!(numberings.had_by(&position, None, 2), None);
         position.advance_to(one, 10);

@@ -32,6 +32,10 @@ pub(super) struct UpstreamSubscription {
     pub(super) recovered: bool,
     /// The number of this home before it was asked for last.
     pub(super) asked_at: u64,
+    /// The number of this home when it was live anew: behind what is kept from before something may be missing.
+    pub(super) anew: u64,
+    /// Whether subscribers here have been answered although it was not live: what comes with it comes anew to them.
+    answered: bool,
     /// Topics of which something has come since then, until it is live.
     brought: Set<Key>,
     /// Answers that wait for it.
@@ -77,6 +81,8 @@ pub(super) struct UpstreamSubscriptions {
     idle: VecDeque<u32>,
     /// How many are to go on where they were, and do not yet.
     resuming: usize,
+    /// Whether the connection was lost, and some have not gone on since.
+    is_parted: bool,
 }
 
 impl UpstreamSubscriptions {
@@ -148,6 +154,8 @@ impl UpstreamSubscriptions {
             since: None,
             recovered: false,
             asked_at: 0,
+            anew: 0,
+            answered: false,
             brought: Set::default(),
             waiting: Vec::new(),
         };
@@ -288,7 +296,7 @@ impl UpstreamSubscriptions {
     /// The connection to the upstream is lost: all are to be asked for anew, those that were live from where they were.
     pub(super) fn unlink(&mut self, position: &Position) {
         self.to_ask.clear();
-        (self.under_way, self.resuming) = (0, 0);
+        (self.under_way, self.resuming, self.is_parted) = (0, 0, true);
         for (key, slot) in (0u32..).zip(&mut self.slots) {
             match slot {
                 Slot::Subscription(subscription) => {
@@ -324,6 +332,15 @@ impl UpstreamSubscriptions {
         }
     }
 
+    /// Subscribers have not waited any longer for one.
+    pub(super) fn note_answered(&mut self, key: u32) {
+        if !self.is_settled(key)
+            && let Some(subscription) = self.get_mut(key)
+        {
+            subscription.answered = true;
+        }
+    }
+
     /// Of none is anything known from before something was told so often.
     pub(super) fn begin_all(&mut self, told: &Arc<[u64]>) {
         for slot in &mut self.slots {
@@ -333,7 +350,14 @@ impl UpstreamSubscriptions {
         }
     }
 
-    /// Whether some that are to go on where they were do not yet.
+    /// Whether the last has gone on just now of those that were to.
+    pub(super) fn has_become_whole(&mut self) -> bool {
+        let has = self.is_parted && self.are_whole();
+        self.is_parted &= !has;
+        has
+    }
+
+    /// Whether all go on that were to go on where they were.
     pub(super) fn are_whole(&self) -> bool {
         self.resuming == 0
     }
@@ -353,6 +377,11 @@ impl UpstreamSubscription {
         self.asked_at = last;
         self.recovered = false;
         self.brought = Set::default();
+    }
+
+    /// Whether subscribers had been answered before it was live.
+    pub(super) fn take_answered(&mut self) -> bool {
+        std::mem::take(&mut self.answered)
     }
 
     /// The topics that were brought since it was asked for.

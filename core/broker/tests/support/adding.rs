@@ -51,5 +51,12 @@ pub fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.history_messages += right.history_messages;
     left.recoveries_complete += right.recoveries_complete;
     left.recoveries_incomplete += right.recoveries_incomplete;
+    left.upstream_messages += right.upstream_messages;
+    left.upstream_repeated += right.upstream_repeated;
+    left.upstream_lost += right.upstream_lost;
+    left.upstream_backfills += right.upstream_backfills;
+    left.upstream_resyncs += right.upstream_resyncs;
+    left.upstream_subscriptions += right.upstream_subscriptions;
+    left.upstream_waiting += right.upstream_waiting;
     left
 }
