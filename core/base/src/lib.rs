@@ -21,6 +21,7 @@ mod rate;
 mod slab;
 mod span;
 mod time;
+mod upstream_url;
 mod varint;
 mod wheel;
 
@@ -38,5 +39,6 @@ pub use rate::RateLimiter;
 pub use slab::{Key, Slab};
 pub use span::{SPAN_UNITS, SpanUnit, parse_span, write_span};
 pub use time::{Now, Span, Time};
+pub use upstream_url::{UpstreamUrl, UrlError};
 pub use varint::{VARINT_BYTES_MAX, read_varint, write_varint};
 pub use wheel::Wheel;

@@ -29,7 +29,7 @@ use tiderace_wire::{Command, Commands, Reply, Subscribe};
 
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
-use crate::deputies::Deputies;
+use crate::deputies::{Deputies, DeputyState};
 use crate::directory::Directory;
 use crate::effects::Effects;
 use crate::exchange::Exchanges;
@@ -211,6 +211,11 @@ impl Broker {
         self.end_call(now, effects);
     }
 
+    /// How each of those that stand in for an upstream is doing.
+    pub fn deputies(&self) -> Vec<DeputyState> {
+        self.deputies.states()
+    }
+
     /// Counters and gauges.
     pub fn metrics(&self) -> BrokerMetrics {
         let (queues, queue_messages, queue_bytes) = self.home.queues().depth();
@@ -252,7 +257,7 @@ impl Broker {
         metrics.work_turn_most = self.work.turn_most;
         metrics.work_deferred = self.work.deferred_total;
         (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
-        for state in self.deputies.states() {
+        for state in self.deputies() {
             metrics.upstream_subscriptions += state.subscriptions;
             metrics.upstream_waiting += state.waiting;
         }

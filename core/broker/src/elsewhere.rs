@@ -70,7 +70,7 @@ impl BrokerOptions {
             _ => return Ok(()),
         };
         let has = |upstream: &UpstreamTopics| {
-            let of = |pattern| upstream.topics.iter().any(|own| own.overlaps(pattern));
+            let of = |pattern| upstream.topics_among(pattern).next().is_some();
             !(reads && upstream.eager) && selector.iter().any(of)
         };
         let named = || selector.first().map_or("", |first| first.as_str());

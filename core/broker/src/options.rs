@@ -110,6 +110,8 @@ pub struct UpstreamTopics {
     pub linger: Span,
     /// How long subscribers wait for a subscription there while it is away; then they get what is known.
     pub timeout: Span,
+    /// After how long an absence its topics are removed here; absent: they stay.
+    pub remove_after: Option<Span>,
     /// Whether all of its topics are subscribed to, whether somebody here asks for them or not.
     pub eager: bool,
 }
@@ -125,6 +127,12 @@ impl UpstreamTopics {
         self.topics.iter().any(|own| own.contains(pattern))
     }
 
+    /// Its own patterns that have topics of another pattern. Those below `$` are every node's own.
+    pub(crate) fn topics_among(&self, pattern: &Pattern) -> impl Iterator<Item = &Pattern> {
+        let is_own = pattern.as_str().starts_with('$');
+        self.topics.iter().filter(move |own| !is_own && own.overlaps(pattern))
+    }
+
     /// What is to be subscribed to there for a pattern of somebody here: the pattern itself if all of its topics are its
     /// own, and else all of its own patterns that have some of them.
     pub(crate) fn targets_for(&self, pattern: &Pattern) -> Vec<Target> {
@@ -135,7 +143,7 @@ impl UpstreamTopics {
         if self.has_all(pattern) {
             return vec![target(pattern)];
         }
-        self.topics.iter().filter(|own| own.overlaps(pattern)).map(target).collect()
+        self.topics_among(pattern).map(target).collect()
     }
 }
 

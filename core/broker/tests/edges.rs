@@ -80,6 +80,7 @@ fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
         shard: ShardId((epoch % shards as u64) as u16),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),
+        remove_after: None,
         eager: epoch.is_multiple_of(5),
     };
     BrokerOptions { upstreams: vec![upstream], ..options(epoch, shards) }

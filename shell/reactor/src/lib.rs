@@ -15,7 +15,7 @@
 //! | `shard` | everything that one event loop owns |
 //! | `connection`, `http_stage`, `departure`, `outcome` | the record of a connection and its stages; what calls lead to |
 //! | `h2` | HTTP/2: its connections and what its streams carry |
-//! | `upstream`: `options`, `url`, `attempts`, `status`, `reasons`, `table`, `authorities` | connections to other servers: which, when, how far they are |
+//! | `upstream`: `options`, `attempts`, `status`, `reasons`, `table`, `authorities` | connections to other servers: which, when, how far they are |
 //! | `client_session_ids`, `detached_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
@@ -117,5 +117,4 @@ pub use turn::Turn;
 pub use upstream::authorities::{NoAuthorities, system_authorities};
 pub use upstream::options::UpstreamOptions;
 pub use upstream::status::{UpstreamState, UpstreamStatus};
-pub use upstream::url::{UpstreamUrl, UrlError};
 pub use waker::{Answer, CommitResult};

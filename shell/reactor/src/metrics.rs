@@ -100,6 +100,12 @@ metrics! {
         "Times that a connection to an upstream was begun.";
     upstream_failures UPSTREAM_FAILURES Counter "tiderace_upstream_failures_total" ["upstream"]
         "Connections to an upstream that did not come to be, or were lost.";
+    upstream_connections UPSTREAM_CONNECTIONS Counter "tiderace_upstream_connections_total" ["upstream"]
+        "Times that a connection to an upstream came to be, and the upstream let this server in.";
+    upstream_topics UPSTREAM_TOPICS Gauge "tiderace_upstream_topics" ["upstream"]
+        "Topics of an upstream that are kept here.";
+    upstream_stale UPSTREAM_STALE Gauge "tiderace_upstream_stale_topics" ["upstream"]
+        "Those that may have changed there in the meantime: all while it is away, and until it has said what has changed.";
     session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
         "Sessions that failed by a defect of the server.";
     turns TURNS Counter "tiderace_turns_total" []
@@ -116,9 +122,15 @@ metrics! {
         "From reading a publisher's bytes to writing them for a subscriber, per delivery; without values, histories and what was missed, which are older than the wish for them.";
 }
 
-/// What is told of each upstream: state, attempts, failures.
-pub(crate) const UPSTREAM_ROWS: [&MetricRow; 3] =
-    [&UPSTREAM_STATE, &UPSTREAM_ATTEMPTS, &UPSTREAM_FAILURES];
+/// What is told of each upstream.
+pub(crate) const UPSTREAM_ROWS: [&MetricRow; 6] = [
+    &UPSTREAM_STATE,
+    &UPSTREAM_ATTEMPTS,
+    &UPSTREAM_FAILURES,
+    &UPSTREAM_CONNECTIONS,
+    &UPSTREAM_TOPICS,
+    &UPSTREAM_STALE,
+];
 
 /// Why a connection was closed as soon as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

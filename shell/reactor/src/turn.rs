@@ -229,6 +229,10 @@ impl<D: Driver> Shard<D> {
         self.drain_effects();
         self.sweep_detached();
         self.metrics.set_broker(&self.broker.metrics());
+        for deputy in self.broker.deputies() {
+            let upstream = usize::from(deputy.upstream);
+            self.shared.upstreams.change(upstream, |status| status.deputy = deputy);
+        }
     }
 
     /// What would have been too much for one call of the broker goes on, a slice each turn.

@@ -13,6 +13,7 @@ use tiderace_wire::{LeaveReason, Run, TopicSpec, UpstreamNumbers};
 use super::Deputy;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
+use crate::home::HomeTopic;
 use crate::messages::LocalMessage;
 use crate::publisher::Publisher;
 use crate::runs::{holds_messages, keeps, last_of};
@@ -75,6 +76,7 @@ impl DeputySide<'_> {
         let Some(topic) = side.directory.get_mut(key) else { return };
         topic.touch(now.time);
         let topic = &*topic;
+        let was_held = side.home.topic(topic).is_some_and(HomeTopic::is_held);
         let known = side.home.topic(topic).map_or(0, |home| home.last_version());
         let is_new = side.home.begin_adopted(now.time, topic, &mut run, side.options);
         run.share_path(&topic.path);
@@ -114,6 +116,7 @@ impl DeputySide<'_> {
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.numberings.note(&numbers, len, (last, progress));
         }
+        self.count(at, key, was_held);
     }
 
     /// Nothing is kept of messages that have come before.
@@ -157,14 +160,17 @@ impl DeputySide<'_> {
             side.set_spec(key, spec, effects);
         }
         let Some(topic) = side.directory.get(key) else { return };
-        let is_new = side.home.topic_or_new(topic).create();
+        let home = side.home.topic_or_new(topic);
+        let (was_held, is_new) = (home.is_held(), home.create());
         if is_new || !is_as_before {
             side.announce_topic(key, effects);
         }
+        self.count(at, key, was_held);
     }
 
     /// A topic whose last message has said so is there no more.
-    fn end_removed(&mut self, key: Key, effects: &mut Effects) {
+    fn end_removed(&mut self, at: usize, key: Key, effects: &mut Effects) {
+        let was_held = self.is_held(key);
         let side = &mut self.home;
         let Some(topic) = side.directory.get(key) else { return };
         let policy = side.options.topic(&topic.path).clone();
@@ -174,10 +180,42 @@ impl DeputySide<'_> {
             home.remove();
         }
         side.announce_topic(key, effects);
+        self.count(at, key, was_held);
+    }
+
+    /// A topic that is kept here is removed, as if the upstream had said so.
+    pub(super) fn remove_held(&mut self, now: Now, at: usize, key: Key, effects: &mut Effects) {
+        let was_held = self.is_held(key);
+        let last = self.home.topic(key).and_then(|topic| topic.home()).map(HomeTopic::last_version);
+        // The upstream has begun anew, and the first version that it gives may be a low one.
+        let is_anew = last == Some(0);
+        if is_anew && let Some(home) = self.home.topic_mut(key) {
+            home.begin_at_version(1);
+        }
+        self.home.remove_topic(now, key, effects);
+        if is_anew && let Some(home) = self.home.topic_mut(key) {
+            home.begin_at_version(0);
+        }
+        self.count(at, key, was_held);
+    }
+
+    fn is_held(&self, key: Key) -> bool {
+        let home = self.home.topic(key).and_then(|topic| topic.home());
+        home.is_some_and(HomeTopic::is_held)
+    }
+
+    /// Counts a topic that is kept from now on, or no more.
+    fn count(&mut self, at: usize, key: Key, was_held: bool) {
+        let is_held = self.is_held(key);
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            let held = deputy.held_topics + u64::from(is_held);
+            deputy.held_topics = held.saturating_sub(u64::from(was_held));
+        }
     }
 
     /// Nobody here asks for a topic any more: what is kept of it is not kept up to date.
-    pub(super) fn drop_kept(&mut self, key: Key) {
+    pub(super) fn drop_kept(&mut self, at: usize, key: Key) {
+        let was_held = self.is_held(key);
         let side = &mut self.home;
         let Some(topic) = side.directory.get(key) else { return };
         let had_value = side.home.topic(topic).is_some_and(|home| home.value().is_some());
@@ -189,6 +227,7 @@ impl DeputySide<'_> {
         if let Some(home) = side.topic_mut(key) {
             home.remove();
         }
+        self.count(at, key, was_held);
     }
 
     /// A topic is not there any more, or this node may not have it any more.
@@ -204,8 +243,8 @@ impl DeputySide<'_> {
         let home = self.home.topic(key).and_then(|topic| topic.home());
         let holds_value = home.is_some_and(|home| home.value().is_some());
         if reason == LeaveReason::NotAuthorised || holds_value {
-            return self.home.remove_topic(now, key, effects);
+            return self.remove_held(now, at, key, effects);
         }
-        self.end_removed(key, effects);
+        self.end_removed(at, key, effects);
     }
 }

@@ -82,7 +82,11 @@ impl DeputySide<'_> {
         (deputy.link, deputy.epoch) = (Some(session), epoch);
         deputy.held.wait_until(Time::NEVER);
         // Nobody will be told whether versions go on.
-        if is_other_life && !deputy.subscriptions.resume_some() {
+        let was_given_up = std::mem::take(&mut deputy.is_given_up);
+        if was_given_up {
+            deputy.subscriptions.forget_positions();
+        }
+        if was_given_up || is_other_life && !deputy.subscriptions.resume_some() {
             self.begin_anew(at, effects);
         }
         self.need_all(now, at);
@@ -120,6 +124,7 @@ impl DeputySide<'_> {
         subscription.recovered = complete;
         if !complete {
             self.home.metrics.upstream_resyncs += 1;
+            deputy.resyncs += 1;
         }
         if !continues {
             self.begin_anew(at, effects);
@@ -202,6 +207,7 @@ impl DeputySide<'_> {
                 }
                 self.answer(now, held.from, held.what, held.ask, effects);
             }
+            self.give_up_away(now, at);
             self.begin_backfills(at);
             self.end_idle(now, at);
         }

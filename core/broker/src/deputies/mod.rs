@@ -14,6 +14,7 @@
 
 mod adopting;
 mod asking;
+mod away;
 mod backfilling;
 mod backfills;
 mod coming_back;
@@ -63,6 +64,12 @@ struct Deputy {
     numberings: Numberings,
     backfills: Backfills,
     sweeps: Vec<Sweep>,
+    /// Topics that are kept here: those with a value, and those that are known to be there.
+    held_topics: u64,
+    /// Subscriptions whose values came anew, since something was missing.
+    resyncs: u64,
+    /// It has been away for so long that its topics are removed, and has not been there since.
+    is_given_up: bool,
 }
 
 /// Who listens to a topic.
@@ -94,6 +101,13 @@ pub struct DeputyState {
     pub subscriptions: u64,
     /// Subscriptions here that wait for the upstream.
     pub waiting: u64,
+    /// Topics that are kept here.
+    pub topics: u64,
+    /// Those of them that may have changed there without being changed here: all, until the upstream has said what has
+    /// changed since it was there last.
+    pub stale: u64,
+    /// Subscriptions there whose values came anew so far, since something was missing.
+    pub resyncs: u64,
 }
 
 impl Deputies {
@@ -154,6 +168,9 @@ impl Deputy {
             numberings: Numberings::default(),
             backfills: Backfills::default(),
             sweeps: Vec::new(),
+            held_topics: 0,
+            resyncs: 0,
+            is_given_up: false,
         }
     }
 
@@ -176,12 +193,16 @@ impl Deputy {
     }
 
     fn state(&self) -> DeputyState {
+        let is_current = self.link.is_some() && self.subscriptions.are_whole();
         DeputyState {
             upstream: self.upstream,
             is_up: self.link.is_some(),
             away: self.away,
             subscriptions: self.subscriptions.len() as u64,
             waiting: self.held.len() as u64,
+            topics: self.held_topics,
+            stale: if is_current { 0 } else { self.held_topics },
+            resyncs: self.resyncs,
         }
     }
 }

@@ -362,6 +362,16 @@ impl UpstreamSubscriptions {
         self.resuming == 0
     }
 
+    /// None is to go on where it was: their values are to come anew.
+    pub(super) fn forget_positions(&mut self) {
+        self.resuming = 0;
+        for slot in &mut self.slots {
+            if let Slot::Subscription(subscription) = slot {
+                subscription.since = None;
+            }
+        }
+    }
+
     /// Whether some are to go on where they were.
     pub(super) fn resume_some(&self) -> bool {
         self.slots.iter().any(|slot| match slot {

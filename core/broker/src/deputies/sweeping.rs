@@ -73,14 +73,17 @@ impl DeputySide<'_> {
             let value = home.and_then(|home| home.value()).map(|value| value.first());
             let deputy = self.deputies.list.get(at);
             let is_covered = deputy.is_some_and(|deputy| deputy.subscriptions.bring(&path));
+            let deputy_is_given_up = deputy.is_some_and(|deputy| deputy.is_given_up);
             match &sweep.why {
                 Why::NotBrought { until, brought } => {
                     if value.is_some_and(|first| first <= *until) && !brought.contains(&key) {
-                        self.home.remove_topic(now, key, effects);
+                        self.remove_held(now, at, key, effects);
                     }
                 }
-                Why::NotCovered if !is_covered => self.drop_kept(key),
+                Why::NotCovered if !is_covered => self.drop_kept(at, key),
                 Why::NotCovered => {}
+                Why::Away if deputy_is_given_up => self.remove_held(now, at, key, effects),
+                Why::Away => {}
             }
         }
         sweep.after.is_some()

@@ -22,4 +22,6 @@ pub(super) enum Why {
     NotBrought { until: u64, brought: Set<Key> },
     /// No subscription brings them any more.
     NotCovered,
+    /// The upstream has been away for long.
+    Away,
 }

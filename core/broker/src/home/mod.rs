@@ -74,7 +74,7 @@ use services::Services;
 use snapshots::{NewSnapshot, Page, Snapshots, Topics};
 use sweep::Sweep;
 use temporary::TemporaryQueues;
-use topic::HomeTopic;
+pub(crate) use topic::HomeTopic;
 
 /// A shard as a home.
 #[derive(Debug)]

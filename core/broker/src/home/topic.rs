@@ -300,6 +300,11 @@ impl HomeTopic {
         self.created
     }
 
+    /// Whether something is kept for it: it was created, or has a value.
+    pub(crate) fn is_held(&self) -> bool {
+        self.created || self.value().is_some()
+    }
+
     /// It is created; whether it was not.
     pub(crate) fn create(&mut self) -> bool {
         !std::mem::replace(&mut self.created, true)

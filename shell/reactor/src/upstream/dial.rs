@@ -15,12 +15,12 @@ use super::attempts::Attempts;
 use super::reasons;
 use super::status::UpstreamState;
 use super::table::{Due, Opened, Phase};
-use super::url::UpstreamUrl;
 use crate::connection::{Connection, Flags, NO_LISTENER, Stage};
 use crate::driver::Driver;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
 use crate::waker::Notice;
+use tiderace_base::UpstreamUrl;
 
 impl<D: Driver> Shard<D> {
     /// Takes the upstreams of this shard on.

@@ -18,4 +18,3 @@ pub(crate) mod options;
 pub(crate) mod reasons;
 pub(crate) mod status;
 pub(crate) mod table;
-pub(crate) mod url;

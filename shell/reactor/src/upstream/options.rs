@@ -4,7 +4,7 @@ use tiderace_base::ShardId;
 use tiderace_tls::ClientSettings;
 use tiderace_wire::Protocol;
 
-use super::url::UpstreamUrl;
+use tiderace_base::UpstreamUrl;
 
 /// A server to which this one keeps a connection, as a client of it.
 #[derive(Clone, Debug)]

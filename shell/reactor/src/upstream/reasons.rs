@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode};
 use tiderace_websocket::handshake::ClientError;
 
 use super::status::UpstreamState;
-use super::url::UpstreamUrl;
+use tiderace_base::UpstreamUrl;
 
 /// An address takes no connection.
 pub(crate) fn unreachable(address: SocketAddr, error: &io::Error) -> String {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use tiderace_base::{MetricRow, Sample, SampleValue, ShardId};
+use tiderace_broker::DeputyState;
 
 use super::options::UpstreamOptions;
 
@@ -81,6 +82,10 @@ pub struct UpstreamStatus {
     pub failures: u64,
     /// Why the last of those did, and what to do about it.
     pub last_error: Option<String>,
+    /// Times that it came to be connected.
+    pub connections: u64,
+    /// What stands in for its topics here; not older than a tick.
+    pub deputy: DeputyState,
 }
 
 impl UpstreamStatus {
@@ -88,7 +93,10 @@ impl UpstreamStatus {
     pub(crate) fn enter(&mut self, state: UpstreamState, wall_ms: u64) {
         (self.state, self.since_ms) = (state, wall_ms);
         match state {
-            UpstreamState::Connected => self.away_since_ms = None,
+            UpstreamState::Connected => {
+                self.away_since_ms = None;
+                self.connections += 1;
+            }
             _ => _ = self.away_since_ms.get_or_insert(wall_ms),
         }
     }
@@ -111,6 +119,8 @@ impl UpstreamStatuses {
             attempts: 0,
             failures: 0,
             last_error: None,
+            connections: 0,
+            deputy: DeputyState::default(),
         };
         UpstreamStatuses(upstreams.iter().map(|it| Mutex::new(status(it))).collect())
     }
@@ -130,23 +140,32 @@ impl UpstreamStatuses {
     }
 }
 
-/// The metrics of upstreams: the rows of state, attempts and failures, in this order.
+/// The metrics of upstreams: the rows of state, attempts, failures, connections, topics and stale topics, in this order.
 pub(crate) fn samples<'a>(
     upstreams: &'a [UpstreamOptions],
     statuses: &UpstreamStatuses,
-    [state, attempts, failures]: [&'static MetricRow; 3],
+    [state, attempts, failures, connections, topics, stale]: [&'static MetricRow; 6],
 ) -> Vec<Sample<'a>> {
+    let statuses = statuses.all();
+    let named = || upstreams.iter().map(|upstream| upstream.name.as_str()).zip(&statuses);
+    let number = |row, labels, value| Sample { row, labels, value: SampleValue::Number(value) };
     let mut samples = Vec::new();
-    for (upstream, status) in upstreams.iter().zip(statuses.all()) {
-        let name = upstream.name.as_str();
-        let mut number = |row, labels, value| {
-            samples.push(Sample { row, labels, value: SampleValue::Number(value) });
-        };
-        for each in STATES {
-            number(state, vec![name, each.name()], u64::from(each == status.state));
-        }
-        number(attempts, vec![name], status.attempts);
-        number(failures, vec![name], status.failures);
+    for (name, status) in named() {
+        let is_in = |each: UpstreamState| u64::from(each == status.state);
+        let each = |each: UpstreamState| number(state, vec![name, each.name()], is_in(each));
+        samples.extend(STATES.map(each));
+    }
+    type Numbered = (&'static MetricRow, fn(&UpstreamStatus) -> u64);
+    let numbers: [Numbered; 5] = [
+        (attempts, |status| status.attempts),
+        (failures, |status| status.failures),
+        (connections, |status| status.connections),
+        (topics, |status| status.deputy.topics),
+        (stale, |status| status.deputy.stale),
+    ];
+    // All samples of one name are to stand together.
+    for (row, value) in numbers {
+        samples.extend(named().map(|(name, status)| number(row, vec![name], value(status))));
     }
     samples
 }
