@@ -43,7 +43,7 @@ use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
-use crate::{build_auth, build_hosts, build_tls};
+use crate::{build_auth, build_hosts, build_tls, build_upstreams};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -54,8 +54,10 @@ pub(crate) fn build(
     let server = single(tables, "server", ServerConfig::from_values)?;
     let tls = single(tables, "tls", TlsConfig::from_values)?;
     let listeners = listeners(tables, &server, &tls, problems);
+    let upstreams = build_upstreams::build(tables, &listeners, sources, problems);
     let config = Config {
         listeners,
+        upstreams,
         server,
         tls,
         certificates: repeated(tables, "certificate", CertificateConfig::from_values),
@@ -101,6 +103,7 @@ pub(crate) fn build(
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
     build_hosts::check(&config, tables, problems);
+    build_upstreams::check(&config.upstreams, config.server.node.as_deref(), tables, problems);
     build_tls::check(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     check_drain(&config, tables, problems);

@@ -28,6 +28,7 @@ use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
 use crate::sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 use crate::sections::tls::{CertificateConfig, TlsConfig};
+use crate::sections::upstreams::UpstreamConfig;
 use crate::sections::views::ViewConfig;
 
 /// The whole configuration.
@@ -101,6 +102,8 @@ pub struct Config {
     pub virtual_hosts: VirtualHostsConfig,
     /// Virtual hosts, in the order of the file.
     pub hosts: Vec<VirtualHostConfig>,
+    /// Servers whose topics this one passes on.
+    pub upstreams: Vec<UpstreamConfig>,
     /// Logs.
     pub log: LogConfig,
     /// Metrics and health.

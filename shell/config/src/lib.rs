@@ -14,6 +14,7 @@ mod build_auth;
 mod build_hosts;
 mod build_jwt;
 mod build_tls;
+mod build_upstreams;
 mod config;
 mod document;
 mod file;
@@ -73,10 +74,11 @@ pub use sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 pub use sections::tls::{
     CertificateConfig, ClientCertificateUse, ListenerTls, TlsConfig, TlsVersion,
 };
+pub use sections::upstreams::UpstreamConfig;
 pub use sections::views::ViewConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};
-pub use sources::{FileSource, FlagSource, Sources};
+pub use sources::{FileSource, FlagSource, FlagTable, Sources};
 pub use spec::{DefaultValue, OptionSpec, SectionSpec};
 pub use suggest::nearest;
 pub use table::{DEVELOPMENT_LISTEN, Setting, Table};

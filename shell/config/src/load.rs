@@ -35,6 +35,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
         None => FileContent::default(),
     };
     let overlay = overlay(sources, &mut problems);
+    let mut content = content;
+    content.tables.splice(0..0, flag_tables(sources, &mut problems));
     let tables = merge(content, overlay, sources.development);
     let config = build::build(&tables, sources, &mut problems);
     match config {
@@ -81,6 +83,29 @@ fn overlay(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Setting> {
         }
     }
     settings
+}
+
+/// The lists of tables that were set on the command line.
+fn flag_tables(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for table in &sources.tables {
+        let Some(section) = SECTIONS.iter().find(|section| section.name == table.section) else {
+            continue;
+        };
+        let mut settings = Vec::new();
+        for spec in section.options {
+            let Some(flag) = table.settings.iter().find(|flag| flag.key == spec.key) else {
+                settings.extend(default_setting(spec, false));
+                continue;
+            };
+            let origin = Origin::Flag(flag.flag.clone());
+            read_setting(spec, &flag.value, origin, &mut settings, problems);
+        }
+        let origin =
+            table.settings.first().map_or(Origin::Default, |it| Origin::Flag(it.flag.clone()));
+        tables.push(Table { section, origin, settings, refused: Vec::new() });
+    }
+    tables
 }
 
 /// Orchestrators set `TIDERACE_PORT` and the like for a service of our name: only `__` makes an option, but for the one

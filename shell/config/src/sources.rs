@@ -11,6 +11,8 @@ pub struct Sources<'a> {
     pub environment: Vec<(String, String)>,
     /// Options set on the command line.
     pub flags: Vec<FlagSource>,
+    /// Lists of tables that are set on the command line, in front of those of the file.
+    pub tables: Vec<FlagTable>,
     /// Development mode: listens on more ports of this machine by default.
     pub development: bool,
     /// Reads the file that a `file:` secret names.
@@ -24,6 +26,15 @@ pub struct FileSource {
     pub name: String,
     /// Its content: TOML.
     pub text: String,
+}
+
+/// A `[[section]]` set on the command line.
+#[derive(Debug, Clone)]
+pub struct FlagTable {
+    /// The name of the section, such as `upstream`.
+    pub section: &'static str,
+    /// Its options.
+    pub settings: Vec<FlagSource>,
 }
 
 /// One option set on the command line.

@@ -382,6 +382,87 @@ fn a_bad_variable_or_flag_is_refused_too() {
 }
 
 #[test]
+fn upstreams_that_cannot_be_had_are_refused() {
+    let one = "[[upstream]]\nname = \"a\"\nurls = [\"wss://a\"]\ntopics = [\"fx/**\"]\n";
+    let cases = [
+        (
+            "[[upstream]]\nname = \"a\"\ntopics = [\"**\"]".to_owned(),
+            "t.toml:1:1: [[upstream]] needs `urls`: a list whose elements are a text of 1 to 1,024 characters",
+        ),
+        (
+            format!(
+                "{one}[[upstream]]\nname = \"b\"\nurls = [\"wss://b\"]\ntopics = [\"news\", \"fx/EUR\"]"
+            ),
+            "t.toml:8:10: upstream.topics: \"fx/EUR\" and \"fx/**\" of the upstream \"a\" name the same topics, but a topic comes from one upstream; for servers that have the same topics write one upstream with several `urls`",
+        ),
+        (
+            format!("{one}[[upstream]]\nname = \"a\"\nurls = [\"wss://b\"]\ntopics = [\"news\"]"),
+            "t.toml:6:8: there is already an upstream \"a\"; names are unique",
+        ),
+        (
+            one.replace("name = \"a\"", "name = \"a/b\""),
+            "t.toml:2:8: upstream.name: \"a/b\" is no name of an upstream; use up to 64 letters, digits, `-`, `_` and `.`",
+        ),
+        (
+            one.replace("wss://a", "stomp://a"),
+            "t.toml:3:8: upstream.urls: \"stomp://a\" begins with none of wss://, https:// and tls:// (secured) and ws://, http:// and tcp:// (plain text)",
+        ),
+        (
+            one.replace("wss://a", "ws://localhost:7800"),
+            "t.toml:3:8: upstream.urls: \"ws://localhost:7800\" leads to this server itself, which listens on 127.0.0.1:7800; name the server where the topics are published",
+        ),
+        (
+            one.replace("\"wss://a\"", "\"wss://a\", \"wss://a\""),
+            "t.toml:3:8: upstream.urls: \"wss://a\" stands twice",
+        ),
+        (
+            one.replace("\"wss://a\"", ""),
+            "t.toml:3:8: upstream.urls: 1 to 16 addresses are possible, but 0 are listed",
+        ),
+        (
+            one.replace("fx/**", "fx/**/x"),
+            "t.toml:4:11: upstream.topics: expected a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below), but found \"fx/**/x\": `**` is only allowed as the last level",
+        ),
+        (
+            one.replace("fx/**", "$sys/**"),
+            "t.toml:4:10: upstream.topics: \"$sys/**\" names topics below `$`, which are every server's own; take it out",
+        ),
+        (
+            one.replace("\"fx/**\"", ""),
+            "t.toml:4:10: upstream.topics: 1 to 256 patterns are possible, but 0 are listed; \"**\" stands for all topics",
+        ),
+        (
+            format!("{one}when_away = \"remove after lunch\""),
+            "t.toml:5:13: upstream.when_away: \"remove after lunch\" is neither \"keep\" nor \"remove after DURATION\", such as \"remove after 10min\"",
+        ),
+        (format!("{one}user = \"ann\""), "t.toml:5:8: upstream.user needs upstream.password"),
+        (
+            format!("{one}token = \"file:/secret\"\nuser = \"ann\"\npassword = \"file:/secret\""),
+            "t.toml:5:9: upstream.token: log in with either `token` or `user` and `password`, not with both",
+        ),
+        (
+            format!("{one}token = \"file:/none\""),
+            "t.toml:5:9: upstream.token: file:/none cannot be read: no such file",
+        ),
+        (
+            format!("{one}[[feed]]\nkind = \"quotes\"\npath = \"fx\"\n"),
+            "t.toml:7:8: feed.path: topics below \"fx\" come from the upstream \"a\", so this server cannot publish them; take them out of upstream.topics, or the feed away",
+        ),
+        (
+            format!("{one}[server]\nnode = {:?}", "n".repeat(65)),
+            concat!(
+                "t.toml:6:8: server.node: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\"",
+                " is longer than 64 bytes; shorten it"
+            ),
+        ),
+    ];
+    for (text, expected) in cases {
+        let problems = file(&text).load().err().map(|problems| problems.to_string());
+        assert_eq!(problems.as_deref(), Some(expected), "{text}");
+    }
+}
+
+#[test]
 fn tls_that_cannot_be_had_is_refused() {
     let cases = [
         (

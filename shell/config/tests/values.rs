@@ -50,6 +50,26 @@ fn development_mode_adds_the_customary_stomp_port() {
 }
 
 #[test]
+fn an_upstream_is_what_file_and_command_line_say() {
+    let text = "[[upstream]]\nname = \"a\"\nurls = [\"wss://a:7800/x\", \"tcp://b\"]\ntopics = [\"fx/**\"]\n\
+                user = \"ann\"\npassword = \"file:/secret\"\nwhen_away = \"remove after 10min\"\nlinger = \"1s\"\n";
+    let of_flags = [("name", "b"), ("urls", "ws://c,ws://d"), ("topics", "news/*,x")];
+    let config = file(text).upstream("edge", &of_flags).load().unwrap().config;
+    let [b, a] = &config.upstreams[..] else { unreachable!("{:?}", config.upstreams) };
+    let urls: Vec<String> = a.urls.iter().map(ToString::to_string).collect();
+    assert_eq!((&*a.name, urls), ("a", vec!["wss://a:7800/x".to_owned(), "tcp://b".to_owned()]));
+    let (name, password) = a.login.as_ref().unwrap();
+    assert_eq!((name.as_str(), password.expose()), ("ann", "from-file"));
+    assert_eq!(
+        (a.remove_after, a.linger),
+        (Some(Duration::from_secs(600)), Duration::from_secs(1))
+    );
+    assert_eq!((b.remove_after, b.linger, b.eager), (None, Duration::from_secs(30), false));
+    let topics: Vec<&str> = b.topics.iter().map(Pattern::as_str).collect();
+    assert_eq!((b.urls.len(), topics), (2, vec!["news/*", "x"]));
+}
+
+#[test]
 fn where_to_listen_has_a_short_name_in_the_environment() {
     let setup = || Setup::default().env("TIDERACE_LISTEN", "127.0.0.1:1234");
     for setup in [setup(), setup().development()] {
@@ -70,7 +90,7 @@ fn flags_outweigh_the_environment_which_outweighs_the_file() {
         .flag("--shards", "server.shards", "4");
     let loaded = setup.load().unwrap();
     assert_eq!(loaded.config.server.shards, 4);
-    assert_eq!(loaded.config.server.node, "env");
+    assert_eq!(loaded.config.server.node.as_deref(), Some("env"));
     assert_eq!(loaded.config.log.level.as_str(), "warn");
     let origin = |key: &str| {
         let mut settings = loaded.tables.iter().flat_map(|table| &table.settings);

@@ -31,7 +31,7 @@ use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
-use crate::{hosts, quotas, specs};
+use crate::{hosts, quotas, specs, upstreams};
 
 /// How many shards the node gets.
 pub(crate) fn shards(config: &Config) -> usize {
@@ -83,6 +83,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         history_age: config.history.age_max,
         sessions_shown: config.presence.sessions,
         virtual_hosts: hosts::virtual_hosts(config),
+        upstreams: upstreams::topics(config),
         ..BrokerOptions::default()
     })
 }
@@ -105,6 +106,7 @@ pub(crate) fn reactor(
     config: &Config,
     files_max: usize,
     tls: Option<Settings>,
+    node: &str,
 ) -> anyhow::Result<Options> {
     let limits = &config.limits;
     // Some descriptors are for listeners, wakers, logs and the reserve.
@@ -140,6 +142,7 @@ pub(crate) fn reactor(
         connections_per_address_max: limits.connections_per_ip_max,
         handshakes_per_address_max: config.tls.handshakes_per_ip_max,
         tls,
+        upstreams: upstreams::connections(config, node)?,
         deadlines: Deadlines {
             first_byte: limits.first_byte_timeout,
             tls: config.tls.handshake_timeout,
@@ -308,9 +311,10 @@ pub(crate) fn deltas(config: &Config) -> Offer {
 }
 
 /// The native protocol's options.
-pub(crate) fn native(config: &Config) -> NativeOptions {
+pub(crate) fn native(config: &Config, node: &str) -> NativeOptions {
     let limits = &config.limits;
     NativeOptions {
+        node: node.to_owned(),
         message_bytes_max: limits.message_bytes_max,
         subscriptions_max: limits.subscriptions_per_session_max,
         login_timeout: limits.login_timeout,

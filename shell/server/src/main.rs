@@ -28,6 +28,7 @@ mod signals;
 mod socketio;
 mod specs;
 mod tls;
+mod upstreams;
 mod www;
 
 use std::process::ExitCode;

@@ -23,6 +23,7 @@ use crate::metrics::{BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESS
 use crate::persistence::Persistence;
 use crate::process;
 use crate::tls::TlsState;
+use crate::upstreams;
 
 /// Answers requests about the server.
 pub(crate) struct Monitor {
@@ -94,7 +95,9 @@ impl Monitor {
                 "the store has failed and keeps nothing from now on; the log says why; start the server again",
             );
         }
-        text(200, "ready\n".to_owned())
+        let upstreams = self.node.get().map(NodeControl::upstreams).unwrap_or_default();
+        let degraded: String = upstreams.iter().filter_map(upstreams::degraded).collect();
+        text(200, if degraded.is_empty() { "ready\n".to_owned() } else { degraded })
     }
 
     fn metrics(&self) -> Response {

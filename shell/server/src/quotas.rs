@@ -32,6 +32,7 @@ mod tests {
             file: Some(FileSource { name: "t.toml".into(), text: text.into() }),
             environment: Vec::new(),
             flags: Vec::new(),
+            tables: Vec::new(),
             development: false,
             read_secret: &|_: &Path| Ok(String::new()),
         });

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
+use tiderace_base::is_name;
 use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
@@ -25,7 +26,7 @@ use crate::persistence::Persistence;
 use crate::signals::Signals;
 use crate::tls::{self, TlsState};
 use crate::www::Www;
-use crate::{compose, drain, events, identities, logging, page, socketio};
+use crate::{compose, drain, events, identities, logging, page, socketio, upstreams};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -51,13 +52,14 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let _fetchers = signed
         .fetch_keys(&worker.handle())
         .context("the thread that fetches keys could not be started")?;
+    let node = node_name(config)?;
     let broker = Arc::new(BrokerOptions {
         epoch: u64::from_ne_bytes(random()?),
         temporary_secret: u128::from_ne_bytes(random()?),
         ..compose::broker(config, memory_bytes())?
     });
     let monitor = Arc::new(Monitor {
-        name: config.server.node.clone(),
+        name: node.clone(),
         access: config.monitoring.clone(),
         rules: broker.rules.clone(),
         verifier,
@@ -78,7 +80,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let persistence = persistence.map(Arc::new);
     // Nobody else sets it.
     let _ = monitor.persistence.set(persistence.clone());
-    let native = Arc::new(compose::native(config));
+    let native = Arc::new(compose::native(config, &node));
     let mut protocols = vec![
         // One line per protocol.
         tiderace_native::protocol(native.clone(), config.native.websocket_paths.clone().into()),
@@ -129,14 +131,17 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         },
         verifier: Arc::new(Logins(worker.handle())),
         broker,
-        internal_sessions: crate::feed::internal_sessions(config, request.development),
+        internal_sessions: crate::feed::internal_sessions(config, request.development)
+            .into_iter()
+            .chain(upstreams::shown(config, &monitor))
+            .collect(),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
         spool,
     };
     let secured = tls::read(config)?;
     let expiry = secured.as_ref().map(|read| read.not_after);
     let settings = secured.map(|read| read.settings);
-    let options = compose::reactor(config, files_max, settings)?;
+    let options = compose::reactor(config, files_max, settings, &node)?;
     // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
     let node = spawn(options, services).map_err(not_started)?;
@@ -222,7 +227,8 @@ fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::Sock
     if request.development {
         let program = std::env::args().next().unwrap_or_else(|| "tiderace".to_owned());
         // A closed or full standard output ends no server.
-        let _ = write!(io::stdout(), "{}", development_banner(&program, &listeners));
+        let _ =
+            write!(io::stdout(), "{}", development_banner(&program, &listeners, &config.upstreams));
     }
 }
 
@@ -232,6 +238,18 @@ fn random<const BYTES: usize>() -> anyhow::Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).context("the operating system has no random numbers")?;
     Ok(bytes)
+}
+
+/// The name of this server: the one that it was given, or the host's with a number that no other server has.
+fn node_name(config: &Config) -> anyhow::Result<String> {
+    if let Some(name) = &config.server.node {
+        return Ok(name.clone());
+    }
+    let number = u32::from_ne_bytes(random()?);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok());
+    let host = host.as_deref().map(str::trim).filter(|host| is_name(host) && host.len() <= 40);
+    Ok(format!("{}-{number:08x}", host.unwrap_or("node")))
 }
 
 /// Raises the limit of open files as far as this process may; what it is then.

@@ -7,6 +7,7 @@ mod cli;
 mod clients;
 mod crashes;
 mod drain;
+mod edges;
 mod hosts;
 mod operations;
 mod program;

@@ -27,6 +27,7 @@ pub(crate) mod socketio;
 pub(crate) mod store;
 pub(crate) mod subscriptions;
 pub(crate) mod tls;
+pub(crate) mod upstreams;
 pub(crate) mod views;
 
 use crate::spec::{OptionSpec, SectionSpec};
@@ -69,6 +70,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     auth::TokenSection::SECTION,
     auth::JwtSection::SECTION,
     auth::RuleSection::SECTION,
+    upstreams::UpstreamSection::SECTION,
     hosts::VirtualHostsConfig::SECTION,
     hosts::VirtualHostConfig::SECTION,
     operations::LogConfig::SECTION,

@@ -18,8 +18,8 @@ section! {
         "listen" listen: Vec<String> = Is("127.0.0.1:7800"), Kind::List(&Kind::Listen), flag("listen");
         /// Event loops, each a thread with its own connections.
         "shards" shards: usize = Is("0"), Kind::Integer { min: 1, max: SHARDS_MAX as u64 }, zero("one per core"), flag("shards");
-        /// Name of this server in logs and metrics.
-        "node" node: String = Is("tiderace"), Kind::Name, flag("node");
+        /// Name of this server in metrics, and towards other servers, which tell by it when the edges of an upstream form a circle: no two of them may have the same. Not set: the name of the host and a random number, another one at every start.
+        "node" node: Option<String> = Absent, Kind::Name, flag("node");
         /// Names under which pages and HTTP clients reach the server, without ports, or `*` for any. Without users or tokens, requests for other hosts than these, `localhost` and IP addresses are refused, so that no page can make its own name lead here (DNS rebinding). With users or tokens they are only if names are given.
         "hosts" hosts: Vec<String> = Is(""), Kind::List(&Kind::Text);
         /// Origins of pages that may connect, by every protocol: `same-host` (pages that this server's own address serves), `loopback` (pages of this machine, whatever their port), `*` (any), origins such as `https://example.org` or `https://*.example.org`, or several of these together. Development mode takes `loopback` as well. Clients that send no `Origin` are no browsers and are not held back.

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use tiderace_config::{FileSource, FlagSource, Loaded, Problems, Sources};
+use tiderace_config::{FileSource, FlagSource, FlagTable, Loaded, Problems, Sources};
 
 /// What a configuration is loaded from.
 #[derive(Default, Clone)]
@@ -12,6 +12,7 @@ pub(crate) struct Setup {
     file: Option<String>,
     environment: Vec<(String, String)>,
     flags: Vec<FlagSource>,
+    tables: Vec<FlagTable>,
     development: bool,
 }
 
@@ -35,6 +36,18 @@ impl Setup {
         self
     }
 
+    /// An upstream from the command line, whose options all come by one flag.
+    pub(crate) fn upstream(mut self, flag: &str, settings: &[(&str, &str)]) -> Setup {
+        let setting = |(name, value): &(&str, &str)| FlagSource {
+            flag: flag.to_owned(),
+            key: format!("upstream.{name}"),
+            value: (*value).to_owned(),
+        };
+        let settings = settings.iter().map(setting).collect();
+        self.tables.push(FlagTable { section: "upstream", settings });
+        self
+    }
+
     pub(crate) fn development(mut self) -> Setup {
         self.development = true;
         self
@@ -50,6 +63,7 @@ impl Setup {
             file: self.file.clone().map(|text| FileSource { name: "t.toml".to_owned(), text }),
             environment: self.environment.clone(),
             flags: self.flags.clone(),
+            tables: self.tables.clone(),
             development: self.development,
             read_secret: &read_secret,
         })

@@ -4,10 +4,14 @@
 
 use std::fmt::Write;
 
-use tiderace_config::{ListenerConfig, ListenerProtocol};
+use tiderace_config::{ListenerConfig, ListenerProtocol, UpstreamConfig};
 
 /// The banner. `program` is how this process was called; the addresses are the ones really bound.
-pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) -> String {
+pub(crate) fn development_banner(
+    program: &str,
+    listeners: &[ListenerConfig],
+    upstreams: &[UpstreamConfig],
+) -> String {
     let mut out = String::from(
         "Tiderace, development mode: this machine only, everybody may do everything.\n\n",
     );
@@ -32,12 +36,32 @@ pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) ->
     if let Some(web) = web {
         let _ = writeln!(out, "\nLive quotes in a browser: http://{}/", web.address);
     }
+    for upstream in upstreams {
+        let topics: Vec<&str> = upstream.topics.iter().map(|pattern| pattern.as_str()).collect();
+        let urls: Vec<String> = upstream.urls.iter().map(ToString::to_string).collect();
+        let (topics, urls) = (topics.join(", "), urls.join(", "));
+        let _ = writeln!(
+            out,
+            "\nTopics {topics} come from {urls}, the upstream {}; publish there.",
+            upstream.name
+        );
+    }
     let Some(stomp) = speaks(ListenerProtocol::Stomp) else { return out };
     let port = match stomp.address.port() {
         7800 => String::new(),
         port => format!(" -p {port}"),
     };
     let program = quote(program);
+    if !upstreams.is_empty() {
+        let _ = write!(
+            out,
+            "\nIn another terminal:\n\n  \
+             {program} sub{port} 'fx/**'\n  \
+             {program} upstreams{port}\n\n\
+             Ctrl-C stops it. `{program} serve --config FILE` with an [[upstream]] runs it for others to reach.\n",
+        );
+        return out;
+    }
     let _ = write!(
         out,
         "\nIn another terminal:\n\n  \
@@ -79,7 +103,7 @@ mod tests {
     fn the_usual_port_needs_no_option() {
         let listeners =
             [listener(7800, ListenerProtocol::Any), listener(61613, ListenerProtocol::Stomp)];
-        let banner = development_banner("target/release/tiderace", &listeners);
+        let banner = development_banner("target/release/tiderace", &listeners, &[]);
         let expected = "Tiderace, development mode: this machine only, everybody may do everything.
 
   127.0.0.1:7800         native, Socket.IO, STOMP, RSocket, SSE and REST, /metrics
@@ -102,8 +126,8 @@ Ctrl-C stops it. `target/release/tiderace serve --config FILE` runs it for other
     fn another_port_and_an_odd_path_are_spelled_out() {
         let listeners =
             [listener(80, ListenerProtocol::Http), listener(9000, ListenerProtocol::Any)];
-        let banner = development_banner("/my tools/tide'race", &listeners);
+        let banner = development_banner("/my tools/tide'race", &listeners, &[]);
         assert!(banner.contains("\n  '/my tools/tide'\\''race' sub -p 9000 'fx/**'\n"), "{banner}");
-        assert!(!development_banner("tiderace", &listeners[..1]).contains("another terminal"));
+        assert!(!development_banner("tiderace", &listeners[..1], &[]).contains("another terminal"));
     }
 }

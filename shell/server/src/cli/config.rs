@@ -62,7 +62,7 @@ fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     identities::verifier(&loaded.config.auth)?;
     identities::signed_tokens(&loaded.config.auth)?;
     let secured = tls::read(&loaded.config)?;
-    compose::reactor(&loaded.config, usize::MAX, secured.map(|read| read.settings))?;
+    compose::reactor(&loaded.config, usize::MAX, secured.map(|read| read.settings), "")?;
     let listeners: Vec<String> =
         loaded.config.listeners.iter().map(|listener| listener.address.to_string()).collect();
     print(&format!(

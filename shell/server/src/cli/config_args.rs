@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use tiderace_config::{FileSource, FlagSource, Kind, Loaded, OptionSpec, Sources, single_options};
+use tiderace_config::{
+    FileSource, FlagSource, FlagTable, Kind, Loaded, OptionSpec, Sources, single_options,
+};
 
 /// The environment variable that names the configuration file.
 const CONFIG_VARIABLE: &str = "TIDERACE_CONFIG";
@@ -17,6 +19,7 @@ const CONFIG_VARIABLE: &str = "TIDERACE_CONFIG";
 pub(crate) struct ConfigArgs {
     file: Option<PathBuf>,
     flags: Vec<FlagSource>,
+    tables: Vec<FlagTable>,
 }
 
 impl ConfigArgs {
@@ -31,6 +34,7 @@ impl ConfigArgs {
                 })
                 .collect(),
             flags: self.flags.clone(),
+            tables: self.tables.clone(),
             development,
             read_secret: &|path: &Path| std::fs::read_to_string(path),
         };
@@ -40,6 +44,19 @@ impl ConfigArgs {
                 if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
             anyhow::anyhow!("the configuration has {what}:\n{problems}")
         })
+    }
+
+    /// Adds a table of a list of tables.
+    pub(super) fn add_table(&mut self, table: FlagTable) {
+        self.tables.push(table);
+    }
+
+    /// Sets an option, unless a flag has done so.
+    pub(super) fn set_default(&mut self, flag: &str, key: &str, value: &str) {
+        if !self.flags.iter().any(|set| set.key == key) {
+            let [flag, key, value] = [flag, key, value].map(str::to_owned);
+            self.flags.push(FlagSource { flag, key, value });
+        }
     }
 
     /// Nothing was set.

@@ -14,7 +14,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Queues", &["queues", "subscriptions"]),
     ("Services", &["call", "respond"]),
     ("The server", &["serve", "config", "doctor", "browse", "store", "bench"]),
-    ("Besides", &["password", "completions"]),
+    ("Several servers", &["edge", "upstreams", "drain"]),
+    ("Who may do what", &["password", "token", "acl"]),
+    ("Besides", &["completions"]),
 ];
 
 /// Gives a command line its help.

@@ -22,6 +22,7 @@ mod connection;
 mod destination;
 mod doctor;
 mod drain;
+mod edge;
 mod error;
 mod help;
 mod jobs;
@@ -40,6 +41,7 @@ mod table;
 mod tls;
 mod token;
 mod topics;
+mod upstreams;
 mod views;
 
 use std::io::{self, Write};
@@ -70,6 +72,8 @@ struct Cli {
 enum Command {
     /// Run the server.
     Serve(ConfigArgs),
+    /// Run a server in front of another one, some of whose topics it passes on.
+    Edge(edge::EdgeArgs),
     /// Publish messages to a topic, or send them to a queue.
     Pub(publish::PublishArgs),
     /// Print the messages of topics or queues.
@@ -95,6 +99,9 @@ enum Command {
     /// Send the clients of a server to other servers, before it is stopped.
     #[command(disable_help_flag = true)]
     Drain(drain::DrainArgs),
+    /// Show how a server stands with those whose topics it passes on.
+    #[command(disable_help_flag = true)]
+    Upstreams(upstreams::UpstreamsArgs),
     /// Look at what a stopped server has kept: what is in its store, and whether it is damaged.
     Store(store::StoreArgs),
     /// Measure this server, or others beside it, and what this machine can do at best.
@@ -129,6 +136,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
     let result = match cli.command {
         None => run_server(&cli.development, true, serve),
         Some(Command::Serve(args)) => run_server(&args, false, serve),
+        Some(Command::Edge(args)) => run_server(&args.config(), true, serve),
         Some(Command::Pub(args)) => publish::run(&args),
         Some(Command::Sub(args)) => subscribe::run(&args),
         Some(Command::Topics(args)) => topics::run(&args),
@@ -139,6 +147,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Drain(args)) => drain::run(&args),
+        Some(Command::Upstreams(args)) => upstreams::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),

@@ -1,0 +1,241 @@
+//! The servers whose topics this one passes on, with the checks that concern several of them.
+//!
+//! Relies on `load` having checked each value alone. Invariants: a topic has one home, here or at one upstream; this
+//! server is no upstream of its own.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tiderace_base::UpstreamUrl;
+use tiderace_topics::{Path, Pattern};
+
+use crate::kind::Value;
+use crate::problem::Problems;
+use crate::resolve::resolve;
+use crate::secret::Secret;
+use crate::sections::server::ListenerConfig;
+use crate::sections::upstreams::{UpstreamConfig, UpstreamSection};
+use crate::sources::Sources;
+use crate::table::{Table, origin_of};
+use crate::units;
+
+/// Addresses of one upstream.
+const URLS_MAX: usize = 16;
+/// Patterns of one upstream: each topic is compared with all of them.
+const TOPICS_MAX: usize = 256;
+/// Bytes of the name of a node, as far as it is told to other nodes.
+const NODE_BYTES_MAX: usize = 64;
+
+/// All of them.
+pub(crate) fn build(
+    tables: &[Table],
+    listeners: &[ListenerConfig],
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> Vec<UpstreamConfig> {
+    let mut known: Vec<UpstreamConfig> = Vec::new();
+    let mut names = HashSet::new();
+    for table in tables.iter().filter(|table| table.section.name == "upstream") {
+        let Some(section) = table.fill(UpstreamSection::from_values) else { continue };
+        if !names.insert(section.name.clone()) {
+            let message =
+                format!("there is already an upstream {:?}; names are unique", section.name);
+            problems.add(table.origin_of("name"), message);
+        }
+        if !is_upstream_name(&section.name) {
+            let message = format!(
+                "upstream.name: {:?} is no name of an upstream; use up to {NODE_BYTES_MAX} letters, digits, `-`, `_` and `.`",
+                section.name
+            );
+            problems.add(table.origin_of("name"), message);
+        }
+        check_topics(table, &section, &known, problems);
+        let urls = urls(table, &section, listeners, problems);
+        let remove_after = remove_after(&section.when_away).unwrap_or_else(|| {
+            let message = format!(
+                "upstream.when_away: {:?} is neither \"keep\" nor \"remove after DURATION\", such as \
+                 \"remove after 10min\"",
+                section.when_away
+            );
+            problems.add(table.origin_of("when_away"), message);
+            None
+        });
+        let (token, login) = identity(table, &section, sources, problems);
+        let UpstreamSection { name, topics, tls_ca_file, linger, timeout, eager, .. } = section;
+        known.push(UpstreamConfig {
+            name,
+            urls,
+            topics,
+            token,
+            login,
+            tls_ca_file,
+            linger,
+            timeout,
+            remove_after,
+            eager,
+        });
+    }
+    known
+}
+
+/// What this server publishes itself is not an upstream's.
+pub(crate) fn check(
+    upstreams: &[UpstreamConfig],
+    node: Option<&str>,
+    tables: &[Table],
+    problems: &mut Problems,
+) {
+    if let Some(node) = node.filter(|node| node.len() > NODE_BYTES_MAX) {
+        let message =
+            format!("server.node: {node:?} is longer than {NODE_BYTES_MAX} bytes; shorten it");
+        problems.add(origin_of(tables, "server.node"), message);
+    }
+    let owner = |path: &Path| {
+        let has = |upstream: &&UpstreamConfig| upstream.topics.iter().any(|it| it.matches(path));
+        upstreams.iter().find(has)
+    };
+    for table in tables.iter().filter(|table| table.section.name == "feed") {
+        for setting in table.settings.iter().filter(|setting| setting.spec.name() == "path") {
+            let Value::Text(text) = &setting.value else { continue };
+            let path = Path::parse(&format!("{text}/EUR-USD")).ok();
+            if let Some(upstream) = path.as_ref().and_then(owner) {
+                let message = format!(
+                    "feed.path: topics below {text:?} come from the upstream {:?}, so this server cannot publish them; \
+                     take them out of upstream.topics, or the feed away",
+                    upstream.name
+                );
+                problems.add(setting.origin.clone(), message);
+            }
+        }
+    }
+}
+
+fn check_topics(
+    table: &Table,
+    section: &UpstreamSection,
+    others: &[UpstreamConfig],
+    problems: &mut Problems,
+) {
+    let mut wrong = |message: String| {
+        problems.add(table.origin_of("topics"), format!("upstream.topics: {message}"))
+    };
+    if !(1..=TOPICS_MAX).contains(&section.topics.len()) {
+        let found = section.topics.len();
+        return wrong(format!(
+            "1 to {TOPICS_MAX} patterns are possible, but {found} are listed; \"**\" stands for all topics"
+        ));
+    }
+    for pattern in &section.topics {
+        let text = pattern.as_str();
+        if text.starts_with('$') {
+            wrong(format!(
+                "{text:?} names topics below `$`, which are every server's own; take it out"
+            ));
+        }
+        let twin = |other: &&UpstreamConfig| other.topics.iter().any(|it| it.overlaps(pattern));
+        if let Some(other) = others.iter().find(twin) {
+            let twin =
+                other.topics.iter().find(|it| it.overlaps(pattern)).map_or("", Pattern::as_str);
+            wrong(format!(
+                "{text:?} and {twin:?} of the upstream {:?} name the same topics, but a topic comes from one \
+                 upstream; for servers that have the same topics write one upstream with several `urls`",
+                other.name
+            ));
+        }
+    }
+}
+
+fn urls(
+    table: &Table,
+    section: &UpstreamSection,
+    listeners: &[ListenerConfig],
+    problems: &mut Problems,
+) -> Vec<UpstreamUrl> {
+    let mut wrong = |message: String| {
+        problems.add(table.origin_of("urls"), format!("upstream.urls: {message}"))
+    };
+    if !(1..=URLS_MAX).contains(&section.urls.len()) {
+        let found = section.urls.len();
+        wrong(format!("1 to {URLS_MAX} addresses are possible, but {found} are listed"));
+    }
+    let mut urls: Vec<UpstreamUrl> = Vec::new();
+    for text in &section.urls {
+        match text.parse::<UpstreamUrl>() {
+            Err(error) => wrong(error.to_string()),
+            Ok(url) if urls.contains(&url) => wrong(format!("{text:?} stands twice")),
+            Ok(url) => {
+                if let Some(own) = listeners.iter().find(|own| leads_to(&url, own.address)) {
+                    wrong(format!(
+                        "{text:?} leads to this server itself, which listens on {}; name the server where the topics \
+                         are published",
+                        own.address
+                    ));
+                }
+                urls.push(url);
+            }
+        }
+    }
+    urls
+}
+
+/// It is a level of a path, a label of metrics and a word of sentences.
+fn is_upstream_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    name.len() <= NODE_BYTES_MAX && name.bytes().all(is_plain)
+}
+
+/// Whether an address is that of a listener of this machine, as far as that is seen without asking for names.
+fn leads_to(url: &UpstreamUrl, listener: SocketAddr) -> bool {
+    let is_own = match url.address().map(|address| address.ip()) {
+        Some(ip) => ip == listener.ip() || (listener.ip().is_unspecified() && ip.is_loopback()),
+        None => {
+            let is_local = url.host().eq_ignore_ascii_case("localhost");
+            is_local && (listener.ip().is_unspecified() || listener.ip().is_loopback())
+        }
+    };
+    is_own && url.port() == listener.port()
+}
+
+/// The absence after which topics are removed, if they are; nothing for any other text.
+fn remove_after(text: &str) -> Option<Option<Duration>> {
+    if text == "keep" {
+        return Some(None);
+    }
+    let span = units::parse_duration(text.strip_prefix("remove after ")?)?;
+    (span <= AWAY_MAX).then_some(Some(span))
+}
+
+/// The longest absence after which topics are removed: a month.
+const AWAY_MAX: Duration = Duration::from_secs(31 * 86_400);
+
+/// Token, or name and password.
+fn identity(
+    table: &Table,
+    section: &UpstreamSection,
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> (Option<Secret>, Option<(String, Secret)>) {
+    if table.refuses(&["token", "password"]) {
+        return (None, None);
+    }
+    if section.user.is_some() != section.password.is_some() {
+        let (has, needs) = match section.user {
+            Some(_) => ("user", "password"),
+            None => ("password", "user"),
+        };
+        let message = format!("upstream.{has} needs upstream.{needs}");
+        problems.add(table.origin_of(has), message);
+    }
+    if section.user.is_some() && section.token.is_some() {
+        let message =
+            "upstream.token: log in with either `token` or `user` and `password`, not with both";
+        problems.add(table.origin_of("token"), message);
+    }
+    let mut secret = |name: &str, source| {
+        resolve(source, &format!("upstream.{name}"), table.origin_of(name), sources, problems)
+    };
+    let token = section.token.as_ref().and_then(|source| secret("token", source));
+    let password = section.password.as_ref().and_then(|source| secret("password", source));
+    (token, section.user.clone().zip(password))
+}
