@@ -85,6 +85,8 @@ impl EdgeSession {
                     if let Some(key) = self.begun.remove(&token) {
                         self.settled.push(key);
                     } else if let Some(key) = self.ended.remove(&token) {
+                        // What it begins with will not come: there is nothing to say behind it.
+                        self.settled.retain(|settled| *settled != key);
                         self.said.push(FromUpstream::Ended { key });
                     }
                 }

@@ -130,6 +130,7 @@ impl UpstreamSession {
                 let key = SubscriptionKey(key);
                 self.tell(FromUpstream::Refused { key, close }, context);
             }
+            Some(Request::Over) => {}
             // There was nothing to end: its SUBSCRIBE had been refused.
             Some(Request::Unsubscribe(key)) => self.free(key, context),
             None => {
@@ -146,8 +147,12 @@ impl UpstreamSession {
         continues: bool,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let Some(Request::Subscribe(key)) = self.subscriptions.waiting(request) else {
-            return Err(broken("a RECOVERED answers nothing that was asked"));
+        let key = match self.subscriptions.waiting(request) {
+            Some(Request::Subscribe(key)) => key,
+            Some(Request::Over) => return Ok(()),
+            Some(Request::Unsubscribe(_)) | None => {
+                return Err(broken("a RECOVERED answers nothing that was asked"));
+            }
         };
         if self.subscriptions.wanted(key).is_some() {
             let key = SubscriptionKey(key);

@@ -20,6 +20,8 @@ pub(super) struct Subscribed {
     pub(super) is_pattern: bool,
     /// Whether updates may be deltas.
     pub(super) has_deltas: bool,
+    /// The id of its request.
+    request: u32,
     /// Once UNSUBSCRIBE has been said.
     end: Option<End>,
 }
@@ -35,6 +37,8 @@ struct End {
 pub(super) enum Request {
     Subscribe(u32),
     Unsubscribe(u32),
+    /// A subscription whose end was answered first: its number may stand for another.
+    Over,
 }
 
 /// All subscriptions.
@@ -59,8 +63,9 @@ impl Subscriptions {
 
     /// Begins one under a number that is free; the id of the request.
     pub(super) fn begin(&mut self, key: u32, is_pattern: bool, has_deltas: bool) -> u32 {
-        self.all.insert(key, Subscribed { is_pattern, has_deltas, end: None });
-        self.request(Request::Subscribe(key))
+        let request = self.request(Request::Subscribe(key));
+        self.all.insert(key, Subscribed { is_pattern, has_deltas, request, end: None });
+        request
     }
 
     /// Keeps a wish until its number is free; gives it back if it is, or is taken.
@@ -83,7 +88,12 @@ impl Subscriptions {
 
     /// Frees a number; what is to be begun under it.
     pub(super) fn free(&mut self, key: u32) -> Option<Wish> {
-        self.all.remove(key)?.end?.next.map(|wish| *wish)
+        let subscribed = self.all.remove(key)?;
+        let request = self.waiting.get_mut(&subscribed.request);
+        if let Some(request) = request.filter(|request| **request == Request::Subscribe(key)) {
+            *request = Request::Over;
+        }
+        subscribed.end?.next.map(|wish| *wish)
     }
 
     /// The request of that id, which waits no more.
@@ -138,6 +148,17 @@ mod tests {
         assert!(all.keep(7, wish()).is_none());
         assert_eq!(all.end(7), None);
         assert!(all.free(7).is_none());
+    }
+
+    #[test]
+    fn what_is_answered_behind_its_end_is_over() {
+        let mut all = Subscriptions::default();
+        assert_eq!((all.begin(7, true, true), all.end(7)), (1, Some(2)));
+        assert_eq!(all.answered(2), Some(Request::Unsubscribe(7)));
+        assert!(all.free(7).is_none());
+        assert_eq!(all.begin(7, true, true), 3);
+        assert_eq!((all.waiting(1), all.answered(1)), (Some(Request::Over), Some(Request::Over)));
+        assert_eq!(all.answered(3), Some(Request::Subscribe(7)));
     }
 
     #[test]
