@@ -263,6 +263,8 @@ impl Rules {
         }
     }
 
+    /// Inlined up to the rules, so that [`Rules::authorise`] makes no record of why when there are none.
+    #[inline]
     fn decide(&self, principal: &Principal, action: Action, kind: Kind, path: &Path) -> Decision {
         let own = if action.listens() { principal.owns_path(path) } else { None };
         if own == Some(false) {
@@ -271,11 +273,21 @@ impl Rules {
         if is_temporary(path) && !principal.is_server() {
             return Decision::Temporary;
         }
-        let Some(rules) = &self.0 else { return Decision::NoRules };
-        if principal.is_server() {
-            return Decision::Server;
+        match &self.0 {
+            None => Decision::NoRules,
+            Some(_) if principal.is_server() => Decision::Server,
+            Some(rules) => self.decide_by(rules, own.is_some(), (principal, action, kind, path)),
         }
-        let mut decision = if own == Some(true) { Decision::Own } else { Decision::Nothing };
+    }
+
+    #[inline(never)]
+    fn decide_by(
+        &self,
+        rules: &[Ready],
+        is_own: bool,
+        (principal, action, kind, path): (&Principal, Action, Kind, &Path),
+    ) -> Decision {
+        let mut decision = if is_own { Decision::Own } else { Decision::Nothing };
         for (number, ready) in rules.iter().enumerate() {
             let allows = ready.rule.allow;
             if (!allows || !decision.is_allowed())

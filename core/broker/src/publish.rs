@@ -97,9 +97,8 @@ impl SessionSide<'_> {
         destination: &Destination,
     ) -> Result<(), Close> {
         let options = &self.options;
-        options.is_published_here(destination)?;
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return Ok(());
+            return options.is_published_here(destination);
         };
         if let Some((kind, path)) = record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
             && *kind == destination.kind
@@ -107,6 +106,7 @@ impl SessionSide<'_> {
         {
             return Ok(());
         }
+        options.is_published_here(destination)?;
         let Some(principal) = &record.principal else {
             return Ok(());
         };
@@ -474,7 +474,8 @@ impl HomeSide<'_> {
         Err(CloseCode::MemoryFull.into())
     }
 
-    /// Sends a run to the places that want it.
+    /// Sends a run to the places that want it. Inlined, for every message of a topic goes out by it.
+    #[inline(always)]
     pub(crate) fn send_out(
         &mut self,
         key: Key,

@@ -177,6 +177,7 @@ impl OutQueue {
     }
 
     /// Drops everything but the write block's memory, if that is of a size worth keeping.
+    #[inline]
     pub fn clear(&mut self, keep_bytes: usize) {
         self.blocks.clear();
         self.bytes = 0;

@@ -16,7 +16,8 @@ pub(crate) struct Spare {
     read_buffer: Vec<u8>,
     events: Vec<Event>,
     due: Vec<Key>,
-    effects: Effects,
+    /// In a box, as those of the shard: what is many lists is lent by its address.
+    effects: Option<Box<Effects>>,
     actions: SessionActions,
 }
 
@@ -26,7 +27,7 @@ impl Default for Spare {
             read_buffer: vec![0; BUFFER_BYTES],
             events: Vec::new(),
             due: Vec::new(),
-            effects: Effects::default(),
+            effects: None,
             actions: SessionActions::default(),
         }
     }
@@ -61,12 +62,12 @@ impl Spare {
     }
 
     /// For the effects that come while others are drained.
-    pub(crate) fn take_effects(&mut self) -> Effects {
-        std::mem::take(&mut self.effects)
+    pub(crate) fn take_effects(&mut self) -> Box<Effects> {
+        self.effects.take().unwrap_or_default()
     }
 
-    pub(crate) fn give_effects(&mut self, effects: Effects) {
-        self.effects = effects;
+    pub(crate) fn give_effects(&mut self, effects: Box<Effects>) {
+        self.effects = Some(effects);
     }
 
     /// For what a call of a session asks for.

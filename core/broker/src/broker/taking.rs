@@ -179,6 +179,7 @@ impl Broker {
 
     /// Several sessions are about to take deliveries: asks memory for what the next of this one refers
     /// to, and says which subscription it is for.
+    #[inline]
     pub fn peek(&self, session: SessionId) -> Option<SubscriptionKey> {
         let pending = self.session(session)?.backlog.as_ref()?.front()?;
         std::hint::black_box(pending.run.run().bytes());

@@ -92,6 +92,7 @@ impl Broker {
     }
 
     /// Whether there is something to do that would have been too much for one call.
+    #[inline]
     pub fn has_work(&self) -> bool {
         self.home.has_requested_pages()
             || self.home.has_removals()

@@ -327,6 +327,7 @@ impl Backlog {
     }
 
     /// What is taken next.
+    #[inline]
     pub(crate) fn front(&self) -> Option<&Pending> {
         match &self.ranked {
             None => self.ordinary.entries.front(),

@@ -149,6 +149,7 @@ impl Deputies {
     }
 
     /// Whether something is to be swept.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.list.iter().any(|deputy| !deputy.sweeps.is_empty())
     }

@@ -18,12 +18,10 @@ impl Home {
         run: &mut Run,
         options: &BrokerOptions,
     ) -> bool {
-        let is_new = self.begin_message(now, topic, options);
-        self.numbers.assign(run);
-        if let Some(home) = self.topics.get_mut(topic) {
+        self.begin_message(now, topic, options, |home, numbers| {
+            numbers.assign(run);
             home.begin_at_version(run.version());
-        }
-        is_new
+        })
     }
 
     /// Numbers below this one are not given to what comes.

@@ -182,17 +182,21 @@ impl Home {
         run: &mut Run,
         options: &BrokerOptions,
     ) -> bool {
-        let is_new = self.begin_message(now, topic, options);
-        self.numbers.assign(run);
-        if let Some(home) = self.topics.get_mut(topic) {
-            home.assign_versions(run, self.numbers.earlier());
-        }
-        is_new
+        self.begin_message(now, topic, options, |home, numbers| {
+            numbers.assign(run);
+            home.assign_versions(run, numbers.earlier());
+        })
     }
 
-    /// A message of a topic comes: whether the topic is there from now on.
+    /// A message of a topic comes, and is numbered: whether the topic is there from now on.
     #[inline]
-    fn begin_message(&mut self, now: Time, topic: &Topic, options: &BrokerOptions) -> bool {
+    fn begin_message(
+        &mut self,
+        now: Time,
+        topic: &Topic,
+        options: &BrokerOptions,
+        number: impl FnOnce(&mut HomeTopic, &mut Numbers),
+    ) -> bool {
         let (history, patterns) = (&self.history, &self.patterns);
         let new = || HomeTopic::starting(history.floor_of(&topic.path));
         let home = self.topics.get_or_insert_with(topic, new);
@@ -203,7 +207,9 @@ impl Home {
                 || self.feeds.has_mirrors() && options.mirrors(&topic.path);
             home.set_patterns(generation, places, (history.names(&topic.path), fed));
         }
-        home.begin_message(now, topic.spec.removal.is_some())
+        let is_new = home.begin_message(now, topic.spec.removal.is_some());
+        number(home, &mut self.numbers);
+        is_new
     }
 
     /// The durable subscriptions here, and whom topics feed.

@@ -20,15 +20,15 @@ pub struct RunBuilder {
     entries: Vec<Entry>,
     /// Where the message being built begins.
     start: usize,
-    /// The body of its only message, if that lies in a file.
-    file: Option<Bytes>,
+    /// With the body of its only message, if that lies in a file: apart, for builders are moved with every message.
+    rare: Option<Box<Rare>>,
 }
 
 impl RunBuilder {
     /// Begins a run.
     pub fn new(destination: Destination, published: Time) -> RunBuilder {
         let (data, entries) = (Vec::new(), Vec::new());
-        RunBuilder { destination, published, data, entries, start: 0, file: None }
+        RunBuilder { destination, published, data, entries, start: 0, rare: None }
     }
 
     /// Where it goes.
@@ -40,7 +40,7 @@ impl RunBuilder {
     pub fn has_room(&self) -> bool {
         self.data.len() < RUN_BYTES_TARGET
             && self.entries.len() < RUN_MESSAGES_MAX
-            && self.file.is_none()
+            && self.rare.is_none()
     }
 
     /// Whether it holds no finished message.
@@ -71,7 +71,7 @@ impl RunBuilder {
     pub fn finish_in_file(&mut self, body: Bytes, meta: Meta) {
         debug_assert!(self.entries.is_empty(), "it is a run of its own");
         self.finish(&[], meta);
-        self.file = Some(body);
+        self.rare = Some(Box::new(Rare { file: Some(body), upstream: None }));
     }
 
     /// Ends the message begun with the body of a message: see [`RunBuilder::takes`].
@@ -131,7 +131,7 @@ impl RunBuilder {
             published: self.published,
             data: Buffer::Own(self.data.into()),
             entries: Entries::of(self.entries),
-            rare: self.file.map(|file| Box::new(Rare { file: Some(file), upstream: None })),
+            rare: self.rare,
         }
     }
 }

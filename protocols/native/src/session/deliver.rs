@@ -111,8 +111,36 @@ impl NativeSession {
         }
         let version =
             if form.whole { Version::Full(version) } else { Version::Low(version as u16) };
-        let numbers = form.numbered.then(|| numbers(delivery, index));
-        let update = Update { flags, id: form.id, version, numbers, properties, data };
+        let update = Update { flags, id: form.id, version, numbers: None, properties, data };
+        match form.numbered {
+            true => self.put_numbered(update, delivery, index, output),
+            false => self.put(&update, delivery, index, output),
+        }
+    }
+
+    /// Apart, for only edges ask for numbers, and those that do not are to pay nothing for them.
+    #[cold]
+    fn put_numbered(
+        &mut self,
+        update: Update<'_>,
+        delivery: &Delivery<'_>,
+        index: usize,
+        output: &mut Output<'_>,
+    ) {
+        let numbers = Some(numbers(delivery, index));
+        self.put(&Update { numbers, ..update }, delivery, index, output);
+    }
+
+    /// Writes an update of the message at that place.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        update: &Update<'_>,
+        delivery: &Delivery<'_>,
+        index: usize,
+        output: &mut Output<'_>,
+    ) {
+        let Update { flags, properties, data, .. } = *update;
         let room = data.len() + properties.len() + ENTRY_BYTES;
         if room < APART_BYTES_MIN {
             let (out, _) = self.batch.entries(kind::UPDATES, room, output);

@@ -46,28 +46,34 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Does what is due for upstreams.
+    /// Does what is due for upstreams, of which most shards have none.
+    #[inline]
     pub(crate) fn run_upstreams(&mut self) {
         for at in 0..self.upstreams.len() {
-            if self.stopping.is_some() {
-                self.stop_upstream(at);
-                continue;
+            self.run_upstream(at);
+        }
+    }
+
+    #[cold]
+    fn run_upstream(&mut self, at: usize) {
+        if self.stopping.is_some() {
+            self.stop_upstream(at);
+            return;
+        }
+        match self.upstreams.get(at).and_then(|upstream| upstream.due(self.now.time)) {
+            None => {}
+            Some(Due::Attempt) => self.begin_attempt(at),
+            Some(Due::Unresolved) => {
+                let slow = |url: &UpstreamUrl| {
+                    reasons::too_slow(UpstreamState::Resolving, url, RESOLVE.as_secs())
+                };
+                let reason = self.url(at).map(slow).unwrap_or_default();
+                self.give_up(at, reason);
             }
-            match self.upstreams.get(at).and_then(|upstream| upstream.due(self.now.time)) {
-                None => {}
-                Some(Due::Attempt) => self.begin_attempt(at),
-                Some(Due::Unresolved) => {
-                    let slow = |url: &UpstreamUrl| {
-                        reasons::too_slow(UpstreamState::Resolving, url, RESOLVE.as_secs())
-                    };
-                    let reason = self.url(at).map(slow).unwrap_or_default();
-                    self.give_up(at, reason);
-                }
-                Some(Due::Login(key)) if self.is_established(key) => {
-                    self.enter(at, UpstreamState::Connected);
-                }
-                Some(Due::Login(_)) => {}
+            Some(Due::Login(key)) if self.is_established(key) => {
+                self.enter(at, UpstreamState::Connected);
             }
+            Some(Due::Login(_)) => {}
         }
     }
 

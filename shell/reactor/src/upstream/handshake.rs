@@ -152,6 +152,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Masks what waits to be written to an upstream and is not masked yet.
+    #[cold]
     pub(crate) fn mask_outgoing(&mut self, key: Key) {
         let Some(record) = self.connections.get_mut(key) else { return };
         let Some(outgoing) = record.outgoing.as_mut() else { return };
@@ -174,6 +175,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// What a write has left is masked.
+    #[cold]
     pub(crate) fn note_masked(&mut self, key: Key) {
         let record = self.connections.get(key);
         let left = record.and_then(|it| it.outgoing.as_ref()).map_or(0, |it| it.queue.len());

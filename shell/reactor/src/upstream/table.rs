@@ -86,6 +86,7 @@ impl Upstreams {
         self.list.push(Upstream { index, attempts, url: 0, count: 0, told: Vec::new(), phase });
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -109,6 +110,7 @@ impl Upstreams {
     }
 
     /// How long the upstreams can wait.
+    #[inline]
     pub(crate) fn timeout(&self, idle_since: Time) -> Span {
         let next = self.list.iter().map(|it| match it.phase {
             Phase::Waiting { due } => due,
