@@ -142,6 +142,10 @@ const does = {
     same(got, wanted, child);
   },
 
+  async end({ name }) {
+    await ended(running.get(name), "SIGINT");
+  },
+
   async browser({ url, text }) {
     if (!existsSync(process.env.CHROMIUM)) {
       if (process.env.CI === "true") throw new Error(`there is no ${process.env.CHROMIUM}`);
@@ -218,9 +222,7 @@ function same(got, wanted, child) {
   }
 }
 
-const pages = process.argv.slice(2);
-if (!pages.length) pages.push("README.md", ...[...read("docs/SUMMARY.md").matchAll(/\((guide\/[^)]*)\)/g)].map(([, page]) => `docs/${page}`));
-for (const page of pages) await follow(page);
+for (const page of process.argv.slice(2)) await follow(page);
 await browser?.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

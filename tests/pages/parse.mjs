@@ -15,6 +15,7 @@
 //   <!-- exit 3 -->                    the commands end with that status
 //   <!-- not run: WHY -->              the block is only read
 // And without a block:
+//   <!-- end NAME -->                  Ctrl-C for what goes on in the background
 //   <!-- browser URL shows TEXT -->    the page at that address shows that text
 
 const COMMENT = /^<!-- (.*) -->$/;
@@ -26,6 +27,7 @@ const KINDS = [
   [/^output of (\S+)$/, ([, name]) => ({ kind: "later", name })],
   [/^exit (\d+)$/, ([, status]) => ({ kind: "run", status: Number(status) })],
   [/^not run: (.+)$/, () => ({ kind: "skip" })],
+  [/^end (\S+)$/, ([, name]) => ({ kind: "end", name })],
   [/^browser (\S+) shows (.*)$/, ([, url, text]) => ({ kind: "browser", url, text })],
 ];
 
@@ -47,7 +49,7 @@ export function steps(page) {
       block = { language: fence[1], line: index + 1, lines: [] };
     } else if (COMMENT.test(line)) {
       said = told(line, index + 1);
-      if (said.kind === "browser") found.push(said), (said = undefined);
+      if (said.kind === "browser" || said.kind === "end") found.push(said), (said = undefined);
     } else if (line.trim()) {
       before = line.trimEnd();
     }
