@@ -2,6 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,6 +21,8 @@ const files = new Map();
 let address;
 let [passed, failed] = [0, 0];
 let browser;
+/** For a server of the reader's own, which pages have at 7801. */
+const ownPort = await freePort();
 
 prepare();
 process.on("exit", () => {
@@ -66,14 +69,23 @@ async function follow(page) {
   address = undefined;
 }
 
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
 function save(file) {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, here(files.get(file)));
 }
 
-/** What a page says, for the server that is there. */
+/** What a page says, for the server that is there, and for a port that is free in place of the reader's own. */
 function here(text) {
-  return text.replace(/\b7800\b/g, address ? address.split(":")[1] : "7800");
+  return text.replace(/\b7800\b/g, address ? address.split(":")[1] : "7800").replace(/\b7801\b/g, ownPort);
 }
 
 const does = {
