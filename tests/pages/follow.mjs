@@ -61,7 +61,8 @@ async function follow(page) {
     console.log(`ok ${page} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
   } catch (error) {
     failed++;
-    console.log(`not ok ${page}:${at}: ${error.message}`);
+    const message = error.message.length > 3000 ? `${error.message.slice(0, 1000)} … ${error.message.slice(-2000)}` : error.message;
+    console.log(`not ok ${page}:${at}: ${message}`);
   }
   for (const child of running.values()) await ended(child, "SIGTERM");
   running.clear();
@@ -104,17 +105,20 @@ const does = {
   },
 
   async terminals({ text }, cwd) {
+    const all = [];
     for (const [index, line] of text.trimEnd().split("\n").entries()) {
-      const before = await subscriptions();
+      const more = await moreSubscriptions();
       const child = shell(line, cwd);
       child.compared = 0;
-      const goesOn = async () => child.exitCode === null && (await subscriptions()) > before;
+      all.push([line, child]);
+      running.set(String(index + 1), child);
       const timeout = Date.now() + WAIT;
-      while (child.exitCode === null && !(await goesOn())) {
-        if (Date.now() > timeout) throw new Error(`${line}: it neither ends nor subscribes:\n${child.out}${child.err}`);
+      while (child.exitCode === null && !child.out && !(await more())) {
+        if (Date.now() > timeout) throw new Error(`${line}: it neither ends, nor prints, nor subscribes:\n${child.err}`);
       }
+    }
+    for (const [line, child] of all) {
       if (child.exitCode) throw new Error(`${line}: it ended with ${child.exitCode}:\n${child.out}${child.err}`);
-      if (child.exitCode === null) running.set(String(index + 1), child);
     }
   },
 
@@ -131,13 +135,13 @@ const does = {
   },
 
   async background({ name, until: text, text: commands }, cwd) {
-    const before = text ? 0 : await subscriptions();
+    const more = text ? undefined : await moreSubscriptions();
     const child = shell(commands, cwd);
     child.compared = 0;
     running.set(name, child);
     if (text) return until(child, () => (child.out + child.err).includes(here(text)), `printed "${text}"`);
     const timeout = Date.now() + WAIT;
-    while ((await subscriptions()) <= before) {
+    while (!(await more())) {
       if (child.exitCode !== null || Date.now() > timeout) throw new Error(`it did not subscribe:\n${child.out}${child.err}`);
     }
   },
@@ -156,6 +160,7 @@ const does = {
 
   async end({ name }) {
     await ended(running.get(name), "SIGINT");
+    running.delete(name);
   },
 
   async browser({ url, text }) {
@@ -202,6 +207,17 @@ async function until(child, is, what, mayEnd = true) {
     if (over || Date.now() > timeout) throw new Error(`it has not ${what}:\n${child.out}${child.err}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/** Asks whether there is a subscription more than there was, or than there were left of those whose end the server hears of late. */
+async function moreSubscriptions() {
+  let least = await subscriptions();
+  return async () => {
+    const now = await subscriptions();
+    const is = now > least;
+    least = Math.min(least, now);
+    return is;
+  };
 }
 
 async function subscriptions() {
