@@ -38,7 +38,6 @@ const rows = {
     },
     {
       name: "socket.io-client subscribes",
-      scope: { io },
       async after({ printed }) {
         const wanted = (line) => line[0] === "fx/EUR-USD" && line[1] === 1.1;
         await until(printed, wanted, () => other.topic("fx/EUR-USD").publish({ bid: 1.1 }));

@@ -6,7 +6,8 @@ const { origin, host } = location;
 const SNIPPETS: [string, string][] = [
   [
     "JavaScript",
-    `// npm install tiderace, or in a page: "${origin}/tiderace.min.js"
+    `// npm install --install-links tiderace/clients/typescript
+// (the folder of a clone), or in a page: "${origin}/tiderace.min.js"
 import { connect } from "tiderace";
 
 const client = connect("${origin}");

@@ -173,6 +173,7 @@ fn exit_codes_say_what_kind_of_failure_it_was() {
         (2, at, &["sub", "--no-such-option"]),
         (2, at, &["respond", "a"]),
         (3, at, &["topics", "create", "a//b"]),
+        (3, at, &["topics", "get", "not/there"]),
         (3, at, &["call", "nobody/serves/this"]),
         (4, nobody, &["sub", "a"]),
         (4, nobody, &["pub", "a", "1"]),

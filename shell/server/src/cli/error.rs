@@ -26,6 +26,9 @@ pub(crate) enum ClientError {
     Refused { message: String, hint: &'static str },
     #[error("the server did not answer within {} s; is it such a server, and is it overloaded?", .0.as_secs())]
     Silent(Duration),
+    /// What was asked for is not there; the server has no code for it, since it answered with an empty list.
+    #[error("{0}")]
+    Missing(String),
     /// What was waited for has not come in time.
     #[error("{0}")]
     TimedOut(String),
@@ -56,7 +59,7 @@ impl ClientError {
     fn exit(&self) -> Exit {
         match self {
             ClientError::Usage(_) => Exit::Usage,
-            ClientError::Refused { .. } => Exit::Refused,
+            ClientError::Refused { .. } | ClientError::Missing(_) => Exit::Refused,
             ClientError::Silent(_) | ClientError::TimedOut(_) => Exit::TimedOut,
             ClientError::Closed
             | ClientError::Connect { .. }
@@ -92,7 +95,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   0  done
   1  failed, for instance at a file
   2  the command line makes no sense
-  3  refused by the server, or by the service that was called
+  3  refused by the server or by the service that was called, or not there
   4  no server there, or the connection was lost
   5  timed out";
 

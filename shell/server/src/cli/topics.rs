@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::client::{Answer, Value};
 use super::connection::ConnectionArgs;
+use super::error::ClientError;
 use super::output::output_error;
 use super::publish::is_json;
 
@@ -203,11 +204,13 @@ fn get(args: &GetArgs) -> anyhow::Result<()> {
     let operation = json!({"do": "fetch", "selector": args.path, "values": true, "specs": true});
     let answer = once(&args.connection, &operation, None)?;
     let found = entries(&answer, "topics").into_iter().next();
-    let Some((entry, value)) = found else { bail!("there is no topic {:?}", args.path) };
+    let Some((entry, value)) = found else {
+        return Err(ClientError::Missing(format!("there is no topic {:?}", args.path)).into());
+    };
     match value {
         _ if args.json => print_line(&with_value(entry, value)),
         Some(value) => print_line(&value.body),
-        None => bail!("the topic {:?} has no value", args.path),
+        None => Err(ClientError::Missing(format!("the topic {:?} has no value", args.path)).into()),
     }
 }
 

@@ -1,0 +1,36 @@
+/** A board of prices: the newest quote of each topic of a pattern, with the way that it moved. Knows no page. */
+
+/**
+ * Shows the prices of a pattern. `changed` is called with the pairs whose prices are new, `{ pair, bid, ask, move }` each, at
+ * most once in a turn of `schedule` however many updates come.
+ */
+export function board(client, pattern, { deltas = true, schedule, changed }) {
+  const quotes = new Map();
+  let waiting = new Map();
+  const subscription = client.topic(pattern).subscribe(
+    ({ bid, ask }, { topic }) => {
+      const pair = topic.split("/").at(-1);
+      const before = quotes.get(pair);
+      const move = Math.sign(Number(bid) - Number(before?.bid ?? bid));
+      const quote = { pair, bid, ask, move };
+      quotes.set(pair, quote);
+      if (!waiting.size) {
+        schedule(() => {
+          const now = waiting;
+          waiting = new Map();
+          changed([...now.values()]);
+        });
+      }
+      waiting.set(pair, quote);
+    },
+    { deltas },
+  );
+  return { ready: subscription.ready, stop: () => subscription.unsubscribe() };
+}
+
+/** What deltas have saved of the bytes that values would have taken, from 0 to 1. */
+export function saved(before, now) {
+  const got = now.bytesReceived - before.bytesReceived;
+  const spared = now.deltaBytesSaved - before.deltaBytesSaved;
+  return got + spared ? spared / (got + spared) : 0;
+}
