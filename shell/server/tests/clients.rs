@@ -11,7 +11,7 @@ mod consume;
 mod publish;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../clients/rust/examples/subscribe.rs"]
-mod subscribe;
+pub(crate) mod subscribe;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

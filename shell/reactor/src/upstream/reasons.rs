@@ -117,7 +117,22 @@ pub(crate) fn ended(close: &Close, state: UpstreamState, url: &UpstreamUrl) -> S
         CloseCode::IdleTimeout => {
             "nothing came from the server, not even an answer to a ping: it hangs, or the network failed".to_owned()
         }
-        code => format!("the connection was ended here ({}): {}", code.slug(), close.reason),
+        code => format!("{} ({}){}", close.reason.trim_end_matches('.'), code.slug(), advice(code)),
+    }
+}
+
+/// What to do about an end for a reason that the other side has told.
+fn advice(code: CloseCode) -> &'static str {
+    match code {
+        CloseCode::LoginFailed | CloseCode::LoginRequired => {
+            ": see to `token`, or `user` and `password`, of this upstream in the configuration, and to what the upstream \
+             knows of them"
+        }
+        CloseCode::TooManyLogins => ": it is tried again by itself",
+        CloseCode::NotAuthorised => {
+            ": a rule of the upstream has to allow this server `subscribe` on its topics"
+        }
+        _ => "",
     }
 }
 
@@ -154,7 +169,11 @@ mod tests {
             (ended(&gone, UpstreamState::Connected, &url), "without a word"),
             (
                 ended(&Close::new(CloseCode::BadFrame, "masked"), UpstreamState::Connected, &url),
-                "masked",
+                "masked (bad-frame)",
+            ),
+            (
+                ended(&CloseCode::LoginFailed.into(), UpstreamState::LoggingIn, &url),
+                "(login-failed): see to `token`",
             ),
         ] {
             assert!(sentence.contains(words), "{sentence}");

@@ -13,10 +13,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Topics", &["sub", "pub", "topics", "views"]),
     ("Queues", &["queues", "subscriptions"]),
     ("Services", &["call", "respond"]),
-    ("The server", &["serve", "config", "doctor", "browse", "store", "bench"]),
-    ("Several servers", &["edge", "upstreams", "drain"]),
-    ("Who may do what", &["password", "token", "acl"]),
-    ("Besides", &["completions"]),
+    (
+        "The server",
+        &["serve", "edge", "upstreams", "drain", "config", "doctor", "browse", "store", "bench"],
+    ),
+    ("Besides", &["password", "token", "acl", "completions"]),
 ];
 
 /// Gives a command line its help.

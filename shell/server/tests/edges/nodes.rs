@@ -239,3 +239,35 @@ impl Stomp {
 fn body(frame: &str) -> String {
     frame.split_once("\n\n").map_or("", |(_, body)| body).to_owned()
 }
+
+/// A client of Server-Sent Events.
+pub(crate) struct Events(BufReader<TcpStream>);
+
+impl Events {
+    /// From the last event that it had, if it had one.
+    pub(crate) fn open(address: SocketAddr, query: &str, last: Option<&str>) -> Events {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let request = format!("GET /events?{query} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        Events(BufReader::new(stream))
+    }
+
+    /// The next event that has a name, with its id and data: (name, id, data).
+    pub(crate) fn event(&mut self) -> (String, String, String) {
+        let mut event = (String::new(), String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the stream has ended");
+            let line = line.trim_end();
+            match line.split_once(": ").or_else(|| line.split_once(':')) {
+                Some(("event", name)) => event.0 = name.to_owned(),
+                Some(("id", id)) => event.1 = id.to_owned(),
+                Some(("data", data)) => event.2.push_str(data),
+                _ if line.is_empty() && !event.2.is_empty() => return event,
+                _ => {}
+            }
+        }
+    }
+}
