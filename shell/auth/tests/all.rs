@@ -1,4 +1,5 @@
-//! Tests of signed tokens, in one program.
+//! All tests of this crate in one program.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used)]
 
+mod callout;
 mod signed_tokens;
