@@ -250,6 +250,9 @@ close_codes! {
     406 UpstreamCircle "upstream-circle" Session Failed 1008 400 false
         "A node that connects as an edge stands above this one already, or behind too many others: what it passes on would go round."
         "Correct the upstreams of the nodes that the sentence names, and give each node a name of its own.";
+    407 LoginUnavailable "login-unavailable" Operation Rejected 1013 503 true
+        "The server that knows who may log in does not answer."
+        "Try again in a few seconds; the server's log says what it got instead of an answer.";
     410 AliasTaken "alias-taken" Session Rejected 1008 400 false
         "A session that lives is known by this token already; come back to it, or choose another."
         "Come back to that session, or choose another token.";
@@ -431,8 +434,8 @@ impl CloseCode {
 
     /// Whether it refuses credentials, so that it answers a login.
     pub fn refuses_login(self) -> bool {
-        use CloseCode::{LoginFailed, LoginRequired, TooManyLogins, WrongHost};
-        matches!(self, LoginFailed | LoginRequired | TooManyLogins | WrongHost)
+        use CloseCode::{LoginFailed, LoginRequired, LoginUnavailable, TooManyLogins, WrongHost};
+        matches!(self, LoginFailed | LoginRequired | LoginUnavailable | TooManyLogins | WrongHost)
     }
 }
 

@@ -24,8 +24,22 @@ pub struct LoginRequest {
     pub credentials: Credentials,
     /// Where the client is.
     pub address: IpAddr,
+    /// The protocol that it speaks.
+    pub protocol: &'static str,
+    /// Whether TLS protects it.
+    pub is_secured: bool,
+    /// Who its certificate says that it is, if it has shown one that says so.
+    pub certificate: Option<Principal>,
     /// Called with the result, on the thread that has it.
     pub answer: Answer,
+}
+
+impl LoginRequest {
+    /// A login of which nothing else is known.
+    pub fn new(credentials: Credentials, address: IpAddr, answer: Answer) -> LoginRequest {
+        let (protocol, is_secured, certificate) = ("", false, None);
+        LoginRequest { credentials, address, protocol, is_secured, certificate, answer }
+    }
 }
 
 impl fmt::Debug for LoginRequest {
@@ -63,7 +77,7 @@ impl Flags {
 /// What the thread is given.
 #[derive(Debug)]
 pub(crate) enum Message {
-    Login(Pending),
+    Login(Box<Pending>),
     /// Wakes a thread that waits for requests, so that it looks at its flags.
     Wake,
 }
@@ -116,7 +130,8 @@ impl Lane {
             return Err(LoginError::Busy);
         }
         let place = shares::take(&self.shares, request.address, name).ok_or(LoginError::Busy)?;
-        let message = Message::Login(Pending { request: Some(request), _place: place });
+        let pending = Pending { request: Some(request), _place: place };
+        let message = Message::Login(Box::new(pending));
         self.queue.try_send(message).map_err(|error| {
             let (TrySendError::Disconnected(message) | TrySendError::Full(message)) = error;
             if let Message::Login(mut pending) = message {

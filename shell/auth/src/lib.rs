@@ -4,12 +4,15 @@
 //! decides on the caller's thread; a password goes to the [`AuthWorker`], because argon2id takes some
 //! 20 ms and 19 MiB on purpose.
 //!
-//! [`jwt`] verifies signed tokens, by keys that are configured or fetched, on another thread.
+//! [`jwt`] verifies signed tokens, by keys that are configured or fetched, on another thread. [`callout`] asks another
+//! server about those that nobody here knows, on threads of its own.
 //!
 //! Relies on RustCrypto's `argon2` and `sha2`, and on `ring` for signatures. Invariants: an unknown user costs the same
 //! time as a wrong password; no secret is kept in clear but those that sign tokens; the queues are bounded and shared out
 //! by address and name, so a flood of logins is refused, not buffered.
 
+pub mod callout;
+mod claims;
 mod failures;
 pub mod jwt;
 mod lane;

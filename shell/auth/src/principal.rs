@@ -50,7 +50,7 @@ impl Principal {
 
     /// The same until a moment, in seconds since 1970.
     #[must_use]
-    pub(crate) fn until(self, until: u64) -> Principal {
+    pub fn until(self, until: u64) -> Principal {
         Principal { until: Some(until), ..self }
     }
 

@@ -75,7 +75,7 @@ fn give_back<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
 }
 
 /// What counts as one address.
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -124,7 +124,7 @@ fn run(issuers: &Issuers, requests: &Receiver<Message>, flags: &Flags) {
             return;
         }
         if let Message::Login(pending) = message {
-            judge(issuers, pending, &mut parked);
+            judge(issuers, *pending, &mut parked);
         }
         if flags.take_woken() {
             for pending in std::mem::take(&mut parked) {

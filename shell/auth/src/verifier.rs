@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use tiderace_wire::Credentials;
 
@@ -106,7 +107,7 @@ pub enum RecordError {
 }
 
 /// Why somebody may not connect. The sentences reach the client: they tell nothing about which names exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     /// More logins are under way than the server verifies at a time.
     #[error("too many logins are under way; try again in a few seconds")]
@@ -120,6 +121,12 @@ pub enum LoginError {
     /// Unknown user, wrong password or unknown token.
     #[error("the user name or password, or the token, is wrong")]
     Refused,
+    /// Refused by the server that was asked, with its reason.
+    #[error("{0}")]
+    RefusedFor(Arc<str>),
+    /// The server that would have to be asked does not answer.
+    #[error("logins cannot be checked at the moment; try again in a few seconds")]
+    Unavailable,
     /// The limit of failed logins for this name and address is reached.
     #[error("too many failed logins for this user name from this address; try again later")]
     TooManyFailures,
@@ -134,6 +141,8 @@ pub enum Check {
     NeedsHash(Credentials),
     /// A signature has to be verified: for the worker.
     NeedsKey(Credentials),
+    /// Another server has to be asked: for the worker.
+    NeedsCallout(Credentials),
 }
 
 /// Knows every user and token.
@@ -146,6 +155,10 @@ pub struct Verifier {
     anonymous: AnonymousAccess,
     /// Signed tokens are accepted, which somebody else verifies.
     takes_signed: bool,
+    /// Another server is asked about those who are not known here.
+    calls_out: bool,
+    /// Certificates of clients say who they are, which somebody else reads.
+    takes_certificates: bool,
     /// Chooses which hash an unknown name is verified against; random per process.
     decoy: RandomState,
 }
@@ -178,6 +191,8 @@ impl Verifier {
             tokens: Vec::new(),
             anonymous,
             takes_signed: false,
+            calls_out: false,
+            takes_certificates: false,
             decoy: RandomState::new(),
         };
         for record in users {
@@ -215,12 +230,26 @@ impl Verifier {
         Verifier { takes_signed: true, ..self }
     }
 
-    /// Nobody is configured: everybody is anonymous, whatever they send.
-    pub fn is_open(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty() && !self.takes_signed
+    /// The same, which leaves those whom it does not know to another server.
+    #[must_use]
+    pub fn with_callout(self) -> Verifier {
+        Verifier { calls_out: true, ..self }
     }
 
-    /// Decides what needs neither a password hash nor a signature. A pass code without a login is taken for a token, and
+    /// The same, for a server to which certificates say who clients are.
+    #[must_use]
+    pub fn with_certificates(self) -> Verifier {
+        Verifier { takes_certificates: true, ..self }
+    }
+
+    /// Nobody is configured: everybody is anonymous, whatever they send.
+    pub fn is_open(&self) -> bool {
+        self.users.is_empty()
+            && self.tokens.is_empty()
+            && !(self.takes_signed || self.calls_out || self.takes_certificates)
+    }
+
+    /// Decides what needs neither a password hash, nor a signature, nor another server. A pass code without a login is taken for a token, and
     /// so is one with a login if it has the form of a signed token: many clients have fields for these two alone.
     pub fn check(&self, credentials: Credentials) -> Check {
         if self.is_open() && self.anonymous == AnonymousAccess::Accepted {
@@ -230,6 +259,9 @@ impl Verifier {
             (Some(token), _, _) => token,
             (None, Some(_), Some(token)) if self.takes_signed && looks_signed(token) => {
                 return Check::NeedsKey(credentials);
+            }
+            (None, Some(login), _) if self.calls_out && !self.by_name.contains_key(&**login) => {
+                return Check::NeedsCallout(credentials);
             }
             (None, Some(_), _) if self.users.is_empty() => {
                 return Check::Decided(Err(LoginError::Refused));
@@ -247,6 +279,9 @@ impl Verifier {
             Err(_) if self.takes_signed && looks_signed(token) => {
                 // Beside a token the name is not asked for, as with other tokens.
                 Check::NeedsKey(Credentials { login: None, ..credentials })
+            }
+            Err(_) if self.calls_out => {
+                Check::NeedsCallout(Credentials { login: None, ..credentials })
             }
             result => Check::Decided(result),
         }
@@ -323,7 +358,9 @@ pub(crate) mod tests {
     fn decided(check: Check) -> Result<String, LoginError> {
         match check {
             Check::Decided(result) => result.map(|principal| principal.to_string()),
-            Check::NeedsHash(_) | Check::NeedsKey(_) => Ok("needs the worker".to_owned()),
+            Check::NeedsHash(_) | Check::NeedsKey(_) | Check::NeedsCallout(_) => {
+                Ok("needs the worker".to_owned())
+            }
         }
     }
 

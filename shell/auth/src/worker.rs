@@ -14,6 +14,7 @@ use std::time::Instant;
 use tiderace_base::Time;
 use tiderace_wire::Credentials;
 
+use crate::callout::{Callout, CalloutHandle, tail};
 use crate::failures::{FailurePolicy, Failures};
 use crate::lane::{Flags, Lane, LoginRequest, Message};
 use crate::principal::Principal;
@@ -25,6 +26,7 @@ use crate::verifier::{Check, LoginError, Verifier};
 pub struct AuthWorker {
     passwords: Lane,
     tokens: Option<TokenWorker>,
+    callout: Option<Callout>,
     verifier: Arc<Verifier>,
     thread: Option<JoinHandle<()>>,
 }
@@ -34,6 +36,7 @@ pub struct AuthWorker {
 pub struct AuthHandle {
     passwords: Lane,
     tokens: Option<Lane>,
+    callout: Option<CalloutHandle>,
     verifier: Arc<Verifier>,
 }
 
@@ -52,7 +55,8 @@ impl AuthWorker {
         let thread = thread::Builder::new()
             .name("auth".to_owned())
             .spawn(move || run(&known, policy, &requests, &flags))?;
-        Ok(AuthWorker { passwords: lane, tokens: None, verifier, thread: Some(thread) })
+        let (tokens, callout) = (None, None);
+        Ok(AuthWorker { passwords: lane, tokens, callout, verifier, thread: Some(thread) })
     }
 
     /// Starts another thread for signed tokens, unless nobody's are accepted. The verifier must leave them to it.
@@ -66,11 +70,19 @@ impl AuthWorker {
         Ok(self)
     }
 
+    /// Leaves those whom the verifier does not know to another server. The verifier must do so, too.
+    #[must_use]
+    pub fn with_callout(mut self, callout: Callout) -> AuthWorker {
+        self.callout = Some(callout);
+        self
+    }
+
     /// A handle for another thread.
     pub fn handle(&self) -> AuthHandle {
         AuthHandle {
             passwords: self.passwords.clone(),
             tokens: self.tokens.as_ref().map(|tokens| tokens.lane().clone()),
+            callout: self.callout.as_ref().map(Callout::handle),
             verifier: Arc::clone(&self.verifier),
         }
     }
@@ -87,13 +99,22 @@ impl Drop for AuthWorker {
 }
 
 impl AuthHandle {
-    /// Queues a login; never waits. One that takes neither hashing nor a signature, such as a static token, is answered
-    /// at once, by the caller's thread.
+    /// Queues a login; never waits. One that takes neither hashing, nor a signature, nor another server, such as a static
+    /// token, is answered at once, by the caller's thread. Without credentials a client is who its certificate says.
     ///
     /// # Errors
     /// [`LoginError::Busy`] when the client's address or name has its share of the queue, when the queue
     /// is full, or when the worker has stopped; the answer is not called then.
     pub fn submit(&self, mut request: LoginRequest) -> Result<(), LoginError> {
+        let Credentials { token, login, passcode, .. } = &request.credentials;
+        if token.is_none()
+            && login.is_none()
+            && passcode.is_none()
+            && let Some(principal) = request.certificate.take()
+        {
+            (request.answer)(Ok(principal));
+            return Ok(());
+        }
         let (credentials, lane) = match self.verifier.check(request.credentials) {
             Check::Decided(result) => {
                 (request.answer)(result);
@@ -101,6 +122,11 @@ impl AuthHandle {
             }
             Check::NeedsHash(credentials) => (credentials, Some(&self.passwords)),
             Check::NeedsKey(credentials) => (credentials, self.tokens.as_ref()),
+            Check::NeedsCallout(credentials) => {
+                let callout = self.callout.as_ref().ok_or(LoginError::Refused)?;
+                callout.submit(LoginRequest { credentials, ..request });
+                return Ok(());
+            }
         };
         request.credentials = credentials;
         let name = match &request.credentials {
@@ -117,12 +143,6 @@ impl AuthHandle {
             tokens.wake();
         }
     }
-}
-
-/// The end of a token, which other tokens do not share.
-fn tail(token: &str) -> String {
-    let start = token.char_indices().rev().nth(15).map_or(0, |(at, _)| at);
-    token.get(start..).unwrap_or_default().to_owned()
 }
 
 fn run(verifier: &Verifier, policy: FailurePolicy, requests: &Receiver<Message>, flags: &Flags) {
@@ -185,11 +205,8 @@ mod tests {
 
     fn request(credentials: Credentials, replies: &Sender<Reply>) -> LoginRequest {
         let replies = replies.clone();
-        LoginRequest {
-            credentials,
-            address: HERE,
-            answer: Box::new(move |result| replies.send(result).unwrap()),
-        }
+        let answer = Box::new(move |result| replies.send(result).unwrap());
+        LoginRequest::new(credentials, HERE, answer)
     }
 
     #[test]
@@ -226,9 +243,7 @@ mod tests {
             entered.send(()).unwrap();
             gate.recv().unwrap();
         });
-        handle
-            .submit(LoginRequest { credentials: login("holder", "x"), address: HERE, answer })
-            .unwrap();
+        handle.submit(LoginRequest::new(login("holder", "x"), HERE, answer)).unwrap();
         is_inside.recv().unwrap();
         release
     }

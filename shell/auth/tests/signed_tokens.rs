@@ -301,11 +301,9 @@ type Reply = (usize, Result<Principal, LoginError>);
 
 fn request(token: &str, address: [u8; 4], number: usize, replies: &Sender<Reply>) -> LoginRequest {
     let replies = replies.clone();
-    LoginRequest {
-        credentials: Credentials { token: Some(token.to_owned()), ..Credentials::default() },
-        address: IpAddr::from(address),
-        answer: Box::new(move |result| replies.send((number, result)).unwrap()),
-    }
+    let credentials = Credentials { token: Some(token.to_owned()), ..Credentials::default() };
+    let answer = Box::new(move |result| replies.send((number, result)).unwrap());
+    LoginRequest::new(credentials, IpAddr::from(address), answer)
 }
 
 fn worker(issuers: Issuers) -> AuthWorker {

@@ -105,6 +105,7 @@ pub(crate) fn build(
     build_hosts::check(&config, tables, problems);
     build_upstreams::check(&config.upstreams, config.server.node.as_deref(), tables, problems);
     build_tls::check(&config, tables, problems);
+    check_login_times(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     check_drain(&config, tables, problems);
     Some(config)
@@ -421,14 +422,28 @@ fn check_origins(config: &Config, tables: &[Table], problems: &mut Problems) {
     }
 }
 
+/// A question about a login has to be answered while the client is still waited for.
+fn check_login_times(config: &Config, tables: &[Table], problems: &mut Problems) {
+    let (Some(http), login) = (&config.auth.http, config.limits.login_timeout) else { return };
+    if http.timeout >= login {
+        let message = format!(
+            "auth_http.timeout: {} is not below limits.login_timeout, {}; clients would be given up before they could be let in",
+            units::format_duration(http.timeout),
+            units::format_duration(login)
+        );
+        problems.add(origin_of(tables, "auth_http.timeout"), message);
+    }
+}
+
 /// Other machines can reach the server, so somebody must have to log in.
 fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Problems) {
     let auth = &config.auth;
     if auth.allow_anonymous || auth.has_logins() {
         return;
     }
-    let with_login =
-        tables.iter().any(|table| matches!(table.section.name, "user" | "token" | "jwt"));
+    let with_login = tables
+        .iter()
+        .any(|table| matches!(table.section.name, "user" | "token" | "jwt" | "auth_http_header"));
     if with_login {
         // They have problems of their own; this one would only confuse.
         return;
@@ -436,7 +451,7 @@ fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Prob
     for listener in config.listeners.iter().filter(|listener| !listener.is_loopback()) {
         let message = format!(
             "{} can be reached by other machines, but nobody would have to log in; add a [[user]], \
-             [[token]] or [[jwt]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
+             [[token]], [[jwt]] or [auth_http] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
              --insecure-allow-anonymous",
             listener.address
         );

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use tiderace_topics::Placeholder;
 
-use crate::build_jwt;
 use crate::problem::Problems;
 use crate::resolve::resolve;
 use crate::secret::SecretSource;
@@ -15,9 +14,11 @@ use crate::sections::auth::{
     AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleSection, TokenConfig, TokenSecret,
     TokenSection, UserConfig, UserPassword, UserSection,
 };
+use crate::sections::tls::TlsConfig;
 use crate::sources::Sources;
 use crate::suggest;
-use crate::table::{Table, single};
+use crate::table::{Table, origin_of, single};
+use crate::{build_auth_http, build_jwt};
 
 /// The section `auth` with its users, tokens and rules.
 pub(crate) fn build(
@@ -33,6 +34,8 @@ pub(crate) fn build(
         users: Vec::new(),
         tokens: Vec::new(),
         jwt: Vec::new(),
+        http: build_auth_http::build(tables, sources, problems),
+        has_client_names: !single(tables, "tls", TlsConfig::from_values)?.client_names.is_empty(),
         rules: Vec::new(),
     };
     let mut names = HashSet::new();
@@ -182,7 +185,7 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
 
 /// A rule for a user or group that nobody is in is a slip of the finger.
 fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
-    if !config.jwt.is_empty() {
+    if !config.jwt.is_empty() || config.http.is_some() || config.has_client_names {
         // Who may log in stands elsewhere.
         return;
     }
@@ -222,9 +225,13 @@ fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut P
     let is_nothing_allowed = config.is_enforced() && !config.rules.iter().any(|rule| rule.allow);
     let origin =
         tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "jwt" | "rule"));
-    if let Some(table) = origin.filter(|_| is_nothing_allowed && problems.0.is_empty()) {
+    let elsewhere = match config.http {
+        Some(_) => origin_of(tables, "auth_http.login_url"),
+        None => origin_of(tables, "tls.client_names"),
+    };
+    if is_nothing_allowed && problems.0.is_empty() {
         let message = "no [[rule]] allows anything, so everything would be refused; add one such as \
                        [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]";
-        problems.add(table.origin.clone(), message);
+        problems.add(origin.map_or(elsewhere, |table| table.origin.clone()), message);
     }
 }

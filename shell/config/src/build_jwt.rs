@@ -4,7 +4,7 @@
 //! algorithms are for, and no key comes over a network in the clear.
 
 use crate::problem::Problems;
-use crate::resolve::resolve;
+use crate::resolve::{is_safe, resolve};
 use crate::sections::auth::{JwtAlgorithm, JwtConfig, JwtKeys, JwtSection};
 use crate::sources::Sources;
 use crate::table::Table;
@@ -69,43 +69,5 @@ fn check_algorithms(section: &JwtSection, table: &Table, problems: &mut Problems
         };
         let message = format!("jwt.algorithms: {} is for {wrong}", algorithm.as_str());
         problems.add(table.origin_of("algorithms"), message);
-    }
-}
-
-/// A file, an address with TLS, or one of this machine.
-fn is_safe(place: &str) -> bool {
-    let Some(rest) = place.strip_prefix("http://") else { return true };
-    let host = rest.split(['/', '?']).next().unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let is_near = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    name == "localhost" || is_near
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_come_in_the_clear_from_this_machine_alone() {
-        for safe in [
-            "keys.json",
-            "https://id.example.org/keys",
-            "http://localhost:8080/keys",
-            "http://127.0.0.1/keys",
-            "http://[::1]:80/keys",
-        ] {
-            assert!(is_safe(safe), "{safe}");
-        }
-        for unsafe_place in [
-            "http://id.example.org/keys",
-            "http://127.0.0.1.example.org/keys",
-            "http://localhost@example.org/keys",
-            "http://[::2]/keys",
-        ] {
-            assert!(!is_safe(unsafe_place), "{unsafe_place}");
-        }
     }
 }

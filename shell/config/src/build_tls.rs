@@ -32,6 +32,11 @@ pub(crate) fn check(config: &Config, tables: &[Table], problems: &mut Problems) 
             format!("tls.client_authorities is for TLS, but there is no certificate; {needed}");
         problems.add(at("tls.client_authorities"), message);
     }
+    if !tls.client_names.is_empty() && tls.client_authorities.is_none() {
+        let message =
+            "tls.client_names: clients are not asked for certificates; set tls.client_authorities";
+        problems.add(at("tls.client_names"), message);
+    }
     let wanting = |table: &&Table| {
         let word = table.settings.iter().find(|setting| setting.spec.name() == "tls");
         let only = crate::kind::Value::Choice(ListenerTls::Only.as_str());

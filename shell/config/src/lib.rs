@@ -11,6 +11,7 @@
 
 mod build;
 mod build_auth;
+mod build_auth_http;
 mod build_hosts;
 mod build_jwt;
 mod build_tls;
@@ -44,6 +45,7 @@ pub use sections::auth::{
     Action, AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, RuleConfig, RuleKind,
     TokenConfig, TokenSecret, UserConfig, UserPassword,
 };
+pub use sections::auth_http::{AuthHttpConfig, Unanswered, UnansweredLogins};
 pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{
     ConflationWord, DispatchWord, FullPolicyWord, MemoryConfig, PriorityWord, QueueConfig,
@@ -72,7 +74,7 @@ pub use sections::socketio::SocketIoConfig;
 pub use sections::store::{StoreConfig, StoreSync};
 pub use sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
 pub use sections::tls::{
-    CertificateConfig, ClientCertificateUse, ListenerTls, TlsConfig, TlsVersion,
+    CertificateConfig, ClientCertificateUse, ClientName, ListenerTls, TlsConfig, TlsVersion,
 };
 pub use sections::upstreams::UpstreamConfig;
 pub use sections::views::ViewConfig;

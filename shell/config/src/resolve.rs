@@ -1,4 +1,4 @@
-//! From where a secret is to the secret.
+//! From where a secret is to the secret; and whether what comes from an address, or goes there, is safe on its way.
 //!
 //! Relies on the sources for files and the environment. Invariant: an empty secret is a problem, not a secret.
 
@@ -40,6 +40,44 @@ pub(crate) fn resolve(
         Err(reason) => {
             problems.add(origin, format!("{key}: {source} cannot be read: {reason}"));
             None
+        }
+    }
+}
+
+/// A file, an address with TLS, or one of this machine.
+pub(crate) fn is_safe(place: &str) -> bool {
+    let Some(rest) = place.strip_prefix("http://") else { return true };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_near = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    name == "localhost" || is_near
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_in_the_clear_from_this_machine_alone() {
+        for safe in [
+            "keys.json",
+            "https://id.example.org/keys",
+            "http://localhost:8080/keys",
+            "http://127.0.0.1/keys",
+            "http://[::1]:80/keys",
+        ] {
+            assert!(is_safe(safe), "{safe}");
+        }
+        for unsafe_place in [
+            "http://id.example.org/keys",
+            "http://127.0.0.1.example.org/keys",
+            "http://localhost@example.org/keys",
+            "http://[::2]/keys",
+        ] {
+            assert!(!is_safe(unsafe_place), "{unsafe_place}");
         }
     }
 }

@@ -203,7 +203,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[server]\nlisten = [\"0.0.0.0:7800\"]",
-        "0.0.0.0:7800 can be reached by other machines, but nobody would have to log in; add a [[user]], [[token]] or [[jwt]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with --insecure-allow-anonymous",
+        "0.0.0.0:7800 can be reached by other machines, but nobody would have to log in; add a [[user]], [[token]], [[jwt]] or [auth_http] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with --insecure-allow-anonymous",
     ),
     // Users, tokens and rules.
     (
@@ -237,6 +237,43 @@ const BAD_FILES: &[(&str, &str)] = &[
     (
         "[[user]]\nname = \"*\"\npassword = \"env:BOB\"",
         "t.toml:2:8: user.name: expected a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`, but found \"*\"",
+    ),
+    // A server that is asked about logins, and certificates that log in.
+    (
+        "[auth_http]\nlogin_url = \"http://app.example.org/login\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: auth_http.login_url: \"http://app.example.org/login\" would have passwords go over the network in the clear, or is no address; use https://, or http:// on this machine",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"app.example.org\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: auth_http.login_url: \"app.example.org\" would have passwords go over the network in the clear, or is no address; use https://, or http:// on this machine",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"\nunanswered = \"allow\"",
+        "t.toml:3:1: auth_http.unanswered = \"allow\" needs auth_http.unanswered_user, the user that clients are then",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"\ntimeout = \"5s\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:3:1: auth_http.timeout: 5s is not below limits.login_timeout, 5s; clients would be given up before they could be let in",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"",
+        "t.toml:2:1: no [[rule]] allows anything, so everything would be refused; add one such as [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]",
+    ),
+    (
+        "[[auth_http_header]]\nname = \"X-Key\"\nvalue = \"env:BOB\"",
+        "t.toml:1:1: auth_http_header: nobody is asked, so no request has the field; set auth_http.login_url",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"\n[[auth_http_header]]\nname = \"Host\"\nvalue = \"env:BOB\"",
+        "t.toml:4:1: auth_http_header.name: \"Host\" is no name of a field that can be set",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"\n[[auth_http_header]]\nname = \"X-Key\"\nvalue = \"clear\"",
+        "t.toml:5:9: auth_http_header.value: expected \"file:PATH\" or \"env:NAME\"; secrets in clear text are refused",
+    ),
+    (
+        "[tls]\nclient_names = [\"dns\"]\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: tls.client_names: clients are not asked for certificates; set tls.client_authorities",
     ),
     // Virtual hosts.
     (

@@ -108,8 +108,8 @@ pub use hosts::Hosts;
 pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
-    Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, Options, Placement,
-    Security, Services, Verifier,
+    ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
+    Options, Placement, Security, Services, Verifier,
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};

@@ -14,6 +14,7 @@ use tiderace_broker::Envelope;
 use crate::client_session_ids::ClientSessionIdMessage;
 use crate::connection::Connection;
 use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
+use crate::options::ClientTls;
 use crate::tls_sessions::Secured;
 use crate::waker::Waker;
 
@@ -22,7 +23,7 @@ pub(crate) enum ShardMessage<S> {
     /// From broker to broker.
     Broker(Envelope),
     /// A connection moves in that a stream of HTTP/2 of the sender's carries.
-    RemoteRecord(Box<Connection<S>>, RemoteStreamId),
+    RemoteRecord(Box<Connection<S>>, RemoteStreamId, Option<Arc<ClientTls>>),
     /// Between a stream of HTTP/2 and the connection it carries.
     RemoteStream(RemoteStreamMessage),
     /// A connection moves in, with its TLS session if it has one.

@@ -230,7 +230,25 @@ impl Default for DetachedLimits {
 /// Decides logins, away from the shards.
 pub trait Verifier: Send + Sync {
     /// Takes a login to decide. Must return at once; the answer may come later, from any thread.
-    fn submit(&self, credentials: tiderace_wire::Credentials, peer: SocketAddr, answer: Answer);
+    fn submit(&self, credentials: tiderace_wire::Credentials, client: LoginClient, answer: Answer);
+}
+
+/// A client that logs in, as far as its connection tells.
+#[derive(Clone, Debug)]
+pub struct LoginClient {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// The protocol that it speaks.
+    pub protocol: &'static str,
+    /// What secures it, if something does.
+    pub tls: Option<Arc<ClientTls>>,
+}
+
+/// What a client has shown of itself when its connection was secured.
+#[derive(Debug, Default)]
+pub struct ClientTls {
+    /// Its certificate, which an authority of the configuration has signed.
+    pub certificate: Option<tiderace_tls::Certificate>,
 }
 
 /// What the event loop serves.

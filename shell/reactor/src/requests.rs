@@ -133,12 +133,13 @@ impl<D: Driver> Shard<D> {
         };
         let (peer, listener) = (asking.peer, asking.listener);
         let deadline = self.now.time + self.shared.options.deadlines.login;
+        let tls = self.client_tls(key);
         let record = Connection::carried(peer, listener, deadline);
         let session = self.connections.insert(record);
         self.change_gauge(None, Some(crate::metrics::Gauge::UNKNOWN));
         self.shared.gain(self.id, listener);
         self.metrics.opened.add(1);
-        let transport = Transport::Requests(Box::default());
+        let transport = Transport::Requests(Box::new(Requests { tls, ..Requests::default() }));
         let origin = Origin { subprotocol: None, request: Some(request), unknown: false };
         self.open_session(session, protocol, transport, origin);
         Ok(session)

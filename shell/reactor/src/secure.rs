@@ -9,14 +9,15 @@
 //! wherever that goes. Invariant: a connection is marked as secured exactly while its state is in the table.
 
 use std::io::{self};
+use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key};
 use tiderace_tls::{Failure, FailureKind, Session};
 
-use crate::connection::{CarriedBy, Connection, Flags, Stage};
+use crate::connection::{CarriedBy, Connection, Flags, Stage, Transport};
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::options::Security;
+use crate::options::{ClientTls, Security};
 use crate::outcome::Farewell;
 use crate::shard::Shard;
 use crate::tls_sessions::{Got, Secured};
@@ -147,6 +148,25 @@ impl<D: Driver> Shard<D> {
         let close = Close::new(CloseCode::TlsFailed, failure.to_string());
         self.end(key, &close, Farewell::Silent);
         self.drain_effects();
+    }
+
+    /// What the client of a record has shown where TLS ends: at its own socket, at that of its HTTP/2 connection, or
+    /// where the requests came that carry it; nothing if it is not secured.
+    pub(crate) fn client_tls(&mut self, key: Key) -> Option<Arc<ClientTls>> {
+        let record = self.connections.get_mut(key)?;
+        if record.flags.is_tls() {
+            return self.secure.get_mut(key).map(|secured| secured.shown());
+        }
+        if record.flags.is_h2_stream() {
+            return match self.h2_streams.h2_connection_of(key) {
+                Some(h2) => self.secure.get_mut(h2).map(|secured| secured.shown()),
+                None => self.h2_streams.tls_of_remote(key),
+            };
+        }
+        match &record.live()?.transport {
+            Transport::Requests(requests) => requests.tls.clone(),
+            _ => None,
+        }
     }
 
     /// Whether the connection's handshake is under way.

@@ -15,6 +15,7 @@ use crate::driver::Driver;
 use crate::http_stage::KeptRequest;
 use crate::mailbox::ShardMessage;
 use crate::metrics::Gauge;
+use crate::options::LoginClient;
 use crate::outcome::{Called, Ended, Farewell, Performed, internal_error};
 use crate::shard::Shard;
 use crate::waker::Answer;
@@ -209,17 +210,25 @@ impl<D: Driver> Shard<D> {
             self.commands.drain();
             return;
         };
-        let peer = connection.peer.socket();
+        let address = connection.peer.socket();
         let Stage::Live(live) = &mut connection.stage else {
             self.commands.drain();
             return;
         };
         self.broker.memory().set(MemoryUse::BetweenShards, self.post.bytes());
         self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
-        live.verifying |= !self.effects.verify.is_empty();
+        if self.effects.verify.is_empty() {
+            return;
+        }
+        live.verifying = true;
+        let protocol = usize::from(live.protocol);
+        let tls = self.client_tls(key);
         for (session, credentials) in self.effects.verify.drain(..) {
             let answer = Answer::new(session, self.shared.wakers.clone());
-            self.shared.services.verifier.submit(credentials, peer, answer);
+            let services = &self.shared.services;
+            let protocol = services.protocols.get(protocol).map_or("", |it| it.name);
+            let client = LoginClient { address, protocol, tls: tls.clone() };
+            services.verifier.submit(credentials, client, answer);
         }
     }
 

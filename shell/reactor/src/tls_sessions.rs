@@ -6,14 +6,16 @@
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
 
 use tiderace_base::Key;
 use tiderace_tls::{
-    Established, Failure, KEPT_BYTES_MAX, Received, Session, Settings, sealed_bytes,
+    Certificate, Established, Failure, KEPT_BYTES_MAX, Received, Session, Settings, sealed_bytes,
 };
 use tiderace_wire::OutQueue;
 
 use crate::driver::Driver;
+use crate::options::ClientTls;
 use crate::pool::READ_BYTES;
 
 /// What one secured connection has beyond its record.
@@ -224,6 +226,16 @@ impl Secured {
         let established = self.session.established().filter(|_| self.is_counted)?;
         self.is_counted = false;
         Some(established)
+    }
+
+    /// What its client has shown of itself. Those without a certificate share one value.
+    pub(crate) fn shown(&self) -> Arc<ClientTls> {
+        static NOTHING: LazyLock<Arc<ClientTls>> = LazyLock::new(Arc::default);
+        let certificate = self.session.peer_certificate().and_then(Certificate::read);
+        match certificate {
+            None => Arc::clone(&NOTHING),
+            certificate => Arc::new(ClientTls { certificate }),
+        }
     }
 
     /// Handles bytes of the socket, the kept ones in front.

@@ -194,8 +194,8 @@ impl<D: Driver> Shard<D> {
                     self.broker.receive(self.now, message, &mut self.effects);
                     self.drain_effects();
                 }
-                ShardMessage::RemoteRecord(connection, origin) => {
-                    self.arrive_by_remote_stream(*connection, origin)
+                ShardMessage::RemoteRecord(connection, origin, tls) => {
+                    self.arrive_by_remote_stream(*connection, origin, tls)
                 }
                 ShardMessage::RemoteStream(message) => self.receive_remote_stream(from, message),
                 ShardMessage::Connection(connection, secured) => self.arrive(*connection, secured),

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::access::oracle::{VERBS, Who, groups_of};
@@ -13,7 +12,7 @@ use crate::access::{Deed, Oracle, Rule, Speaker, Speech, Verb};
 use crate::common::world::World;
 use tiderace_base::{SessionId, ShardId, Span};
 use tiderace_broker::{Action, Actions, Broker, BrokerOptions, Principal, Rules, TopicPolicy};
-use tiderace_reactor::{Answer, Options, Verifier};
+use tiderace_reactor::{Answer, LoginClient, Options, Verifier};
 use tiderace_topics::Pattern;
 use tiderace_wire::{Credentials, TopicSpec};
 
@@ -21,7 +20,7 @@ use tiderace_wire::{Credentials, TopicSpec};
 struct Everybody;
 
 impl Verifier for Everybody {
-    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+    fn submit(&self, credentials: Credentials, _: LoginClient, answer: Answer) {
         let name = credentials.login.unwrap_or_default();
         let groups = groups_of(&name).iter().map(|group| Arc::from(*group)).collect();
         answer.send(Ok(match name.as_str() {

@@ -20,12 +20,27 @@ const BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Fetch(Agent);
 
+/// Answers to logins have some hundred bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
 impl Fetch {
     /// One that trusts the authorities of a file, or those of the system.
     ///
     /// # Errors
     /// When the file cannot be read, or has none.
     pub(crate) fn new(authorities: Option<&str>) -> anyhow::Result<Fetch> {
+        Fetch::with(authorities, TIME_MAX, 1)
+    }
+
+    /// The same, with a time for each request and so many connections that are kept for the next.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has none.
+    pub(crate) fn with(
+        authorities: Option<&str>,
+        time_max: Duration,
+        connections: usize,
+    ) -> anyhow::Result<Fetch> {
         let found = match authorities {
             Some(file) => Some(file),
             None => {
@@ -51,7 +66,9 @@ impl Fetch {
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .build();
         let config = Agent::config_builder()
-            .timeout_global(Some(TIME_MAX))
+            .timeout_global(Some(time_max))
+            .max_idle_connections(connections)
+            .max_idle_connections_per_host(connections)
             .max_redirects(0)
             .max_redirects_will_error(true)
             .proxy(None)
@@ -70,6 +87,35 @@ impl Fetch {
         let mut answer = answer.map_err(|error| format!("{address}: {error}"))?;
         let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_string();
         body.map_err(|error| format!("{address}: {error}"))
+    }
+
+    /// Posts a JSON text; the status and the text of the answer, whatever they are.
+    ///
+    /// # Errors
+    /// Says why there is no answer.
+    pub(crate) fn post(
+        &self,
+        address: &str,
+        headers: &[(String, String)],
+        text: &str,
+    ) -> Result<(u16, String), String> {
+        let problem = |error: ureq::Error| format!("{address}: {error}");
+        let send = || {
+            let mut request = self.0.post(address).config().http_status_as_error(false).build();
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
+            let request = request.header("Accept", "application/json");
+            request.header("Content-Type", "application/json").send(text)
+        };
+        // A connection that was kept may have been closed by the other side meanwhile.
+        let answer = match send() {
+            Err(ureq::Error::Io(error)) if error.kind() != std::io::ErrorKind::TimedOut => send(),
+            answer => answer,
+        };
+        let mut answer = answer.map_err(problem)?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        Ok((answer.status().as_u16(), body.map_err(problem)?))
     }
 }
 

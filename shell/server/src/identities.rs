@@ -1,4 +1,5 @@
-//! Who may come in, from the configuration: users, tokens, and issuers of signed tokens with their keys.
+//! Who may come in, from the configuration: users, tokens, issuers of signed tokens with their keys, and the server that
+//! is asked about all others.
 //!
 //! Relies on `tiderace_auth` to verify and on `fetch` for keys that are elsewhere. Invariant: a key that cannot be used
 //! keeps the server from starting, but one that cannot be fetched does not: it may come later.
@@ -7,16 +8,23 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
+use tiderace_auth::callout::{
+    self, Callout, CalloutCounters, CalloutLimits, CalloutOptions, CalloutProfile, OnAnswer, Reply,
+};
 use tiderace_auth::jwt::{
     Algorithm, Issuer, IssuerOptions, Key, KeyFetcher, KeySource, KeyStore, OnFetch, parse_key_set,
 };
 use tiderace_auth::{
-    AnonymousAccess, AuthHandle, FailurePolicy, Issuers, PasswordRecord, TokenRecord, UserRecord,
-    Verifier,
+    AnonymousAccess, AuthHandle, FailurePolicy, Issuers, PasswordRecord, Principal, TokenRecord,
+    UserRecord, Verifier,
 };
-use tiderace_config::{AuthConfig, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, UserPassword};
+use tiderace_base::Span;
+use tiderace_config::{
+    AuthConfig, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, Unanswered, UserPassword,
+};
 use tiderace_topics::Placeholder;
 use tracing::{info, warn};
 
@@ -57,7 +65,82 @@ pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
         });
     let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
     let verifier = Verifier::new(users, tokens, anonymous)?;
-    Ok(if auth.jwt.is_empty() { verifier } else { verifier.with_signed_tokens() })
+    let verifier = if auth.jwt.is_empty() { verifier } else { verifier.with_signed_tokens() };
+    let verifier = if auth.http.is_none() { verifier } else { verifier.with_callout() };
+    Ok(if auth.has_client_names { verifier.with_certificates() } else { verifier })
+}
+
+/// The server that is asked about those who are not known here, if there is one.
+///
+/// # Errors
+/// When the authorities cannot be read, or the operating system grants no thread.
+pub(crate) fn callout(
+    auth: &AuthConfig,
+    counters: Arc<CalloutCounters>,
+) -> anyhow::Result<Option<Callout>> {
+    let Some(config) = &auth.http else { return Ok(None) };
+    let fetch = Fetch::with(config.authorities.as_deref(), config.timeout, config.in_flight_max)
+        .context("auth_http.authorities")?;
+    let options = CalloutOptions {
+        limits: CalloutLimits {
+            in_flight_max: config.in_flight_max,
+            waiting_max: config.waiting_max,
+            entries_max: config.cache_entries_max,
+        },
+        accepted_time: config.accepted_time,
+        refused_time: config.refused_time,
+        unanswered_time: match config.unanswered {
+            Unanswered::Cached(time) => time,
+            Unanswered::Allow(..) | Unanswered::Deny => Span::ZERO,
+        },
+        unanswered: match &config.unanswered {
+            Unanswered::Deny => callout::Unanswered::Deny,
+            Unanswered::Cached(_) => callout::Unanswered::Cached,
+            Unanswered::Allow(user, groups) => {
+                let user = Principal::named(user, groups);
+                callout::Unanswered::Allow(user.bound(config.host.as_deref()))
+            }
+        },
+        profile: CalloutProfile {
+            groups: config.groups.clone(),
+            host: config.host.clone(),
+            claims: claims_of_rules(auth).into_iter().collect(),
+        },
+        failures: failure_policy(auth),
+    };
+    let headers: Vec<(String, String)> = config
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+        .collect();
+    let address = config.login_url.clone();
+    let post = Box::new(move |question: &str| {
+        let (status, body) = fetch.post(&address, &headers, question)?;
+        Ok(Reply { status, body })
+    });
+    let callout = Callout::start(options, post, callout_told(), counters);
+    callout.map(Some).context("the threads that ask about logins could not be started")
+}
+
+/// Says in the log when logins are not answered any more, and when they are again.
+fn callout_told() -> OnAnswer {
+    let is_away = AtomicBool::new(false);
+    Box::new(move |problem| {
+        if is_away.swap(problem.is_some(), Ordering::Relaxed) == problem.is_some() {
+            return;
+        }
+        match problem {
+            Some(problem) => warn!(
+                event = "login-not-answered",
+                reason = problem,
+                "the server that is asked about logins has not answered as it should; auth_http.unanswered says what is done with them"
+            ),
+            None => info!(
+                event = "login-answered",
+                "the server that is asked about logins answers again"
+            ),
+        }
+    })
 }
 
 /// When somebody who guesses passwords is no longer listened to.

@@ -12,6 +12,8 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     TLS_EXPIRY,
     TLS_RELOADS,
     LOG_LINES_DROPPED,
+    LOGIN_CALLOUTS,
+    LOGIN_CALLOUTS_IN_FLIGHT,
     LARGE_MESSAGE_BYTES,
     LARGE_MESSAGES_ARRIVING,
     LARGE_MESSAGES,
@@ -39,6 +41,17 @@ pub(crate) const LOG_LINES_DROPPED: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_log_lines_dropped_total",
     "Lines of the log that were dropped because standard error was not read, or could not be written to.",
+);
+pub(crate) const LOGIN_CALLOUTS: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_login_callouts_total",
+    "Logins that another server was to be asked about, by outcome: answered or failed, cached from memory, coalesced with an equal one, busy if too many waited, unavailable if it had not answered for a while.",
+)
+.with_labels(&["outcome"]);
+pub(crate) const LOGIN_CALLOUTS_IN_FLIGHT: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_login_callouts_in_flight",
+    "Questions about logins that another server has not answered yet.",
 );
 pub(crate) const LARGE_MESSAGE_BYTES: MetricRow = MetricRow::new(
     MetricKind::Gauge,

@@ -3,9 +3,10 @@
 //! Runs on a shard, so nothing here waits. Invariant: who may not read something learns nothing but
 //! that.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tiderace_auth::callout::CalloutCounters;
 use tiderace_auth::{Check, Verifier};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{Action, Rules};
@@ -19,7 +20,10 @@ use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
-use crate::metrics::{BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESSAGES_ARRIVING};
+use crate::metrics::{
+    BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESSAGES_ARRIVING, LOGIN_CALLOUTS,
+    LOGIN_CALLOUTS_IN_FLIGHT,
+};
 use crate::persistence::Persistence;
 use crate::process;
 use crate::tls::TlsState;
@@ -36,6 +40,8 @@ pub(crate) struct Monitor {
     pub(crate) node: OnceLock<NodeControl>,
     /// Set once the node runs, if it speaks TLS.
     pub(crate) tls: OnceLock<Arc<TlsState>>,
+    /// What has become of questions about logins, if somebody is asked.
+    pub(crate) callouts: Option<Arc<CalloutCounters>>,
     /// Set once the store is open, if there is one.
     pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
     /// Set once large messages have a place, if they do.
@@ -121,6 +127,7 @@ impl Monitor {
                 out.extend(process::samples());
                 out.extend([logging::sample()]);
                 out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
+                out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
                 if let Some(Some(persistence)) = self.persistence.get() {
                     out.extend(persistence.metrics().samples());
                 }
@@ -189,6 +196,25 @@ fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
     Response { status, headers, body: body.into() }
 }
+/// What is told of questions about logins.
+fn callouts(counters: &CalloutCounters) -> [Sample<'static>; 7] {
+    let asked = |outcome, count: &AtomicU64| Sample {
+        row: &LOGIN_CALLOUTS,
+        labels: vec![outcome],
+        value: SampleValue::Number(count.load(Ordering::Relaxed)),
+    };
+    let in_flight = counters.in_flight.load(Ordering::Relaxed) as u64;
+    [
+        Sample::number(&LOGIN_CALLOUTS_IN_FLIGHT, in_flight),
+        asked("answered", &counters.answered),
+        asked("failed", &counters.failed),
+        asked("cached", &counters.cached),
+        asked("coalesced", &counters.coalesced),
+        asked("busy", &counters.busy),
+        asked("unavailable", &counters.unavailable),
+    ]
+}
+
 /// What is told of large messages.
 fn large_messages(usage: tiderace_spool::Usage) -> [Sample<'static>; 4] {
     let ended = |outcome, count| Sample {

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
+use tiderace_auth::callout::CalloutCounters;
 use tiderace_base::is_name;
 use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
@@ -20,7 +21,7 @@ use tiderace_wire::{Opening, Request};
 use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner, port_owner};
-use crate::login::Logins;
+use crate::login::{Certificates, Logins};
 use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::signals::Signals;
@@ -49,6 +50,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     )
     .and_then(|worker| worker.with_issuers(signed.issuers.clone()))
     .context("the login worker's thread could not be started")?;
+    let counters = Arc::new(CalloutCounters::default());
+    let worker = match identities::callout(&config.auth, counters.clone())? {
+        Some(callout) => worker.with_callout(callout),
+        None => worker,
+    };
     let _fetchers = signed
         .fetch_keys(&worker.handle())
         .context("the thread that fetches keys could not be started")?;
@@ -68,6 +74,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         spool: OnceLock::new(),
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
+        callouts: config.auth.http.is_some().then_some(counters),
         ready: AtomicBool::new(true),
     });
     let maps = Maps::open().context("the thread that unmaps files could not be started")?;
@@ -129,7 +136,10 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
                     .unwrap_or_else(|| monitor.answer(request))
             })
         },
-        verifier: Arc::new(Logins(worker.handle())),
+        verifier: Arc::new(Logins {
+            worker: worker.handle(),
+            certificates: Certificates::new(&config.tls),
+        }),
         broker,
         internal_sessions: crate::feed::internal_sessions(config, request.development)
             .into_iter()

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod authentication_page;
 mod bench;
+mod callout;
+mod certificates;
 mod cli;
 mod clients;
 mod crashes;

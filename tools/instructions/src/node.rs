@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tiderace_base::Close;
 use tiderace_broker::{BrokerOptions, Principal};
 use tiderace_reactor::{
-    Answer, ListenerOptions, NodeControl, Options, Services, Shard, Verifier, drive,
+    Answer, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard, Verifier, drive,
 };
 use tiderace_websocket::{MessageKind, encode_message};
 use tiderace_wire::{Credentials, Opening, Response};
@@ -143,7 +143,7 @@ fn services(shards: usize) -> Services {
 struct Everybody;
 
 impl Verifier for Everybody {
-    fn submit(&self, credentials: Credentials, _: std::net::SocketAddr, answer: Answer) {
+    fn submit(&self, credentials: Credentials, _: LoginClient, answer: Answer) {
         let name = credentials.login.unwrap_or_default();
         let principal: Result<Principal, Close> = Ok(Principal::named(name));
         answer.send(principal);

@@ -13,6 +13,19 @@ pub struct Certificate {
     pub not_after: i64,
     /// The last common name of its subject, if it has one that is readable.
     pub common_name: Option<String>,
+    /// Its alternative names of the kinds that name people and programs, in its order.
+    pub alternative_names: Vec<AlternativeName>,
+}
+
+/// A name beside the subject (RFC 5280 section 4.2.1.6), in printable ASCII without spaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlternativeName {
+    /// Of a host.
+    Dns(String),
+    /// An address of mail.
+    Email(String),
+    /// An address of anything, such as `spiffe://example.org/feed`.
+    Uri(String),
 }
 
 impl Certificate {
@@ -31,8 +44,39 @@ impl Certificate {
         let not_before = validity.time()?;
         let not_after = validity.time()?;
         let common_name = common_name(fields.value(SEQUENCE)?);
-        Some(Certificate { not_before, not_after, common_name })
+        fields.value(SEQUENCE)?; // public key
+        let alternative_names = fields.extensions().and_then(alternative_names).unwrap_or_default();
+        Some(Certificate { not_before, not_after, common_name, alternative_names })
     }
+}
+
+/// The alternative names among extensions, if there are some that can be read.
+fn alternative_names(extensions: &[u8]) -> Option<Vec<AlternativeName>> {
+    let mut extensions = Reader(extensions);
+    let value = loop {
+        let mut extension = Reader(extensions.value(SEQUENCE)?);
+        if extension.value(OBJECT_IDENTIFIER)? == SUBJECT_ALTERNATIVE_NAME {
+            if extension.peek() == Some(BOOLEAN) {
+                extension.value(BOOLEAN)?;
+            }
+            break extension.value(OCTET_STRING)?;
+        }
+    };
+    let mut names = Reader(Reader(value).value(SEQUENCE)?);
+    let mut found = Vec::new();
+    while let Some((tag, value)) = names.any() {
+        let text = std::str::from_utf8(value)
+            .ok()
+            .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()));
+        let Some(text) = text.map(str::to_owned) else { continue };
+        match tag {
+            RFC822_NAME => found.push(AlternativeName::Email(text)),
+            DNS_NAME => found.push(AlternativeName::Dns(text)),
+            UNIFORM_RESOURCE_IDENTIFIER => found.push(AlternativeName::Uri(text)),
+            _ => {}
+        }
+    }
+    Some(found)
 }
 
 /// The last common name among the attributes of a name.
@@ -92,6 +136,16 @@ impl<'a> Reader<'a> {
         self.any().map(|(_, value)| value)
     }
 
+    /// The extensions, which may come behind identifiers that nobody uses.
+    fn extensions(&mut self) -> Option<&'a [u8]> {
+        while let Some((tag, value)) = self.any() {
+            if tag == EXTENSIONS {
+                return Reader(value).value(SEQUENCE);
+            }
+        }
+        None
+    }
+
     /// The next value as a moment, in seconds since 1970.
     fn time(&mut self) -> Option<i64> {
         let (tag, text) = self.any()?;
@@ -129,7 +183,9 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
+const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0C;
 const PRINTABLE_STRING: u8 = 0x13;
@@ -140,6 +196,14 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 /// The explicit tag of the version.
 const VERSION: u8 = 0xA0;
+/// The explicit tag of the extensions.
+const EXTENSIONS: u8 = 0xA3;
+/// Context tags of the kinds of alternative names.
+const RFC822_NAME: u8 = 0x81;
+const DNS_NAME: u8 = 0x82;
+const UNIFORM_RESOURCE_IDENTIFIER: u8 = 0x86;
+/// 2.5.29.17.
+const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1D, 0x11];
 /// 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
@@ -165,6 +229,26 @@ mod tests {
         assert_eq!((facts.not_before, facts.not_after), (1_772_236_800, 2_561_241_600));
         assert_eq!(facts.common_name.as_deref(), Some("Ada"));
         assert_eq!(Certificate::read(&made("a\nb")).unwrap().common_name, None);
+    }
+
+    #[test]
+    fn alternative_names_are_read_in_their_order() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut wanted = rcgen::CertificateParams::new(["feed.example.org".to_owned()]).unwrap();
+        let uri = rcgen::SanType::URI("spiffe://example.org/feed".try_into().unwrap());
+        let mail = rcgen::SanType::Rfc822Name("ann@example.org".try_into().unwrap());
+        let address = rcgen::SanType::IpAddress([127, 0, 0, 1].into());
+        wanted.subject_alt_names.extend([address, uri, mail]);
+        let facts = Certificate::read(wanted.self_signed(&key).unwrap().der()).unwrap();
+        let names = [
+            AlternativeName::Dns("feed.example.org".to_owned()),
+            AlternativeName::Uri("spiffe://example.org/feed".to_owned()),
+            AlternativeName::Email("ann@example.org".to_owned()),
+        ];
+        assert_eq!(facts.alternative_names, names);
+        let plain = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let facts = Certificate::read(plain.self_signed(&key).unwrap().der()).unwrap();
+        assert_eq!(facts.alternative_names, []);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod session;
 mod settings;
 mod version;
 
-pub use certificate::Certificate;
+pub use certificate::{AlternativeName, Certificate};
 pub use client_settings::{Authorities, ClientChoices, ClientSettings};
 pub use failure::{FAILURES, Failure, FailureKind};
 pub use session::{Established, KEPT_BYTES_MAX, RECORD_BYTES_MAX, Received, Session, sealed_bytes};

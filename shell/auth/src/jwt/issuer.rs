@@ -15,12 +15,8 @@ use super::TOKEN_BYTES_MAX;
 use super::algorithm::Algorithm;
 use super::key::Key;
 use super::key_store::KeyStore;
+use crate::claims::{claims_of, find, groups_of};
 use crate::principal::Principal;
-
-/// Groups of one token at most.
-const GROUPS_MAX: usize = 256;
-/// Bytes of a group's name, or of the value of a claim that rules name.
-const VALUE_BYTES_MAX: usize = 256;
 
 /// What the tokens of an issuer must say, and what is made of them.
 #[derive(Clone, Debug, Default)]
@@ -190,28 +186,9 @@ impl Issuer {
         let name = name
             .filter(|name| is_name(name))
             .ok_or_else(|| TokenProblem::Claim(options.name_claim.clone()))?;
-        let mut groups: Vec<&str> = options.groups.iter().map(String::as_str).collect();
-        match find(claims, &options.groups_claim) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(words)) => groups.extend(words.split_whitespace()),
-            Some(Value::Array(names)) => {
-                groups.extend(names.iter().map(|name| name.as_str().unwrap_or_default()))
-            }
-            Some(_) => return Err(TokenProblem::Claim(options.groups_claim.clone())),
-        }
-        // A group that is left out could be one that a rule denies something.
-        if groups.len() > GROUPS_MAX || !groups.iter().all(|group| is_group(group)) {
-            return Err(TokenProblem::Claim(options.groups_claim.clone()));
-        }
-        let mut known = Vec::new();
-        for name in &options.claims {
-            let values = match find(claims, name) {
-                None => continue,
-                Some(Value::Array(values)) => values.as_slice(),
-                Some(value) => std::slice::from_ref(value),
-            };
-            known.extend(values.iter().filter_map(text).map(|value| (name.as_str(), value)));
-        }
+        let groups = groups_of(find(claims, &options.groups_claim), &options.groups)
+            .ok_or_else(|| TokenProblem::Claim(options.groups_claim.clone()))?;
+        let known = claims_of(claims, &options.claims);
         let principal = Principal::named(name, groups).bound(options.host.as_deref());
         Ok(principal.claiming(known))
     }
@@ -230,28 +207,4 @@ fn date(value: Option<&Value>) -> Option<u64> {
     let fraction =
         || value.as_f64().filter(|date| (0.0..1e15).contains(date)).map(|date| date as u64);
     value.as_u64().or_else(fraction)
-}
-
-/// The claim of that name, or the one that dots lead to.
-fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
-    claims.get(name).or_else(|| {
-        let (first, rest) = name.split_once('.')?;
-        find(claims.get(first)?, rest)
-    })
-}
-
-fn is_group(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= VALUE_BYTES_MAX
-        && !text.chars().any(|c| c.is_control() || "*#+>".contains(c))
-}
-
-/// The value of a claim as rules compare it; lists and objects have none.
-fn text(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        Value::Null | Value::Array(_) | Value::Object(_) => return None,
-    };
-    (!text.is_empty() && text.len() <= VALUE_BYTES_MAX).then_some(text)
 }

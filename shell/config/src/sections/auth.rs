@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tiderace_topics::Pattern;
 
+use super::auth_http::AuthHttpConfig;
 use crate::kind::Kind;
 use crate::secret::{Secret, SecretSource};
 use crate::spec::DefaultValue::{Absent, Is, Required};
@@ -191,6 +192,10 @@ pub struct AuthConfig {
     pub tokens: Vec<TokenConfig>,
     /// Issuers of signed tokens, in the order of the file.
     pub jwt: Vec<JwtConfig>,
+    /// The server that is asked about all others, if there is one.
+    pub http: Option<AuthHttpConfig>,
+    /// Certificates of clients say who they are.
+    pub has_client_names: bool,
     /// Rules, in the order of the file.
     pub rules: Vec<RuleConfig>,
 }
@@ -203,7 +208,8 @@ impl AuthConfig {
 
     /// Somebody can log in.
     pub fn has_logins(&self) -> bool {
-        !(self.users.is_empty() && self.tokens.is_empty() && self.jwt.is_empty())
+        let is_known = !(self.users.is_empty() && self.tokens.is_empty() && self.jwt.is_empty());
+        is_known || self.http.is_some() || self.has_client_names
     }
 }
 

@@ -4,6 +4,7 @@
 //! order in which documentation and `config show` print them.
 
 pub(crate) mod auth;
+pub(crate) mod auth_http;
 pub(crate) mod deltas;
 pub(crate) mod destinations;
 pub(crate) mod engineio;
@@ -69,6 +70,8 @@ pub static SECTIONS: &[SectionSpec] = &[
     auth::UserSection::SECTION,
     auth::TokenSection::SECTION,
     auth::JwtSection::SECTION,
+    auth_http::AuthHttpSection::SECTION,
+    auth_http::AuthHttpHeaderSection::SECTION,
     auth::RuleSection::SECTION,
     upstreams::UpstreamSection::SECTION,
     hosts::VirtualHostsConfig::SECTION,

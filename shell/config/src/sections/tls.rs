@@ -23,6 +23,12 @@ section! {
         "client_authorities" client_authorities: Option<String> = Absent, Kind::Text;
         /// Whether clients may come without a certificate, if there are `tls.client_authorities`.
         "client_certificates" client_certificates: ClientCertificateUse = Is("required"), Kind::Choice(ClientCertificateUse::WORDS);
+        /// What of a client's certificate is its name, for rules; the first of these that the certificate has, and that can be a name, counts. Empty: certificates let clients connect, and do not log them in. Credentials that a client sends besides count instead.
+        "client_names" client_names: Vec<ClientName> = Is(""), Kind::List(&Kind::Choice(ClientName::WORDS));
+        /// Groups of those whom a certificate logs in, for rules.
+        "client_groups" client_groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+        /// The [virtual host](virtual-hosts.md) that they are bound to, as of a user.
+        "client_host" client_host: Option<String> = Absent, Kind::Text;
         /// How often the files are looked at; changed ones hold for connections that come from then on. SIGHUP has them read at once.
         "reload_interval" reload_interval: Duration = Is("60s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) }, zero("only on SIGHUP");
         /// Time from the first byte of a handshake to its end.
@@ -59,6 +65,20 @@ choice! {
         Optional = "optional",
         /// They may not.
         Required = "required",
+    }
+}
+
+choice! {
+    /// What of a client's certificate is its name.
+    ClientName {
+        /// The last common name of its subject.
+        CommonName = "common_name",
+        /// The first name of a host among its alternative names.
+        Dns = "dns",
+        /// The first address of mail among its alternative names.
+        Email = "email",
+        /// The first URI among its alternative names, such as `spiffe://example.org/feed`.
+        Uri = "uri",
     }
 }
 

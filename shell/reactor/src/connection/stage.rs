@@ -10,6 +10,7 @@ use crate::h2::connection::H2Connection;
 use crate::http_stage::{HttpStage, KeptRequest};
 use crate::message_framing::{CHUNKS, FRAMING};
 use crate::metrics::Gauge;
+use crate::options::ClientTls;
 
 /// What a connection is doing.
 pub(crate) enum Stage {
@@ -227,9 +228,11 @@ pub(crate) struct Requests {
     pub(crate) pending: Option<Pending>,
     /// Connections with requests that the session does not take in while it is held back.
     pub(crate) blocked: Option<Box<Vec<Key>>>,
+    /// What its client had shown where the first of them came.
+    pub(crate) tls: Option<Arc<ClientTls>>,
 }
 
-const _: () = assert!(size_of::<Requests>() <= 48, "there may be millions of idle ones");
+const _: () = assert!(size_of::<Requests>() <= 56, "there may be millions of idle ones");
 
 /// A request that waits for an answer.
 #[derive(Debug)]

@@ -12,6 +12,8 @@
 //! Invariants: in each direction no more is under way than the client's window, or the credit, allows;
 //! messages between two shards keep their order. A record moves so once: its answer ends the stream.
 
+use std::sync::Arc;
+
 use tiderace_base::{CloseCode, Key, ShardId};
 
 use crate::connection::{Connection, Flags, Stage};
@@ -19,6 +21,7 @@ use crate::driver::Driver;
 use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
 use crate::h2::streams::{End, Looked, RemoteStream};
 use crate::mailbox::ShardMessage;
+use crate::options::ClientTls;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -34,6 +37,8 @@ impl<D: Driver> Shard<D> {
         mut connection: Connection<D::Stream>,
         shard: ShardId,
     ) {
+        let h2 = self.h2_streams.h2_connection_of(key);
+        let tls = h2.and_then(|h2| self.client_tls(h2));
         let Some((h2_stream, is_duplex)) = self.h2_streams.depart(key, shard) else {
             return;
         };
@@ -41,7 +46,7 @@ impl<D: Driver> Shard<D> {
         connection.armed = tiderace_base::Time::NEVER;
         connection.flags.leave_shard();
         let origin = RemoteStreamId { home: self.id, h2_stream, is_duplex };
-        self.post.send(shard, ShardMessage::RemoteRecord(Box::new(connection), origin));
+        self.post.send(shard, ShardMessage::RemoteRecord(Box::new(connection), origin, tls));
     }
 
     /// A record comes in that a stream of HTTP/2 of another shard carries.
@@ -49,6 +54,7 @@ impl<D: Driver> Shard<D> {
         &mut self,
         connection: Connection<D::Stream>,
         origin: RemoteStreamId,
+        tls: Option<Arc<ClientTls>>,
     ) {
         let starting = matches!(connection.stage, Stage::Starting(_));
         let seeking = matches!(connection.stage, Stage::Seeking(_));
@@ -57,7 +63,7 @@ impl<D: Driver> Shard<D> {
         self.change_gauge(None, Some(gauge));
         let credit = CREDIT_BYTES;
         let inbox = Vec::new();
-        let remote_stream = RemoteStream { record, origin, inbox, is_ended: false, credit };
+        let remote_stream = RemoteStream { record, origin, tls, inbox, is_ended: false, credit };
         let remote_stream = self.h2_streams.add_remote(remote_stream);
         let bound = RemoteStreamMessage::Bound { h2_stream: origin.h2_stream, remote_stream };
         self.post.send(origin.home, ShardMessage::RemoteStream(bound));

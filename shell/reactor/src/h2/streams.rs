@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 use tiderace_base::limits::COPY_BYTES_MAX;
 use tiderace_base::{Key, ShardId, Slab};
@@ -10,6 +11,7 @@ use tiderace_wire::OutQueue;
 
 use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
 use crate::mailbox::{Post, ShardMessage};
+use crate::options::ClientTls;
 
 /// The streams of HTTP/2 of a shard.
 #[derive(Debug, Default)]
@@ -119,6 +121,14 @@ impl H2Streams {
         match self.of(record)? {
             Carrier::H2Stream(h2_stream) => Some(h2_stream.h2),
             Carrier::RemoteStream(_) => None,
+        }
+    }
+
+    /// What the client of a record has shown whose stream is another shard's.
+    pub(crate) fn tls_of_remote(&mut self, record: Key) -> Option<Arc<ClientTls>> {
+        match self.of(record)? {
+            Carrier::H2Stream(_) => None,
+            Carrier::RemoteStream(remote_stream) => remote_stream.tls.clone(),
         }
     }
 
@@ -353,6 +363,8 @@ impl RemoteRecord {
 pub(crate) struct RemoteStream {
     pub(crate) record: Key,
     pub(crate) origin: RemoteStreamId,
+    /// What the client had shown when the record left.
+    pub(crate) tls: Option<Arc<ClientTls>>,
     pub(crate) inbox: Vec<u8>,
     pub(crate) is_ended: bool,
     /// Bytes that may be under way to the stream.

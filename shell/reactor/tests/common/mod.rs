@@ -15,13 +15,12 @@ pub mod tls;
 pub mod upstream;
 pub mod world;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
-use tiderace_reactor::{Answer, Services, Verifier};
+use tiderace_reactor::{Answer, LoginClient, Services, Verifier};
 use tiderace_wire::{Credentials, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
@@ -29,7 +28,7 @@ use tiderace_wire::{Credentials, Request, Response};
 pub struct Desk(Mutex<Vec<(Credentials, Answer)>>, Mutex<Option<Span>>);
 
 impl Verifier for Desk {
-    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+    fn submit(&self, credentials: Credentials, _: LoginClient, answer: Answer) {
         self.0.lock().unwrap().push((credentials, answer));
     }
 }
@@ -64,7 +63,7 @@ impl Desk {
 pub struct AtOnce;
 
 impl Verifier for AtOnce {
-    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+    fn submit(&self, credentials: Credentials, _: LoginClient, answer: Answer) {
         answer.send(judge(credentials));
     }
 }

@@ -1,6 +1,8 @@
 //! The real program as a server, for tests that talk to it over sockets.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) mod logins;
+
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

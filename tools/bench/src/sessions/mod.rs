@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::{
-    Answer, Deadlines, ListenerOptions, NodeControl, Options, Services, Shard, Verifier, drive,
+    Answer, Deadlines, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard,
+    Verifier, drive,
 };
 use tiderace_wire::{Credentials, Response};
 
@@ -249,7 +250,7 @@ fn native_login(topic: usize) -> Vec<u8> {
 struct Nobody;
 
 impl Verifier for Nobody {
-    fn submit(&self, _: Credentials, _: std::net::SocketAddr, answer: Answer) {
+    fn submit(&self, _: Credentials, _: LoginClient, answer: Answer) {
         drop(answer);
     }
 }
