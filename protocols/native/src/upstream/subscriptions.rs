@@ -35,6 +35,8 @@ struct End {
 pub(super) enum Request {
     Subscribe(u32),
     Unsubscribe(u32),
+    /// One of a client of this node, or a part of it, by the broker's number.
+    Relayed(u32),
 }
 
 /// All subscriptions.
@@ -101,7 +103,8 @@ impl Subscriptions {
         self.waiting.range(first..=last.max(first)).next().map(|(request, _)| *request)
     }
 
-    fn request(&mut self, request: Request) -> u32 {
+    /// A request is to be answered; its id.
+    pub(super) fn request(&mut self, request: Request) -> u32 {
         self.last_request = self.last_request.wrapping_add(1).max(1);
         self.waiting.insert(self.last_request, request);
         self.last_request

@@ -1,6 +1,7 @@
 //! Edges of the real program: what they pass on, what they say when their source is away, and what is refused.
 
 mod nodes;
+mod writing;
 
 use std::process::Command;
 
