@@ -340,9 +340,15 @@ close_codes! {
     528 TopicElsewhere "topic-elsewhere" Operation Unsupported 1008 403 false
         "The topic comes from another server, and this one only passes it on."
         "Publish and operate at the server that the sentence names, and subscribe here.";
+    529 OutcomeUnknown "outcome-unknown" Operation Failed 1013 504 false
+        "The server that keeps the topic was lost before it answered: what was asked for may have been done, or not."
+        "Look at what is there now before asking again, or ask in a way that may be done twice.";
     530 BodyTooLarge "body-too-large" Operation Failed 1009 413 false
         "A body of that size may not go there, or not in that way."
         "Send a smaller body, or send it to a destination and with marks that allow it; the sentence says what does not.";
+    531 UpstreamAway "upstream-away" Operation Rejected 1013 503 true
+        "The server that keeps the topic cannot be reached, or has too much to do: what was asked for was not done."
+        "Try again later.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
         "The server or the client's address has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";

@@ -11,6 +11,9 @@
 //! `$sys/presence/` and `$sys/missing/` of a private path is as private, and who may not subscribe to a
 //! topic does not see who does.
 //!
+//! Of a principal of another node, which passes on what it asks for, that node has to have the right `relay` there besides:
+//! every function here asks for both.
+//!
 //! A rule that allows something on `**` says nothing of paths that begin with `$`, as wildcards do not
 //! name them; one that denies it does.
 
@@ -43,6 +46,8 @@ pub enum Action {
     Publish,
     /// Consume from a queue.
     Receive,
+    /// Pass on what clients of another node ask for there.
+    Relay,
     /// Send to a queue.
     Send,
     /// Answer the calls of a service.
@@ -53,7 +58,7 @@ pub enum Action {
 
 impl Action {
     /// All actions with their names in the configuration.
-    pub const ALL: [(&'static str, Action); 11] = [
+    pub const ALL: [(&'static str, Action); 12] = [
         ("admin", Action::Admin),
         ("browse", Action::Browse),
         ("call", Action::Call),
@@ -62,6 +67,7 @@ impl Action {
         ("monitor", Action::Monitor),
         ("publish", Action::Publish),
         ("receive", Action::Receive),
+        ("relay", Action::Relay),
         ("send", Action::Send),
         ("serve", Action::Serve),
         ("subscribe", Action::Subscribe),
@@ -247,6 +253,32 @@ impl Rules {
         path: &Path,
     ) -> bool {
         self.decide(principal, action, kind, path).is_allowed()
+            && self.lets_relay(principal, kind, path)
+    }
+
+    /// Whether the node that passes on what the principal asks for may do that there; who asks for itself may.
+    #[inline]
+    pub(crate) fn lets_relay(&self, principal: &Principal, kind: Kind, path: &Path) -> bool {
+        match &principal.relayed_by {
+            None => true,
+            Some(edge) => self.authorise(edge, Action::Relay, kind, path),
+        }
+    }
+
+    /// The sentence for an action that is refused, by what refuses it.
+    pub(crate) fn refusal(
+        &self,
+        principal: &Principal,
+        action: Action,
+        kind: Kind,
+        path: &Path,
+    ) -> Close {
+        match &principal.relayed_by {
+            Some(edge) if !self.lets_relay(principal, kind, path) => {
+                denied(&edge.name, Action::Relay, kind, path.as_str())
+            }
+            _ => denied(&principal.name, action, kind, path.as_str()),
+        }
     }
 
     /// The same, for those who ask why, with what the server keeps for itself.
@@ -341,6 +373,11 @@ impl Rules {
         if own == Some(false) {
             return false;
         }
+        if let Some(edge) = &principal.relayed_by
+            && !self.authorise_all(edge, Action::Relay, kind, pattern)
+        {
+            return false;
+        }
         let Some(rules) = &self.0 else { return true };
         let concerned = |ready: &&Ready| {
             let rule = &ready.rule;
@@ -360,6 +397,11 @@ impl Rules {
 
     /// Whether some rule lets the principal do that on any path of that kind.
     pub fn authorise_anywhere(&self, principal: &Principal, action: Action, kind: Kind) -> bool {
+        if let Some(edge) = &principal.relayed_by
+            && !self.authorise_anywhere(edge, Action::Relay, kind)
+        {
+            return false;
+        }
         let Some(rules) = &self.0 else { return true };
         principal.is_server()
             || rules.iter().any(|Ready { rule, .. }| {
@@ -376,6 +418,11 @@ impl Rules {
         action: Action,
         pattern: &Pattern,
     ) -> bool {
+        if let Some(edge) = &principal.relayed_by
+            && !self.authorise_somewhere(edge, Action::Relay, pattern)
+        {
+            return false;
+        }
         let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
         own.unwrap_or_else(|| {
             let Some(rules) = &self.0 else { return true };

@@ -39,6 +39,7 @@ use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
 use crate::messages::Envelope;
 use crate::notices::Notices;
+use crate::relay::{belongs_to_session, is_relayed};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::together::{CommandsTogether, RecoveriesTogether, note_ended};
@@ -139,6 +140,10 @@ impl Broker {
             self.take_loopback(now, effects);
         }
         drop(commands);
+        if together.own.is_some() {
+            // The marks come in pairs; this is for a session that does not keep to that.
+            self.sessions.act_as(session, None, &mut together.own);
+        }
         if let Some(transaction) = together.transaction {
             // The marks come in pairs; this is for a session that does not keep to that.
             self.session_side().end_transaction(*transaction, effects);
@@ -260,6 +265,7 @@ impl Broker {
         for state in self.deputies() {
             metrics.upstream_subscriptions += state.subscriptions;
             metrics.upstream_waiting += state.waiting;
+            metrics.upstream_relay_waiting += state.relays;
         }
         metrics.history_messages = history_messages as u64;
         metrics.history_bytes = history_bytes as u64;
@@ -292,7 +298,13 @@ impl Broker {
             false => Some(command),
         };
         let Some(command) = entered else { return };
+        if together.own.is_some() && !is_relayed(&command) {
+            return self.refuse_command(session, &command, belongs_to_session(), effects);
+        }
         match command {
+            Command::ActAs(end) => {
+                self.sessions.act_as(session, end.as_deref(), &mut together.own);
+            }
             Command::Login(credentials) => {
                 self.notice_side().login(now, session, credentials, effects);
             }

@@ -18,6 +18,11 @@ impl Claims {
         let all = self.0.iter().flat_map(|claims| claims.iter());
         all.filter(move |(known, _)| **known == *name).map(|(_, value)| &**value)
     }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Arc<[Claim]> {
+        self.0.clone().unwrap_or_default()
+    }
 }
 
 impl FromIterator<Claim> for Claims {

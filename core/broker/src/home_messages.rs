@@ -107,7 +107,7 @@ impl HomeSide<'_> {
                 let result = result.map_err(|close| *close);
                 self.fed(now, from, (number, result), effects);
             }
-            ToHome::Together(_) | ToHome::AccountBytes { .. } => {
+            ToHome::Together(_) | ToHome::AccountBytes { .. } | ToHome::Relay(_) => {
                 debug_assert!(false, "taken by the wiring");
             }
         }

@@ -16,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod access;
+mod acting;
 mod answering;
 mod authorise;
 mod broker;
@@ -91,6 +92,7 @@ mod queueing;
 mod reached_upstream;
 mod recently_told;
 mod recover;
+mod relay;
 mod remove;
 mod requester;
 mod retire;
@@ -156,6 +158,7 @@ pub use places::{NodeId, Place};
 pub use principal::Principal;
 pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
+pub use relay::{Relay, Wanted};
 pub use requester::{Operated, Requester};
 pub use tiderace_journal::{
     DamagedRecord, LoadedRecord, RecordBody, StoreLoad, StoreLoaded, StoreRecord, StoredKind,

@@ -141,7 +141,7 @@ impl SessionSide<'_> {
     }
 
     /// What a session has by an operation until it ends, if that is anything.
-    fn held_by<'a>(&self, operation: &'a Operation) -> Option<(&'a Path, Held)> {
+    pub(crate) fn held_by<'a>(&self, operation: &'a Operation) -> Option<(&'a Path, Held)> {
         let creation = |path: &'a Path, spec: &[u8]| {
             let policy = self.options.topic(path).removal.as_ref();
             let heeds =

@@ -71,6 +71,10 @@ broker_metrics! {
     upstream_lost Counter "tiderace_upstream_lost_total" [] "Messages of upstreams for which there was no memory.";
     upstream_backfills Counter "tiderace_upstream_backfills_total" [] "Subscriptions of clients that came back for which an upstream was asked what they had missed.";
     upstream_resyncs Counter "tiderace_upstream_resyncs_total" [] "Subscriptions at upstreams whose values came anew to subscribers, since something may have been missing after a connection was lost.";
+    upstream_relayed Counter "tiderace_upstream_relayed_total" [] "Requests of clients that upstreams have taken: runs of messages, and operations.";
+    upstream_relay_refused Counter "tiderace_upstream_relay_refused_total" [] "Requests of clients that an upstream has refused, or for which it was away for too long.";
+    upstream_relay_unknown Counter "tiderace_upstream_relay_unknown_total" [] "Requests of clients of which nobody knows what came of them, since the connection to the upstream was lost before it answered.";
+    upstream_relay_waiting Gauge "tiderace_upstream_relay_waiting" [] "Requests of clients that upstreams have not answered.";
     upstream_subscriptions Gauge "tiderace_upstream_subscriptions" [] "Subscriptions at upstreams.";
     upstream_waiting Gauge "tiderace_upstream_subscribers_waiting" [] "Subscriptions of this node that wait for an upstream.";
     view_outputs Gauge "tiderace_view_outputs" [] "Topics that views publish.";

@@ -18,6 +18,7 @@ use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToHome};
 use crate::places::{Place, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
+use crate::relay::Relay;
 use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
@@ -40,8 +41,14 @@ impl SessionSide<'_> {
         };
         let principal = Principal::clone(&principal);
         let mut requester = Requester { session, token, principal, fence: 0 };
-        if let Err(close) = self.options.is_operated_here(&operation) {
-            return self.loopback.answer_operation(&requester, Err(close), effects);
+        let is_held = self.held_by(&operation).is_some();
+        match self.options.operated_at(&requester.principal, &operation, is_held) {
+            Ok(None) => {}
+            Ok(Some((home, principal))) => {
+                let relay = ToHome::Relay(Relay::operation(principal, requester, operation));
+                return self.send(home, relay, effects);
+            }
+            Err(close) => return self.loopback.answer_operation(&requester, Err(close), effects),
         }
         if !self.may_hold(session, &operation) {
             let result = Err(CloseCode::TooManyTopics.into());
@@ -196,7 +203,7 @@ impl SessionSide<'_> {
         let Some(gather) = self.sessions.gather_mut(session, token) else {
             self.note_answer(session, token, &result);
             self.note_will(session, token, &result);
-            return self.reply_operated(session, token, result, effects);
+            return self.reply(session, told(token, result), effects);
         };
         gather.waiting.remove(from);
         match result {
@@ -233,21 +240,15 @@ impl SessionSide<'_> {
                 Ok(OperationResult::Page(Box::new(merge_pages(pages, limit, depth))))
             }
         };
-        self.reply_operated(session, token, result, effects);
+        self.reply(session, told(token, result), effects);
     }
+}
 
-    fn reply_operated(
-        &self,
-        session: SessionId,
-        token: Token,
-        result: Operated,
-        effects: &mut Effects,
-    ) {
-        let reply = match result {
-            Ok(result) => Reply::Operated { token, result: Box::new(result) },
-            Err(close) => Reply::Refused { token: Some(token), close },
-        };
-        self.reply(session, reply, effects);
+/// What a session is told of an operation.
+fn told(token: Token, result: Operated) -> Reply {
+    match result {
+        Ok(result) => Reply::Operated { token, result: Box::new(result) },
+        Err(close) => Reply::Refused { token: Some(token), close },
     }
 }
 

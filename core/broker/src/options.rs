@@ -114,6 +114,8 @@ pub struct UpstreamTopics {
     pub remove_after: Option<Span>,
     /// Whether all of its topics are subscribed to, whether somebody here asks for them or not.
     pub eager: bool,
+    /// Whether it is asked for what clients here want to publish or do there.
+    pub write: bool,
 }
 
 impl UpstreamTopics {

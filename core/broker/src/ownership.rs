@@ -7,7 +7,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Kind, TopicSpec, is_temporary};
 
 use crate::access::is_owned_by;
-use crate::authorise::{denied, is_reserved};
+use crate::authorise::is_reserved;
 use crate::home_side::HomeSide;
 use crate::requester::Requester;
 use crate::temporary::only_passes_on;
@@ -53,7 +53,7 @@ impl HomeSide<'_> {
         if own || self.options.may(requester.caller(), action, Kind::Topic, path) {
             return Ok(());
         }
-        Err(denied(&principal.name, action, Kind::Topic, path.as_str()))
+        Err(self.options.rules.refusal(principal, action, Kind::Topic, path))
     }
 
     /// At a topic's home: whether a principal owns the topic that is there. Where none is, the owner that

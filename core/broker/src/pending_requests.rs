@@ -39,6 +39,8 @@ pub(crate) struct PendingRequests {
     waiting: Map<(SessionId, Token), (Token, Awaits, Place)>,
     /// Sessions of which operations are deferred there, so many that they are not read.
     deferring: BTreeSet<(SessionId, Place)>,
+    /// The same of requests that wait there for an upstream.
+    relaying: BTreeSet<(SessionId, Place)>,
 }
 
 impl PendingRequests {
@@ -82,13 +84,22 @@ impl PendingRequests {
         };
     }
 
-    /// Forgets the sessions that a place had paused.
+    /// Who stands in for an upstream has paused a session for the requests that wait there, or lets it go on.
+    pub(crate) fn note_relaying(&mut self, session: SessionId, home: Place, on: bool) {
+        match on {
+            true => self.relaying.insert((session, home)),
+            false => self.relaying.remove(&(session, home)),
+        };
+    }
+
+    /// Forgets the sessions that a place had paused, each as often as it had.
     pub(crate) fn take_deferring(&mut self, place: Place) -> Vec<SessionId> {
-        let (paused, others) = std::mem::take(&mut self.deferring)
-            .into_iter()
-            .partition::<BTreeSet<_>, _>(|(_, home)| *home == place);
-        self.deferring = others;
-        paused.into_iter().map(|(session, _)| session).collect()
+        let mut all = Vec::new();
+        for paused in [&mut self.deferring, &mut self.relaying] {
+            all.extend(paused.iter().filter(|(_, home)| *home == place).map(|(it, _)| *it));
+            paused.retain(|(_, home)| *home != place);
+        }
+        all
     }
 }
 

@@ -103,6 +103,7 @@ mod tests {
             claims: [claim("tenant", "acme"), claim("tenant", "umbra"), claim("evil", "a/b")]
                 .into_iter()
                 .collect(),
+            relayed_by: None,
         }
     }
 

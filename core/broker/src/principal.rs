@@ -23,6 +23,9 @@ pub struct Principal {
     pub host: Option<Arc<str>>,
     /// What its login says besides, as far as rules ask for it.
     pub claims: Claims,
+    /// Of a principal of another node, which passes on what it asks for: as whom that node is here. It may do what both
+    /// may.
+    pub relayed_by: Option<Arc<Principal>>,
 }
 
 impl Principal {
@@ -39,6 +42,7 @@ impl Principal {
             anonymous: false,
             host: None,
             claims: Claims::default(),
+            relayed_by: None,
         }
     }
 
@@ -88,9 +92,10 @@ impl Principal {
         Principal::named("*")
     }
 
-    /// Whether it may be the owner of what is at a path: owners are those of that name in the virtual host of the path.
+    /// Whether it may be the owner of what is at a path: owners are those of that name in the virtual host of the path. For
+    /// principals of other nodes the rules alone decide.
     pub(crate) fn may_own_at(&self, path: &Path) -> bool {
-        !self.anonymous && self.host.as_deref() == host_of(path)
+        self.relayed_by.is_none() && !self.anonymous && self.host.as_deref() == host_of(path)
     }
 
     /// Its name where those of one name in several virtual hosts are counted apart.

@@ -8,7 +8,6 @@ use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is
 
 use crate::Action;
 use crate::authorise::Caller;
-use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::condition::{check_some, check_values};
 use crate::durables::Fed;
@@ -42,6 +41,7 @@ impl SessionSide<'_> {
     ) -> Admitted {
         if let Err(close) = self.may_publish(session, run.destination()) {
             if close.code != CloseCode::TopicElsewhere
+                && self.options.relayed_to(run.destination()).is_none()
                 && let Some(name) = self.name_of_owner(session, run.destination())
             {
                 return Admitted::IfOwner(name);
@@ -53,6 +53,9 @@ impl SessionSide<'_> {
         self.metrics.messages_received += run.len() as u64;
         if self.sessions.pauses_some() {
             self.pause_publisher(now, session, run.destination(), effects);
+        }
+        if let Some(home) = self.options.relayed_to(run.destination()) {
+            return Admitted::Relayed(home);
         }
         let home = self.options.home_of(&run.destination().path);
         let author = self.name_of(session);
@@ -120,7 +123,7 @@ impl SessionSide<'_> {
             let (kind, path) = (destination.kind, &destination.path);
             return Err(match is_temporary(path) {
                 true => only_passes_on(path),
-                false => denied(&principal.name, action, kind, path.as_str()),
+                false => options.rules.refusal(principal, action, kind, path),
             });
         }
         let rare = record.rare.get_or_insert_default();
@@ -516,6 +519,8 @@ pub(crate) enum Admitted {
     ByMessage(Place, Option<Arc<str>>),
     /// To the home, which takes them if somebody of that name owns the topic.
     IfOwner(Arc<str>),
+    /// To an upstream, by who stands in for it.
+    Relayed(Place),
     /// They have been refused.
     Refused,
 }

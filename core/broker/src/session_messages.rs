@@ -79,6 +79,7 @@ impl SessionSide<'_> {
                 let waits = self.sessions.wait_for(session, destination, effects);
                 self.metrics.publishers_paused += u64::from(waits);
             }
+            ToPublisher::Relaying { .. } => debug_assert!(false, "taken by the wiring"),
             ToPublisher::Deferred { session, on } => {
                 self.sessions.pending_mut().note_deferring(session, from, on);
                 self.pause_for_work(session, on, effects);

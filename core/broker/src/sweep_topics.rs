@@ -15,8 +15,7 @@ impl HomeSide<'_> {
     pub(crate) fn begin_sweep(&mut self, now: Now) -> Option<Range<u32>> {
         let slots = self.home.next_swept(now.time, self.directory.topics().slots())?;
         if slots.start == 0 {
-            let age = self.options.history_age;
-            self.home.sweep_history(now.time, age, self.directory);
+            self.home.sweep_history(now.time, self.options.history_age, self.directory);
         }
         Some(slots)
     }

@@ -45,13 +45,18 @@ impl BrokerOptions {
     /// Whether somebody may do that at a temporary destination.
     pub(crate) fn may_temporarily(&self, caller: Caller<'_>, action: Action, path: &Path) -> bool {
         let Some(name) = TemporaryName::of(path) else { return false };
+        if caller.principal.relayed_by.is_some() {
+            return false;
+        }
         match action {
             // To whom it comes is found at the home; who sends need not be told.
             Action::Call | Action::Publish | Action::Send => true,
             Action::Browse | Action::Receive | Action::Serve | Action::Subscribe => {
                 name == self.temporary_name(caller.session)
             }
-            Action::Admin | Action::Create | Action::Manage | Action::Monitor => false,
+            Action::Admin | Action::Create | Action::Manage | Action::Monitor | Action::Relay => {
+                false
+            }
         }
     }
 }

@@ -4,8 +4,11 @@
 //! These values are made by a call and handed on to what it calls. Invariant: nothing of them is left in the
 //! broker when the call returns.
 
+use std::rc::Rc;
+
 use tiderace_base::Key;
 
+use crate::Principal;
 use crate::collections::Map;
 use crate::delivery::backlog::{For, Pending};
 use crate::transaction::Transaction;
@@ -21,6 +24,8 @@ pub(crate) struct CommandsTogether {
     pub(crate) ending: Option<Box<EndingTogether>>,
     /// Between the marks of a transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
+    /// While the session acts for somebody else: its own principal.
+    pub(crate) own: Option<Rc<Principal>>,
 }
 
 /// Recoverable subscriptions that begin in one call. They count as one, so that no position passes what

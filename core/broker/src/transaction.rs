@@ -14,6 +14,7 @@ use crate::messages::ToHome;
 use crate::places::Place;
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
+use crate::relay::belongs_to_session;
 use crate::session_side::SessionSide;
 use crate::work::Deferred;
 
@@ -51,6 +52,10 @@ impl SessionSide<'_> {
             }
             Admitted::IfOwner(author) => {
                 ToHome::PublishAsOwner { run, origin: session, author, confirm, blame }
+            }
+            Admitted::Relayed(_) => {
+                let close = belongs_to_session();
+                return self.refuse_run(session, confirm, blame, &close, effects);
             }
             Admitted::Refused => return,
         };

@@ -42,6 +42,7 @@ mod queues;
 mod quotas;
 mod races;
 mod recovery;
+mod relays;
 mod removals;
 mod removals_in_outages;
 mod selecting;

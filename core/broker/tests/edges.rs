@@ -82,6 +82,7 @@ fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
         timeout: Span::from_millis(500),
         remove_after: None,
         eager: epoch.is_multiple_of(5),
+        write: false,
     };
     BrokerOptions { upstreams: vec![upstream], ..options(epoch, shards) }
 }
@@ -202,6 +203,9 @@ impl Run {
                     let edge = source.clients[session].edge.as_mut().unwrap();
                     edge.ended.insert(token, key);
                     source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
+                }
+                ToUpstream::Publish { .. } | ToUpstream::Operate { .. } => {
+                    panic!("nobody writes here")
                 }
             }
             return true;

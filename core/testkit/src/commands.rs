@@ -17,6 +17,8 @@ pub struct CommandCheck {
     waiting: BTreeSet<Token>,
     /// Between the marks of what takes effect together.
     is_together: bool,
+    /// Between the marks of what is asked for somebody else.
+    is_acting: bool,
 }
 
 /// How far the login is.
@@ -89,6 +91,10 @@ impl CommandCheck {
             Command::Together(on) => {
                 let before = std::mem::replace(&mut self.is_together, *on);
                 rule(before != *on, || "commands that belong together are not divided".into())
+            }
+            Command::ActAs(principal) => {
+                let before = std::mem::replace(&mut self.is_acting, principal.is_some());
+                rule(before != self.is_acting, || "whom a session acts for is told in pairs".into())
             }
             Command::Operate { token, .. } => self.wait_for(Some(Confirm::one(*token))),
             Command::Call(_)

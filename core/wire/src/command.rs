@@ -247,6 +247,9 @@ pub enum Command {
         /// Answered when it has been done.
         confirm: Option<Token>,
     },
+    /// What follows in this turn is asked for somebody else, whose node passes it on; absent: for the session itself again.
+    /// Only what the rules let the session pass on is done, and only what they let that principal do.
+    ActAs(Option<std::sync::Arc<crate::EndPrincipal>>),
     /// An upstream of this node says something: only sessions that the node itself has opened to one give it.
     Upstream(Box<crate::FromUpstream>),
     /// The client says goodbye: its will is not published, and what it leaves unsettled when its

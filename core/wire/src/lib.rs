@@ -15,6 +15,7 @@ mod action;
 mod command;
 mod deltas;
 mod destination;
+mod end_principal;
 mod exchange;
 mod flags;
 mod framing;
@@ -48,6 +49,7 @@ pub use command::{
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
+pub use end_principal::{EndClaim, EndPrincipal, EndPrincipalError};
 pub use exchange::{Call, Exchange, ExchangeKey, ExchangeSend, Side};
 pub use flags::{Flags, Meta, PRIORITY_MAX, PRIORITY_USUAL};
 pub use framing::{Framing, MessageFraming, PacketFraming};

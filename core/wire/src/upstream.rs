@@ -11,7 +11,10 @@ use std::sync::Arc;
 use tiderace_base::Close;
 use tiderace_topics::Path;
 
-use crate::{LeaveReason, Numbering, Position, Run, SubscriptionKey, Target, TopicSpec};
+use crate::{
+    EndPrincipal, LeaveReason, Numbering, Operation, OperationResult, Position, Run,
+    SubscriptionKey, Target, TopicSpec,
+};
 
 /// What an upstream tells a node.
 #[derive(Debug)]
@@ -84,10 +87,22 @@ pub enum FromUpstream {
         /// Why.
         close: Close,
     },
+    /// Whether it takes requests of this node's clients. Comes behind [`FromUpstream::Up`].
+    Requests {
+        /// Whether it does.
+        taken: bool,
+    },
+    /// What came of a request of a client of this node.
+    Answered {
+        /// The request, as [`ToUpstream::Publish`] or [`ToUpstream::Operate`] has named it.
+        request: u32,
+        /// What came of it; [`OperationResult::Done`] for messages, all of which were taken.
+        result: Result<OperationResult, Close>,
+    },
 }
 
 /// What a node asks an upstream for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ToUpstream {
     /// To subscribe, with current values, notices, deltas and numbers.
     Subscribe {
@@ -102,5 +117,23 @@ pub enum ToUpstream {
     Unsubscribe {
         /// The subscription.
         key: SubscriptionKey,
+    },
+    /// To take messages. Answered once by [`FromUpstream::Answered`], or the connection is lost.
+    Publish {
+        /// The node's number for the request; of those that are not answered it is unique.
+        request: u32,
+        /// Whose they are.
+        principal: Arc<EndPrincipal>,
+        /// The messages, not numbered.
+        run: Box<Run>,
+    },
+    /// To do something with topics: one of the operations that [`Operation::write_json`] writes. Answered as messages are.
+    Operate {
+        /// The node's number for the request.
+        request: u32,
+        /// Who asks.
+        principal: Arc<EndPrincipal>,
+        /// What is to be done.
+        operation: Box<Operation>,
     },
 }

@@ -9,8 +9,9 @@ use tiderace_native::codec::{ClientMessage, Messages, ServerMessage, Welcome, fe
 use tiderace_native::{UpstreamOptions, open_upstream};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Command, Commands, Context, Destination, Framing, FromUpstream, Incoming, Kind, MessageFraming,
-    Opening, OutQueue, Output, Position, Reply, Session, SubscriptionKey, Target, ToUpstream,
+    Command, Commands, Context, Destination, EndPrincipal, Framing, FromUpstream, Incoming, Kind,
+    MessageFraming, Opening, Operation, OutQueue, Output, Position, Reply, Run, Session,
+    SubscriptionKey, Target, ToUpstream,
 };
 
 static MESSAGES: MessageFraming = MessageFraming {
@@ -57,7 +58,7 @@ fn welcome() -> Welcome<'static> {
         jitter_ms: 0,
         codecs: vec![1],
         server: "tiderace/9",
-        features: feature::VALUES | feature::NUMBERED,
+        features: feature::VALUES | feature::NUMBERED | feature::RELAY,
         node: "",
     }
 }
@@ -93,6 +94,21 @@ impl Node {
         let target = Target::Exact(Destination { kind: Kind::Topic, path });
         let since = Some(Position::new(300));
         self.ask(ToUpstream::Subscribe { key: SubscriptionKey(1), target, since });
+        self.relay();
+    }
+
+    /// A client of the node publishes, and another updates.
+    fn relay(&mut self) {
+        let principal = EndPrincipal::new("ann".into(), [].into(), [].into(), false).unwrap();
+        let principal = Arc::new(principal);
+        let path = Path::parse("a").unwrap();
+        let destination = Destination { kind: Kind::Topic, path };
+        let run = Run::single(destination, self.now.time, b"", b"x", Default::default());
+        let (run, known) = (Box::new(run), principal.clone());
+        self.ask(ToUpstream::Publish { request: 1, principal: known, run });
+        let operation =
+            Box::new(Operation::Remove { selector: vec![Pattern::parse("a").unwrap()] });
+        self.ask(ToUpstream::Operate { request: 2, principal, operation });
     }
 
     fn ask(&mut self, asked: ToUpstream) {

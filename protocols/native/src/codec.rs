@@ -4,6 +4,7 @@
 //! Relies on nothing but slices. Invariants: reading never panics and allocates by bytes at hand, never
 //! by declared lengths; what is written is read back as it was.
 
+mod acting;
 mod addresses;
 mod client;
 mod content;
@@ -12,6 +13,7 @@ mod fields;
 mod operate;
 mod server;
 
+pub use acting::{AsMessage, PrincipalMessage};
 pub use addresses::AddressList;
 pub use client::{
     Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
@@ -43,6 +45,8 @@ pub mod kind {
     pub const PING: u8 = 0x0c;
     pub const BYE: u8 = 0x0d;
     pub const OPERATE: u8 = 0x0e;
+    pub const PRINCIPAL: u8 = 0x0f;
+    pub const AS: u8 = 0x10;
     pub const WELCOME: u8 = 0x41;
     pub const OK: u8 = 0x42;
     pub const ERROR: u8 = 0x43;
@@ -106,6 +110,8 @@ pub mod feature {
     pub const BROWSE: u64 = 0x2;
     /// SUBSCRIBE may have the flag NUMBERED.
     pub const NUMBERED: u64 = 0x4;
+    /// PRINCIPAL and AS are understood.
+    pub const RELAY: u64 = 0x8;
 }
 
 /// Flags of SUBSCRIBE.

@@ -20,6 +20,8 @@ pub(crate) const HEAD_BYTES_MAX: usize = 11;
 pub(crate) const NODES_MAX: usize = 8;
 /// Bytes of each of them.
 pub(crate) const NODE_BYTES_MAX: usize = 64;
+/// Principals of whom an edge has told, for each of whom it may have told some 18,000 bytes.
+pub(crate) const PRINCIPALS_MAX: usize = 64;
 /// Nodes that an edge's connection passes through before it comes here: more are a mistake, or a circle of nodes
 /// without names.
 pub(crate) const NODES_PASSED_MAX: usize = 4;

@@ -10,6 +10,7 @@
 //! but a login is asked of the broker before the login is answered; what is rarely used costs eight
 //! bytes; whatever is said ends the open batch first.
 
+mod acting;
 mod batch;
 mod cold;
 mod connect;
@@ -196,6 +197,8 @@ impl NativeSession {
                 Ok(())
             }
             ClientMessage::Operate(message) => self.operate(now, &message, context),
+            ClientMessage::Principal(told) => self.tell_principal(&told),
+            ClientMessage::As(message) => self.act_as(now, message, context),
             ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
             ClientMessage::Other(kind) => {
                 let reason = format!("no client's message has the type {kind:#04x}");

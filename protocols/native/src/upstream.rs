@@ -15,6 +15,8 @@ mod fault;
 mod gather;
 mod liveness;
 mod options;
+mod relay;
+mod relays;
 mod subscribe;
 mod subscriptions;
 mod topics;
@@ -34,6 +36,7 @@ use crate::codec::{ClientMessage, Messages, ServerMessage};
 use fault::{broken, malformed, told};
 use gather::Gather;
 use liveness::Liveness;
+use relays::Relays;
 use subscriptions::Subscriptions;
 use topics::Topics;
 
@@ -59,6 +62,7 @@ pub(crate) struct UpstreamSession {
     /// Subscription ids are below this.
     subscriptions_max: u64,
     subscriptions: Subscriptions,
+    relays: Relays,
     topics: Topics,
     gather: Gather,
     liveness: Liveness,
@@ -75,6 +79,7 @@ impl UpstreamSession {
             has_codec: false,
             subscriptions_max: 0,
             subscriptions: Subscriptions::default(),
+            relays: Relays::default(),
             topics: Topics::new(options.bases_bytes_max),
             gather: Gather::default(),
             liveness: Liveness::greeting(opening.now.time + options.welcome_timeout),
@@ -133,6 +138,7 @@ impl UpstreamSession {
             ServerMessage::Left { subscription, path, reason } => {
                 self.left(subscription, path, reason, context)
             }
+            ServerMessage::Result(result) => self.resulted(result.request, result.result, context),
             ServerMessage::Close { code, slug, sentence, .. } => {
                 self.state = State::Closed;
                 Err(told(code, slug, sentence, CloseCode::PeerGone))
@@ -143,7 +149,6 @@ impl UpstreamSession {
             | ServerMessage::Exchange(_)
             | ServerMessage::Ended { .. }
             | ServerMessage::LoggedIn { .. }
-            | ServerMessage::Result(_)
             | ServerMessage::Browsed { .. } => {
                 Err(broken("a message comes that belongs to nothing that was asked"))
             }
@@ -187,10 +192,10 @@ impl Session for UpstreamSession {
         read
     }
 
-    fn reply(&mut self, _now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+    fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
             Reply::Upstream(asked) => {
-                self.ask(*asked, context);
+                self.ask(now, *asked, context);
                 Ok(())
             }
             // The session's own broker would not have it.

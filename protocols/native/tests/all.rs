@@ -18,6 +18,7 @@ mod laws;
 mod memory;
 mod operations;
 mod queue_fields;
+mod relaying;
 mod spec;
 mod support;
 mod upstream;

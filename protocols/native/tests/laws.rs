@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    AddressList, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
-    Numbers, OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage,
-    SendMessage, ServerMessage, SettleMessage, SubscribeMessage, Update, Updates, Version, Welcome,
-    flag, subscribe,
+    AddressList, AsMessage, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello,
+    Messages, Numbers, OperateMessage, PrincipalMessage, Publish, Queued, QueuedEntries,
+    QueuedEntry, ResultMessage, SendMessage, ServerMessage, SettleMessage, SubscribeMessage,
+    Update, Updates, Version, Welcome, flag, subscribe,
 };
 use tiderace_wire::{Kind, Prefetch, Replay};
 
@@ -131,6 +131,14 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             operation: c,
             body: bits[2].then_some(y.as_slice()),
         }),
+        ClientMessage::Principal(PrincipalMessage {
+            id: one,
+            anonymous: bits[0],
+            name: a,
+            groups: [b.as_str(), c].into_iter().take(two as usize % 3).collect(),
+            claims: [(a.as_str(), c.as_str()), (b, b)].into_iter().take(one as usize % 3).collect(),
+        }),
+        ClientMessage::As(AsMessage { principal: two, messages: y }),
     ]
 }
 

@@ -16,7 +16,7 @@ fn the_vectors_are_read_and_written() {
 /// What edges and their upstreams say to each other; updates are of subscriptions with NUMBERED.
 #[test]
 fn the_vectors_of_edges_are_read_and_written() {
-    assert!(check(include_str!("vectors/edges.json"), true) >= 6);
+    assert!(check(include_str!("vectors/edges.json"), true) >= 9);
 }
 
 fn check(text: &str, are_numbered: bool) -> usize {
@@ -149,6 +149,16 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 fields["body"] = json!(hex(body));
             }
             ("OPERATE", fields)
+        }
+        ClientMessage::Principal(told) => (
+            "PRINCIPAL",
+            json!({
+                "id": told.id, "anonymous": told.anonymous, "name": told.name,
+                "groups": told.groups, "claims": told.claims,
+            }),
+        ),
+        ClientMessage::As(message) => {
+            ("AS", json!({"principal": message.principal, "messages": hex(message.messages)}))
         }
         ClientMessage::Other(_) => ("", json!({})),
     }

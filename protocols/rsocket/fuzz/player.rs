@@ -335,6 +335,7 @@ impl Player {
             }
             Command::Settle(_)
             | Command::Together(_)
+            | Command::ActAs(_)
             | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::ExchangeCredit { .. } => {}

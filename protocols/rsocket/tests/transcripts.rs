@@ -238,6 +238,7 @@ fn broker(command: &Command) -> (String, Option<u32>) {
         Command::Operate { token, .. } => ("operate".to_owned(), Some(*token)),
         Command::Together(on) => (format!("together {on}"), None),
         Command::Upstream(_) => ("upstream".to_owned(), None),
+        Command::ActAs(_) => ("act as".to_owned(), None),
         Command::Goodbye => ("goodbye".to_owned(), None),
     }
 }

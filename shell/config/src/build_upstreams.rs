@@ -62,7 +62,8 @@ pub(crate) fn build(
             None
         });
         let (token, login) = identity(table, &section, sources, problems);
-        let UpstreamSection { name, topics, tls_ca_file, linger, timeout, eager, .. } = section;
+        let UpstreamSection { name, topics, tls_ca_file, linger, timeout, eager, write, .. } =
+            section;
         known.push(UpstreamConfig {
             name,
             urls,
@@ -74,6 +75,7 @@ pub(crate) fn build(
             timeout,
             remove_after,
             eager,
+            write,
         });
     }
     known

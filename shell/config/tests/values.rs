@@ -53,7 +53,8 @@ fn development_mode_adds_the_customary_stomp_port() {
 fn an_upstream_is_what_file_and_command_line_say() {
     let text = "[[upstream]]\nname = \"a\"\nurls = [\"wss://a:7800/x\", \"tcp://b\"]\ntopics = [\"fx/**\"]\n\
                 user = \"ann\"\npassword = \"file:/secret\"\nwhen_away = \"remove after 10min\"\nlinger = \"1s\"\n";
-    let of_flags = [("name", "b"), ("urls", "ws://c,ws://d"), ("topics", "news/*,x")];
+    let of_flags =
+        [("name", "b"), ("urls", "ws://c,ws://d"), ("topics", "news/*,x"), ("write", "true")];
     let config = file(text).upstream("edge", &of_flags).load().unwrap().config;
     let [b, a] = &config.upstreams[..] else { unreachable!("{:?}", config.upstreams) };
     let urls: Vec<String> = a.urls.iter().map(ToString::to_string).collect();
@@ -64,6 +65,7 @@ fn an_upstream_is_what_file_and_command_line_say() {
         (a.remove_after, a.linger),
         (Some(Duration::from_secs(600)), Duration::from_secs(1))
     );
+    assert_eq!((a.write, b.write), (false, true));
     assert_eq!((b.remove_after, b.linger, b.eager), (None, Duration::from_secs(30), false));
     let topics: Vec<&str> = b.topics.iter().map(Pattern::as_str).collect();
     assert_eq!((b.urls.len(), topics), (2, vec!["news/*", "x"]));

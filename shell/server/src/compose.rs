@@ -411,6 +411,7 @@ fn action(word: &ActionWord) -> Action {
         ActionWord::Monitor => Action::Monitor,
         ActionWord::Publish => Action::Publish,
         ActionWord::Receive => Action::Receive,
+        ActionWord::Relay => Action::Relay,
         ActionWord::Send => Action::Send,
         ActionWord::Serve => Action::Serve,
         ActionWord::Subscribe => Action::Subscribe,

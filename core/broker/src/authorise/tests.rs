@@ -40,6 +40,49 @@ fn deny_wins_and_nothing_is_allowed_by_default() {
 }
 
 #[test]
+fn what_is_passed_on_takes_both_rights() {
+    use Action::{Call, Publish, Relay, Subscribe};
+    let user = |name: &str| Who::User(name.into());
+    let rules = Rules::new(vec![
+        rule(true, &[Publish, Subscribe, Call], user("ann"), "**"),
+        rule(true, &[Relay], user("edge"), "fx/**"),
+        rule(false, &[Relay], Who::All, "fx/secret"),
+        rule(true, &[Publish], user("edge"), "own/**"),
+    ]);
+    let edge = Arc::new(Principal::named("edge"));
+    let by = |name: &str| Principal { relayed_by: Some(edge.clone()), ..Principal::named(name) };
+    let (ann, bob) = (by("ann"), by("bob"));
+    let path = |text: &str| Path::parse(text).unwrap();
+    let rows = [
+        (&ann, "fx/a", true, "ann"),
+        (&ann, "fx/secret", false, "edge may not relay"),
+        (&ann, "own/a", false, "edge may not relay"),
+        (&bob, "fx/a", false, "bob may not publish"),
+        (&bob, "own/a", false, "edge may not relay"),
+        (&ann, "user/ann/a", false, "edge may not relay"),
+    ];
+    for (who, at, expected, part) in rows {
+        let path = path(at);
+        assert_eq!(rules.authorise(who, Publish, Kind::Topic, &path), expected, "{at}");
+        let refusal = rules.refusal(who, Publish, Kind::Topic, &path).reason;
+        assert!(refusal.contains(part), "{refusal}");
+    }
+    let all = |text: &str| Pattern::parse(text).unwrap();
+    assert!(rules.authorise_all(&Principal::named("ann"), Publish, Kind::Topic, &all("own/**")));
+    assert!(!rules.authorise_all(&ann, Publish, Kind::Topic, &all("own/**")));
+    assert!(!rules.authorise_all(&ann, Publish, Kind::Topic, &all("fx/**")), "but for one topic");
+    assert!(rules.authorise_all(&ann, Publish, Kind::Topic, &all("fx/a/**")));
+    // Nobody is somebody else's edge unless a rule says so.
+    let by_bob = Principal {
+        relayed_by: Some(Arc::new(Principal::named("bob"))),
+        ..Principal::named("ann")
+    };
+    assert!(!rules.authorise_anywhere(&by_bob, Publish, Kind::Topic));
+    assert!(!rules.authorise_somewhere(&by_bob, Subscribe, &all("fx/**")));
+    assert!(rules.authorise_anywhere(&ann, Publish, Kind::Topic));
+}
+
+#[test]
 fn a_login_called_anonymous_is_not_anonymous() {
     let rules = Rules::new(vec![rule(true, &[Action::Publish], Who::Anonymous, "**")]);
     let impostor = Principal::named("anonymous");

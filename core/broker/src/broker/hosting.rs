@@ -40,7 +40,7 @@ impl Broker {
         }
     }
 
-    fn refuse_command(
+    pub(super) fn refuse_command(
         &mut self,
         session: SessionId,
         command: &Command,

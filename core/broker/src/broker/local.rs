@@ -17,6 +17,7 @@ use crate::places::Place;
 use crate::price::{COMPILED, FREE_DELIVERIES};
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
+use crate::relay::Relay;
 use crate::requester::Requester;
 use crate::temporary::TemporaryOwner;
 
@@ -182,6 +183,17 @@ impl Broker {
                 let message =
                     ToHome::PublishAsOwner { run, origin: session, author, confirm, blame };
                 side.send(home, message, effects);
+            }
+            Admitted::Relayed(home) => {
+                let principal = side.session(session).and_then(|record| record.principal.clone());
+                match principal.map(|principal| principal.to_end_principal()) {
+                    Some(Ok(principal)) => {
+                        let relay = Relay::publication(principal, session, run, confirm);
+                        side.send(home, ToHome::Relay(relay), effects);
+                    }
+                    Some(Err(close)) => side.refuse_run(session, confirm, blame, &close, effects),
+                    None => {}
+                }
             }
             Admitted::Refused => {}
         }

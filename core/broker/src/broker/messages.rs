@@ -6,7 +6,7 @@ use tiderace_base::Now;
 
 use super::Broker;
 use crate::effects::Effects;
-use crate::messages::{Body, ToHome, ToSubscriber};
+use crate::messages::{Body, ToHome, ToPublisher, ToSubscriber};
 use crate::places::Place;
 use crate::publisher::Recipients;
 
@@ -49,6 +49,10 @@ impl Broker {
             }
             Body::Notices(message) => {
                 self.notice_side().on_message(now, from, message, effects);
+            }
+            Body::Publisher(ToPublisher::Relaying { session, on }) => {
+                self.sessions.pending_mut().note_relaying(session, from, on);
+                self.session_side().pause_for_work(session, on, effects);
             }
             Body::Publisher(message) => {
                 self.session_side().on_publisher_message(now, from, message, effects);

@@ -37,6 +37,10 @@ impl DeputySide<'_> {
                 self.listen_to_pattern(now, from, (pattern, interest), effects);
                 None
             }
+            ToHome::Relay(relay) => {
+                self.relay(now, *relay, effects);
+                None
+            }
             message => Some(message),
         }
     }

@@ -55,6 +55,10 @@ impl DeputySide<'_> {
                     deputy.subscriptions.ended(key.0);
                 }
             }
+            FromUpstream::Requests { taken } => self.requests_taken(at, taken, effects),
+            FromUpstream::Answered { request, result } => {
+                self.relay_answered(at, (request, result), effects);
+            }
             FromUpstream::Refused { key, close } => {
                 if self.end_backfill(now, at, key.0, false, effects) {
                     return;
@@ -106,6 +110,7 @@ impl DeputySide<'_> {
         deputy.subscriptions.unlink(&position);
         deputy.held.wait_until(now.time + timeout);
         self.give_up_backfills(now, at, effects);
+        self.lose_relays(at, effects);
     }
 
     /// What was missed while the connection was lost is on its way, or was for clients.
@@ -210,6 +215,7 @@ impl DeputySide<'_> {
             self.give_up_away(now, at);
             self.begin_backfills(at);
             self.end_idle(now, at);
+            self.end_overdue_relays(now, at, effects);
         }
     }
 }

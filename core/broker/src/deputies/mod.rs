@@ -9,6 +9,8 @@
 //!     ▲                                        │
 //!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
 //! ```
+//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`).
+//!
 //! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
 //! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
 
@@ -22,6 +24,8 @@ mod held;
 mod interest;
 mod link;
 mod numberings;
+mod relaying;
+mod relays;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
@@ -36,6 +40,7 @@ use crate::places::PlaceSet;
 use backfills::Backfills;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
+use relays::Relays;
 use subscriptions::UpstreamSubscriptions;
 use sweeps::Sweep;
 
@@ -70,6 +75,7 @@ struct Deputy {
     resyncs: u64,
     /// It has been away for so long that its topics are removed, and has not been there since.
     is_given_up: bool,
+    relays: Relays,
 }
 
 /// Who listens to a topic.
@@ -108,6 +114,8 @@ pub struct DeputyState {
     pub stale: u64,
     /// Subscriptions there whose values came anew so far, since something was missing.
     pub resyncs: u64,
+    /// Requests of clients here that it has not answered.
+    pub relays: u64,
 }
 
 impl Deputies {
@@ -172,6 +180,7 @@ impl Deputy {
             held_topics: 0,
             resyncs: 0,
             is_given_up: false,
+            relays: Relays::default(),
         }
     }
 
@@ -204,6 +213,7 @@ impl Deputy {
             topics: self.held_topics,
             stale: if is_current { 0 } else { self.held_topics },
             resyncs: self.resyncs,
+            relays: self.relays.len() as u64,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{Interest, SubscribeRequestId, TransferId};
 use crate::home::services::{Address, Calling};
 use crate::pending_requests::{Awaits, PendingRequest};
 use crate::queued::MovedFrom;
+use crate::relay::{Relay, Wanted};
 use crate::requester::Requester;
 
 /// A message to the home of destinations.
@@ -237,6 +238,8 @@ pub enum ToHome {
         /// How many.
         bytes: u64,
     },
+    /// What a session wants of topics that an upstream keeps, for which the receiver stands in.
+    Relay(Box<Relay>),
     /// What a transaction does at this home, in its order: publications and settlements.
     Together(Vec<ToHome>),
 }
@@ -260,6 +263,12 @@ impl ToHome {
             ToHome::Operate { requester, .. } => {
                 (requester.session, Confirm::one(requester.token), Awaits::Operation)
             }
+            ToHome::Relay(relay) => match &relay.wanted {
+                Wanted::Publish { confirm, .. } => (relay.session, (*confirm)?, Awaits::Receipt),
+                Wanted::Operate { requester, .. } => {
+                    (requester.session, Confirm::one(requester.token), Awaits::Operation)
+                }
+            },
             _ => return None,
         };
         Some(PendingRequest { session, confirm, awaits })
@@ -272,6 +281,7 @@ impl ToHome {
             | ToHome::PublishAsOwner { run, .. }
             | ToHome::Transfer { run, .. } => run.bytes(),
             ToHome::Operate { operation, .. } => operation.bytes(),
+            ToHome::Relay(relay) => relay.bytes(),
             ToHome::Call(call) => call.run.bytes(),
             ToHome::DeadLetter { run, .. } => run.bytes(),
             ToHome::Feed { run, .. } => run.bytes(),

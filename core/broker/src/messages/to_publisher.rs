@@ -46,6 +46,13 @@ pub enum ToPublisher {
         /// What it waits for.
         destination: Destination,
     },
+    /// Requests of a session wait for an upstream: whether they are so many that it is not to be read.
+    Relaying {
+        /// Whose.
+        session: SessionId,
+        /// Whether they are too many.
+        on: bool,
+    },
     /// Operations of a session are deferred: whether they are so many that it is not to be read.
     Deferred {
         /// Whose.

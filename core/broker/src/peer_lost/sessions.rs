@@ -53,7 +53,7 @@ impl SessionSide<'_> {
         self.resume_publishers(now, place, effects);
     }
 
-    fn answer_lost(
+    pub(super) fn answer_lost(
         &mut self,
         place: Place,
         request: PendingRequest,

@@ -33,6 +33,9 @@ impl SessionSide<'_> {
         }
         if let Some(request) = message.pending() {
             self.sessions.pending_mut().answered(request.session, request.confirm.to);
+            if let ToHome::Relay(_) = message {
+                self.answer_lost(place, request, &lost(place), effects);
+            }
         }
         match message {
             ToHome::Publish { origin: Some(session), confirm, .. }
@@ -88,6 +91,7 @@ impl SessionSide<'_> {
             | ToHome::AccountBytes { .. }
             | ToHome::Moved { .. }
             | ToHome::Together(_)
+            | ToHome::Relay(_)
             | ToHome::FeedInterest { .. }
             | ToHome::Feed { .. }
             | ToHome::Fed { .. }

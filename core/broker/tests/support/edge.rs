@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tiderace_wire::{
-    Delivery, Flags, FromUpstream, Meta, Numbering, Reply, Run, SubscriptionKey, Token,
-    UpstreamNumbers,
+    Delivery, Flags, FromUpstream, Meta, Numbering, OperationResult, Reply, Run, SubscriptionKey,
+    Token, UpstreamNumbers,
 };
 
 /// What such a session has to say.
@@ -13,6 +13,8 @@ pub struct EdgeSession {
     pub said: Vec<FromUpstream>,
     pub begun: BTreeMap<Token, SubscriptionKey>,
     pub ended: BTreeMap<Token, SubscriptionKey>,
+    /// Requests of the edge's clients.
+    pub relayed: BTreeMap<Token, u32>,
     /// Confirmed, but what they begin with may still wait.
     settled: Vec<SubscriptionKey>,
 }
@@ -88,10 +90,23 @@ impl EdgeSession {
                         // What it begins with will not come: there is nothing to say behind it.
                         self.settled.retain(|settled| *settled != key);
                         self.said.push(FromUpstream::Ended { key });
+                    } else if let Some(request) = self.relayed.remove(&token) {
+                        let result = Ok(OperationResult::Done);
+                        self.said.push(FromUpstream::Answered { request, result });
                     }
                 }
             }
+            Reply::Operated { token, result } => {
+                if let Some(request) = self.relayed.remove(token) {
+                    let result = Ok((**result).clone());
+                    self.said.push(FromUpstream::Answered { request, result });
+                }
+            }
             Reply::Refused { token, close } => {
+                if let Some(request) = token.and_then(|token| self.relayed.remove(&token)) {
+                    let result = Err(close.clone());
+                    self.said.push(FromUpstream::Answered { request, result });
+                }
                 if let Some(key) = token.and_then(|token| self.begun.remove(&token)) {
                     self.said.push(FromUpstream::Refused { key, close: close.clone() });
                 }

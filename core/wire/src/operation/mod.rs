@@ -6,8 +6,10 @@
 mod browse;
 mod drain;
 mod durable;
+
 mod queue;
 mod read;
+mod relayed;
 mod write;
 
 use std::sync::Arc;

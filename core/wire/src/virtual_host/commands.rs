@@ -63,6 +63,7 @@ impl Root {
             Command::Login(_)
             | Command::Settle(_)
             | Command::Together(_)
+            | Command::ActAs(_)
             | Command::SendExchange(_)
             | Command::Cancel { .. }
             | Command::ExchangeCredit { .. }

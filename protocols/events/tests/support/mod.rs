@@ -8,7 +8,6 @@
     clippy::indexing_slicing
 )]
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tiderace_base::{CloseCode, Span, Time};
@@ -16,7 +15,7 @@ use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, protocol};
 use tiderace_reactor::driver::sim::{Client, Network, SimDriver};
 use tiderace_reactor::{
-    Answer, ListenerOptions, NodeControl, Options, Services, Shard, Verifier, simulate,
+    Answer, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard, Verifier, simulate,
 };
 use tiderace_topics::Pattern;
 use tiderace_wire::{Credentials, Request, Response, VirtualHost, VirtualHosts};
@@ -26,7 +25,7 @@ use tiderace_wire::{Credentials, Request, Response, VirtualHost, VirtualHosts};
 struct Desk;
 
 impl Verifier for Desk {
-    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+    fn submit(&self, credentials: Credentials, _: LoginClient, answer: Answer) {
         let ann = Principal::named("ann");
         answer.send(match (credentials.token.as_deref(), credentials.login.as_deref()) {
             (Some("secret"), _) => Ok(ann),

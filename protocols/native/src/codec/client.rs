@@ -5,8 +5,8 @@ use tiderace_wire::{Kind, Prefetch, Replay, write_varint};
 use super::fields::{kind_byte, write_numbers};
 use super::operate::{read_replay, write_replay};
 use super::{
-    CodecError, OperateMessage, Reader, begin_message, check_properties, end_message, flag, kind,
-    subscribe, write_bytes,
+    AsMessage, CodecError, OperateMessage, PrincipalMessage, Reader, begin_message,
+    check_properties, end_message, flag, kind, subscribe, write_bytes,
 };
 use crate::limits::{NODE_BYTES_MAX, NODES_MAX, PING_BYTES_MAX};
 
@@ -178,6 +178,8 @@ pub enum ClientMessage<'a> {
     Ping(&'a [u8]),
     Bye,
     Operate(OperateMessage<'a>),
+    Principal(PrincipalMessage<'a>),
+    As(AsMessage<'a>),
     /// Of a type that is not known.
     Other(u8),
 }
@@ -220,6 +222,8 @@ impl<'a> ClientMessage<'a> {
             },
             kind::BYE => ClientMessage::Bye,
             kind::OPERATE => ClientMessage::Operate(OperateMessage::read(from)?),
+            kind::PRINCIPAL => ClientMessage::Principal(PrincipalMessage::read(from)?),
+            kind::AS => ClientMessage::As(AsMessage::read(from)?),
             other => ClientMessage::Other(other),
         })
     }
@@ -256,6 +260,8 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Credit { bytes } => write_varint(out, *bytes),
             ClientMessage::Ping(bytes) => out.extend_from_slice(bytes),
             ClientMessage::Operate(operate) => operate.write(out),
+            ClientMessage::Principal(principal) => principal.write(out),
+            ClientMessage::As(message) => message.write(out),
             ClientMessage::Bye | ClientMessage::Other(_) => {}
         }
         end_message(start, out);
@@ -277,6 +283,8 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Ping(_) => kind::PING,
             ClientMessage::Bye => kind::BYE,
             ClientMessage::Operate(_) => kind::OPERATE,
+            ClientMessage::Principal(_) => kind::PRINCIPAL,
+            ClientMessage::As(_) => kind::AS,
             ClientMessage::Other(other) => *other,
         }
     }

@@ -1,8 +1,9 @@
 //! What most sessions never need, or need for a moment only.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use tiderace_wire::{Confirm, Destination, Output, Position, write_varint};
+use tiderace_wire::{Confirm, Destination, EndPrincipal, Output, Position, write_varint};
 
 use super::batch::Batch;
 use super::subscriptions::Unanswered;
@@ -24,6 +25,8 @@ pub(super) struct ColdState {
     pub(super) unanswered: Unanswered,
     /// By declared id, from 1.
     pub(super) declared: Vec<Option<Destination>>,
+    /// By id, from 1: for whom an edge asks.
+    pub(super) principals: Vec<Option<Arc<EndPrincipal>>>,
     pub(super) topics: Topics,
     /// OKs of subscriptions whose values are to be there first: told when all deliveries are given.
     pub(super) settled: VecDeque<u32>,
@@ -49,6 +52,7 @@ impl ColdState {
             && self.position.is_none()
             && self.unanswered.is_empty()
             && self.declared.is_empty()
+            && self.principals.is_empty()
             && self.topics.is_empty()
             && self.settled.is_empty()
             && self.large_answers.is_empty()

@@ -116,7 +116,7 @@ impl NativeSession {
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
             codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
             server: &options.server,
-            features: feature::VALUES | feature::BROWSE | feature::NUMBERED,
+            features: feature::VALUES | feature::BROWSE | feature::NUMBERED | feature::RELAY,
             node: &options.node,
         };
         say(&ServerMessage::Welcome(welcome), &mut context.output);

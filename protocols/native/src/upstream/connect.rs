@@ -78,6 +78,10 @@ impl UpstreamSession {
         self.state = State::Up;
         let upstream = self.options.upstream;
         self.tell(FromUpstream::Up { upstream, epoch: self.epoch }, context);
+        let taken = welcome.features & feature::RELAY != 0;
+        let most = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
+        (self.relays.are_taken, self.relays.message_bytes_max) = (taken, most);
+        self.tell(FromUpstream::Requests { taken }, context);
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! SUBSCRIBE and UNSUBSCRIBE, and what comes of them.
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
-    Context, FromUpstream, Kind, LeaveReason, Position, SubscriptionKey, Target, ToUpstream,
-    TopicSpec, parse_path, shown,
+    Context, FromUpstream, Kind, LeaveReason, OperationResult, Position, SubscriptionKey, Target,
+    ToUpstream, TopicSpec, parse_path, shown,
 };
 
 use super::fault::{broken, told};
@@ -13,7 +13,7 @@ use crate::codec::{ClientMessage, SubscribeMessage, subscribe};
 
 impl UpstreamSession {
     /// The broker wants something.
-    pub(super) fn ask(&mut self, asked: ToUpstream, context: &mut Context<'_>) {
+    pub(super) fn ask(&mut self, now: Now, asked: ToUpstream, context: &mut Context<'_>) {
         match asked {
             ToUpstream::Subscribe { key: SubscriptionKey(key), target, since } => {
                 if let Some(wish) = self.subscriptions.keep(key, Wish { target, since }) {
@@ -21,6 +21,12 @@ impl UpstreamSession {
                 }
             }
             ToUpstream::Unsubscribe { key: SubscriptionKey(key) } => self.unsubscribe(key, context),
+            ToUpstream::Publish { request, principal, run } => {
+                self.relay_messages(now, (request, principal), &run, context);
+            }
+            ToUpstream::Operate { request, principal, operation } => {
+                self.relay_operation((request, principal), &operation, context);
+            }
         }
     }
 
@@ -108,6 +114,9 @@ impl UpstreamSession {
                     self.tell(FromUpstream::Complete { key: SubscriptionKey(key) }, context);
                 }
                 Some(Request::Unsubscribe(key)) => self.free(key, context),
+                Some(Request::Relayed(number)) => {
+                    self.relay_answered(number, Ok(OperationResult::Done), context);
+                }
                 _ => {}
             }
         }
@@ -133,6 +142,7 @@ impl UpstreamSession {
             Some(Request::Over) => {}
             // There was nothing to end: its SUBSCRIBE had been refused.
             Some(Request::Unsubscribe(key)) => self.free(key, context),
+            Some(Request::Relayed(number)) => self.relay_answered(number, Err(close), context),
             None => {
                 return Err(broken(format!("an ERROR answers nothing that was asked ({close})")));
             }
@@ -150,7 +160,7 @@ impl UpstreamSession {
         let key = match self.subscriptions.waiting(request) {
             Some(Request::Subscribe(key)) => key,
             Some(Request::Over) => return Ok(()),
-            Some(Request::Unsubscribe(_)) | None => {
+            Some(Request::Unsubscribe(_) | Request::Relayed(_)) | None => {
                 return Err(broken("a RECOVERED answers nothing that was asked"));
             }
         };

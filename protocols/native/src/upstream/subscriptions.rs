@@ -39,6 +39,8 @@ pub(super) enum Request {
     Unsubscribe(u32),
     /// A subscription whose end was answered first: its number may stand for another.
     Over,
+    /// One of a client of this node, or a part of it, by the broker's number.
+    Relayed(u32),
 }
 
 /// All subscriptions.
@@ -111,7 +113,8 @@ impl Subscriptions {
         self.waiting.range(first..=last.max(first)).next().map(|(request, _)| *request)
     }
 
-    fn request(&mut self, request: Request) -> u32 {
+    /// A request is to be answered; its id.
+    pub(super) fn request(&mut self, request: Request) -> u32 {
         self.last_request = self.last_request.wrapping_add(1).max(1);
         self.waiting.insert(self.last_request, request);
         self.last_request

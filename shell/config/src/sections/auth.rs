@@ -154,6 +154,8 @@ choice! {
         Publish = "publish",
         /// Consume from a queue.
         Receive = "receive",
+        /// As an edge: pass on what its own clients ask for there. Each of them needs the right to do it besides.
+        Relay = "relay",
         /// Send a message to a queue.
         Send = "send",
         /// Answer the calls of a service.

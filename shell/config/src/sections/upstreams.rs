@@ -11,7 +11,7 @@ use crate::spec::DefaultValue::{Absent, Is, Required};
 use crate::spec::section;
 
 section! {
-    /// Another server, some of whose topics this one passes on as an [edge](edges.md) of it: it subscribes there to what its own clients ask for, each topic once. Publications to these topics are refused here.
+    /// Another server, some of whose topics this one passes on as an [edge](edges.md) of it: it subscribes there to what its own clients ask for, each topic once. What these clients publish and do there is refused, or passed on with `write`.
     "upstream" LIST UpstreamSection {
         /// Its name here, for logs, metrics and `$sys/upstreams/NAME`.
         "name" name: String = Required, Kind::Name;
@@ -35,6 +35,8 @@ section! {
         "when_away" when_away: String = Is("keep"), Kind::Text;
         /// Subscribe to all of its topics, whether clients here ask for them or not, so that every value is here and fetches of this server are answered.
         "eager" eager: bool = Is("false"), Kind::Boolean;
+        /// Pass on what clients here publish to its topics and do with them: it answers, and decides by its own rules whether the client may. This server needs the right `relay` there ([authentication.md](authentication.md#edges)). Otherwise it is refused here.
+        "write" write: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -61,4 +63,6 @@ pub struct UpstreamConfig {
     pub remove_after: Option<Duration>,
     /// Whether all of its topics are subscribed to.
     pub eager: bool,
+    /// Whether what clients publish and do there is passed on.
+    pub write: bool,
 }

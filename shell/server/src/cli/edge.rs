@@ -36,6 +36,9 @@ pub(crate) struct EdgeArgs {
     /// Subscribe to all of these topics, whether clients here ask for them or not.
     #[arg(long)]
     eager: bool,
+    /// Pass on what clients here publish to these topics and do with them; takes the right `relay` there.
+    #[arg(long)]
+    write: bool,
     /// An edge takes the options of `serve`.
     #[command(flatten)]
     config: ConfigArgs,
@@ -74,6 +77,9 @@ impl EdgeArgs {
         }
         if self.eager {
             settings.push(setting("--eager", "eager", "true"));
+        }
+        if self.write {
+            settings.push(setting("--write", "write", "true"));
         }
         FlagTable { section: "upstream", settings }
     }
@@ -121,11 +127,12 @@ mod tests {
     #[test]
     fn all_else_can_be_said_and_what_is_wrong_is_told_by_its_flag() {
         let config = load(
-            "edge wss://a wss://b:1 --topics fx/** --topics news/* --name london --eager --listen 127.0.0.1:1",
+            "edge wss://a wss://b:1 --topics fx/** --topics news/* --name london --eager --write --listen 127.0.0.1:1",
         );
         let config = config.unwrap();
         let [upstream] = &config.upstreams[..] else { panic!("{:?}", config.upstreams) };
         assert_eq!((upstream.urls.len(), upstream.topics.len(), upstream.eager), (2, 2, true));
+        assert!(upstream.write);
         let error = load("edge ftp://a --topics $sys/**").unwrap_err();
         assert!(
             error.contains("edge: upstream.urls: \"ftp://a\" begins with none of wss://"),

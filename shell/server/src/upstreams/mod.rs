@@ -32,6 +32,7 @@ pub(crate) fn topics(config: &Config) -> Vec<UpstreamTopics> {
         timeout: upstream.timeout,
         remove_after: upstream.remove_after,
         eager: upstream.eager,
+        write: upstream.write,
     };
     (0..).zip(&config.upstreams).map(topics).collect()
 }

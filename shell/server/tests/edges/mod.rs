@@ -4,6 +4,7 @@ mod nodes;
 mod pages;
 mod refusals;
 mod survival;
+mod writing;
 
 use std::process::Command;
 

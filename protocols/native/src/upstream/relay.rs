@@ -1,0 +1,174 @@
+//! Requests of this node's clients, and what the upstream answers.
+//!
+//! Each message of a run is a request of its own, so that nothing of a run that the upstream divides is taken or refused
+//! untold. Relies on the broker for how much is under way. Invariants: what the upstream would end the connection for is
+//! refused here, since it would end that of all clients; each request is answered once, when all of it is.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{
+    Context, EndPrincipal, Flags, FromUpstream, Message, Operation, OperationResult, Run,
+};
+
+use super::fault::broken;
+use super::subscriptions::Request;
+use super::{State, UpstreamSession};
+use crate::codec::{
+    AsMessage, ClientMessage, Destination, OperateMessage, PrincipalMessage, Publish,
+    check_properties, flag, split_content,
+};
+use crate::limits::BATCH_BYTES_MAX;
+
+impl UpstreamSession {
+    /// Messages of a client of this node.
+    pub(super) fn relay_messages(
+        &mut self,
+        now: Now,
+        (number, principal): (u32, Arc<EndPrincipal>),
+        run: &Run,
+        context: &mut Context<'_>,
+    ) {
+        let checked = self
+            .check_relay()
+            .and_then(|()| run.messages().try_for_each(|message| self.check_message(&message)));
+        if let Err(close) = checked {
+            return self
+                .tell(FromUpstream::Answered { request: number, result: Err(close) }, context);
+        }
+        self.relays.begin(number, run.len());
+        let mut messages = Vec::new();
+        for message in run.messages() {
+            let request = self.subscriptions.request(Request::Relayed(number));
+            let (content, properties) = split_content(message.properties);
+            let marks = [
+                (Flags::RETAIN, flag::RETAIN),
+                (Flags::RETAIN_REMOVE, flag::REMOVE),
+                (Flags::PERSISTENT, flag::PERSISTENT),
+            ];
+            let marks = marks.iter().filter(|(mark, _)| message.flags.contains(*mark));
+            let publish = Publish {
+                request,
+                flags: marks.fold(content.bits(), |all, (_, bit)| all | bit),
+                destination: Destination::Path(
+                    run.destination().kind,
+                    run.destination().path.as_str(),
+                ),
+                expires_ms: message.expires_ms.map(|at| at.saturating_sub(now.wall_ms)),
+                properties,
+                body: message.body,
+            };
+            ClientMessage::Publish(publish).write(&mut messages);
+            if messages.len() >= BATCH_BYTES_MAX {
+                self.say_as(&principal, &messages, context);
+                messages.clear();
+            }
+        }
+        if !messages.is_empty() {
+            self.say_as(&principal, &messages, context);
+        }
+    }
+
+    /// An operation of a client of this node.
+    pub(super) fn relay_operation(
+        &mut self,
+        (number, principal): (u32, Arc<EndPrincipal>),
+        operation: &Operation,
+        context: &mut Context<'_>,
+    ) {
+        let mut text = Vec::new();
+        let written = self.check_relay().and_then(|()| {
+            let body = operation.write_json(&mut text);
+            let body = body.ok_or_else(|| Close::from(CloseCode::BadRequest))?;
+            let text = std::str::from_utf8(&text).map_err(|_| Close::from(CloseCode::BadText))?;
+            self.check_bytes(text.len() + body.map_or(0, <[u8]>::len))?;
+            Ok((text, body))
+        });
+        let (operation, body) = match written {
+            Ok(written) => written,
+            Err(close) => {
+                let result = Err(close);
+                return self.tell(FromUpstream::Answered { request: number, result }, context);
+            }
+        };
+        self.relays.begin(number, 1);
+        let request = self.subscriptions.request(Request::Relayed(number));
+        let mut message = Vec::new();
+        ClientMessage::Operate(OperateMessage { request, operation, body }).write(&mut message);
+        self.say_as(&principal, &message, context);
+    }
+
+    /// A request of the protocol that belongs to one of a client is answered.
+    pub(super) fn relay_answered(
+        &mut self,
+        number: u32,
+        answer: Result<OperationResult, Close>,
+        context: &mut Context<'_>,
+    ) {
+        if let Some(result) = self.relays.answered(number, answer) {
+            self.tell(FromUpstream::Answered { request: number, result }, context);
+        }
+    }
+
+    /// RESULT.
+    pub(super) fn resulted(
+        &mut self,
+        request: u32,
+        text: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Some(Request::Relayed(number)) = self.subscriptions.waiting(request) else {
+            return Err(broken("a RESULT answers nothing that was asked"));
+        };
+        let result = OperationResult::parse(text.as_bytes())
+            .ok_or_else(|| broken("a RESULT does not say what came of its operation"))?;
+        self.subscriptions.answered(request);
+        self.relay_answered(number, Ok(result), context);
+        Ok(())
+    }
+
+    /// Says messages for a principal, of whom the upstream is told first if it does not know that one.
+    fn say_as(
+        &mut self,
+        principal: &Arc<EndPrincipal>,
+        messages: &[u8],
+        context: &mut Context<'_>,
+    ) {
+        let (id, is_new) = self.relays.id_of(principal);
+        let mut bytes = Vec::with_capacity(messages.len() + HEAD_BYTES);
+        if is_new {
+            ClientMessage::Principal(PrincipalMessage::of(id, principal)).write(&mut bytes);
+        }
+        ClientMessage::As(AsMessage { principal: id, messages }).write(&mut bytes);
+        context.output.frame(&bytes, false);
+    }
+
+    fn check_relay(&self) -> Result<(), Close> {
+        if self.state == State::Up && self.relays.are_taken {
+            return Ok(());
+        }
+        let reason = "the upstream does not take requests of this node's clients";
+        Err(Close::new(CloseCode::UpstreamAway, reason))
+    }
+
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Close> {
+        let (_, properties) = split_content(message.properties);
+        check_properties(properties).map_err(|_| {
+            let reason = "properties are passed on to another server only up to 65536 bytes, as lines of `name:value`";
+            Close::new(CloseCode::BadHeader, reason)
+        })?;
+        self.check_bytes(message.body.len() + properties.len())
+    }
+
+    fn check_bytes(&self, bytes: usize) -> Result<(), Close> {
+        let most = self.relays.message_bytes_max;
+        if bytes <= most {
+            return Ok(());
+        }
+        let reason = format!("it has {bytes} bytes; the server that keeps the topic takes {most}");
+        Err(Close::new(CloseCode::BodyTooLarge, reason))
+    }
+}
+
+/// Types, lengths and ids around messages, and a short PRINCIPAL.
+const HEAD_BYTES: usize = 64;
