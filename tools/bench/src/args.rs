@@ -5,6 +5,7 @@
 
 mod compare;
 mod diffusion;
+mod edges;
 mod large;
 mod queue;
 mod queues;
@@ -20,6 +21,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use edges::EdgesArgs;
 pub use large::LargeArgs;
 pub use queue::QueueArgs;
 pub use queues::QueuesArgs;
@@ -51,6 +53,8 @@ pub enum BenchCommand {
     /// Diffusion's test: very many topics that hold JSON, few of them for each of many clients, with and
     /// without deltas.
     Diffusion(DiffusionArgs),
+    /// Diffusion's test of edges: a source, edges that take all its topics, and clients at the edges.
+    Edges(EdgesArgs),
     /// Very many topics with a small value each: creating them, their memory, and a subscription to all.
     Topics(TopicsArgs),
     /// Persistent topics: confirmed values per second, commits, and restarts after a kill.

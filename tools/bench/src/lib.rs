@@ -16,6 +16,7 @@ pub mod compare;
 pub mod connections;
 pub mod cpu;
 pub mod diffusion;
+pub mod edges;
 pub mod fanout;
 mod folder;
 pub mod forwarder;
@@ -54,6 +55,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Bare(bare) => bare::run(bare),
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
         BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
+        BenchCommand::Edges(edges) => edges::run(edges),
         BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Store(store) => store::run(store),
         BenchCommand::Queue(queue) => queue::run(queue),

@@ -9,7 +9,7 @@
 mod figures;
 mod plots;
 mod published;
-mod quotes;
+pub(crate) mod quotes;
 mod report;
 mod step;
 
