@@ -3,6 +3,7 @@
 //! Pure: time is waited for, and random bits are drawn, by the caller. Invariant: pauses grow while nothing
 //! succeeds and are random, so that the clients of a server that is started again do not all come at once.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::ConnectionError;
@@ -22,6 +23,8 @@ use crate::ConnectionError;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reconnect {
+    /// Where the server has sent its clients; each is tried once.
+    elsewhere: VecDeque<String>,
     addresses: Vec<String>,
     at: usize,
     failures: u32,
@@ -34,12 +37,20 @@ impl Reconnect {
         if addresses.is_empty() {
             addresses.push("127.0.0.1:7800".to_owned());
         }
-        Reconnect { addresses, at: 0, failures: 0 }
+        Reconnect { elsewhere: VecDeque::new(), addresses, at: 0, failures: 0 }
     }
 
     /// Where to connect to next.
     pub fn address(&self) -> &str {
-        self.addresses.get(self.at).map_or("", String::as_str)
+        let own = self.addresses.get(self.at);
+        self.elsewhere.front().or(own).map_or("", String::as_str)
+    }
+
+    /// The server has sent its clients elsewhere (`addresses` of [`ConnectionError::Refused`]): the next attempts go to these,
+    /// each host and port, and when none of them answers to the addresses of the beginning. To be told behind
+    /// [`Reconnect::failed`]. Whether they are as secure as the client wants is for the caller to see.
+    pub fn go_to(&mut self, addresses: impl IntoIterator<Item = impl Into<String>>) {
+        self.elsewhere = addresses.into_iter().map(Into::into).collect();
     }
 
     /// An attempt has failed, or a connection was lost: how long to wait before the next one, which goes to the
@@ -52,7 +63,9 @@ impl Reconnect {
         if !error.may_reconnect() {
             return None;
         }
-        self.at = (self.at + 1) % self.addresses.len();
+        if self.elsewhere.pop_front().is_none() {
+            self.at = (self.at + 1) % self.addresses.len();
+        }
         let most = (FIRST_MS << self.failures.min(DOUBLINGS_MAX)).min(LONGEST_MS);
         self.failures += 1;
         let told = match error {
@@ -93,6 +106,20 @@ mod tests {
         reconnect.succeeded();
         let first = reconnect.failed(&ConnectionError::Closed, u64::MAX);
         assert!(first.is_some_and(|pause| (125..=250).contains(&pause.as_millis())), "{first:?}");
+    }
+
+    #[test]
+    fn where_a_server_sends_its_clients_comes_first_and_once() {
+        let mut reconnect = Reconnect::new(["a:1", "b:1"]);
+        let mut addresses = Vec::new();
+        for attempt in 0..5 {
+            assert!(reconnect.failed(&ConnectionError::Closed, 0).is_some());
+            if attempt == 0 {
+                reconnect.go_to(["c:1", "d:1"]);
+            }
+            addresses.push(reconnect.address().to_owned());
+        }
+        assert_eq!(addresses, ["c:1", "d:1", "b:1", "a:1", "b:1"]);
     }
 
     #[test]

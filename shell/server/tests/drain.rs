@@ -213,16 +213,26 @@ fn the_page_says_what_happens() {
         line.replace("7802", &b.addresses[0].port().to_string())
     };
     let (subscribe, drains) = (ports(subscribe), ports(drains));
-    let subscriber = program(&subscribe).stderr(Stdio::piped()).spawn().unwrap();
+    let mut subscriber = program(&subscribe).stderr(Stdio::piped()).spawn().unwrap();
     // The connection that asks counts as well.
     while state(&drain(a.addresses[0], "--status --json"))["connections"] != 2 {}
     let soon = drains.replace("--over 30s", "--over 300ms").replace("--delay 2s", "--delay 0s");
     assert_ne!(soon, drains);
     assert!(program(&soon).status().unwrap().success());
-    let told = subscriber.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&told.stderr).into_owned();
-    let address = format!("ws://127.0.0.1:{}/tiderace", b.addresses[0].port());
-    assert!(said.contains("(draining)") && said.contains(&address), "{said}");
+    let mut said = String::new();
+    for line in BufReader::new(subscriber.stderr.take().unwrap()).lines() {
+        said += &(line.unwrap() + "\n");
+        if said.ends_with("connected again\n") {
+            break;
+        }
+    }
+    subscriber.kill().unwrap();
+    subscriber.wait().unwrap();
+    let goes_on = format!("connecting to {} in", b.addresses[0]);
+    assert!(
+        said.contains("sends its clients to other servers") && said.contains(&goes_on),
+        "{said}"
+    );
     a.read_to("server-stopped");
     assert!(a.child.wait().unwrap().success());
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
+use tiderace_base::UpstreamUrl;
 use tiderace_client::{
     Auth, CallMessage, Connection, ConnectionError, Content, Destination, Event, ExchangeMessage,
     Kind, Publish, QueuedEntry, Reconnect, ResultMessage, SendMessage, SettleMessage,
@@ -220,7 +221,30 @@ impl Client {
             reconnect_ms: Some(reconnect_ms),
             addresses: Vec::new(),
         };
-        Ok(self.reconnect.failed(&error, u64::from_ne_bytes(random)))
+        let pause = self.reconnect.failed(&error, u64::from_ne_bytes(random));
+        if let ClientError::Ended { addresses, .. } = problem {
+            self.go_to(addresses);
+        }
+        Ok(pause)
+    }
+
+    /// The server has sent its clients elsewhere. Who speaks over TLS goes nowhere without it.
+    fn go_to(&mut self, addresses: &[String]) {
+        let Some(tls) = self.targets.first().map(|target| target.tls.clone()) else { return };
+        let urls = addresses.iter().filter_map(|address| address.parse::<UpstreamUrl>().ok());
+        let targets: Vec<Target> = urls
+            .filter(|url| url.is_secure() || !tls.is_asked())
+            .map(|url| {
+                let tls = if url.is_secure() { tls.clone().asked() } else { tls.clone() };
+                Target { host: url.host().to_owned(), port: url.port(), tls }
+            })
+            .collect();
+        self.reconnect.go_to(targets.iter().map(Target::authority));
+        for target in targets {
+            if self.targets.iter().all(|known| known.authority() != target.authority()) {
+                self.targets.push(target);
+            }
+        }
     }
 
     fn reopen(&mut self) -> Result<(), ClientError> {
@@ -553,8 +577,14 @@ fn told(error: ConnectionError) -> ClientError {
         error if error.is_timeout() => ClientError::Silent(ANSWER_TIMEOUT),
         ConnectionError::Io(error) => ClientError::Io(error),
         ConnectionError::Closed => ClientError::Closed,
-        ConnectionError::Refused { slug, sentence, reconnect_ms: Some(reconnect_ms), .. } => {
-            ClientError::Ended { message: format!("{sentence} ({slug})"), reconnect_ms }
+        ConnectionError::Refused {
+            slug,
+            sentence,
+            reconnect_ms: Some(reconnect_ms),
+            addresses,
+        } => {
+            let message = format!("{sentence} ({slug})");
+            ClientError::Ended { message, reconnect_ms, addresses }
         }
         ConnectionError::Refused { slug, sentence, addresses, .. } if addresses.is_empty() => {
             refused(&slug, &sentence)

@@ -17,7 +17,7 @@ pub(crate) enum ClientError {
     Connect { place: String, reason: String },
     /// The server has ended the session and wants its client to come back, within so many milliseconds.
     #[error("the server ended the session: {message}")]
-    Ended { message: String, reconnect_ms: u64 },
+    Ended { message: String, reconnect_ms: u64, addresses: Vec<String> },
     #[error("the connection broke: {0}; run the command again")]
     Io(io::Error),
     #[error("no secured connection with {place}: {reason}")]
