@@ -1,19 +1,24 @@
 /** A board of prices: the newest quote of each topic of a pattern, with the way that it moved. Knows no page. */
 
 /**
- * Shows the prices of a pattern. `changed` is called with the pairs whose prices are new, `{ pair, bid, ask, move }` each, at
- * most once in a turn of `schedule` however many updates come.
+ * Shows the prices of a pattern. `changed` is called with the pairs whose prices are new, `{ pair, bid, ask, move }` each, or
+ * `{ pair }` alone if its price is gone, at most once in a turn of `schedule` however many updates come.
  */
 export function board(client, pattern, { deltas = true, schedule, changed }) {
   const quotes = new Map();
   let waiting = new Map();
   const subscription = client.topic(pattern).subscribe(
-    ({ bid, ask }, { topic }) => {
+    (value, { topic }) => {
       const pair = topic.split("/").at(-1);
-      const before = quotes.get(pair);
-      const move = Math.sign(Number(bid) - Number(before?.bid ?? bid));
-      const quote = { pair, bid, ask, move };
-      quotes.set(pair, quote);
+      const { bid, ask } = value ?? {};
+      let quote = { pair };
+      if (bid === undefined) {
+        quotes.delete(pair);
+      } else {
+        const move = Math.sign(Number(bid) - Number(quotes.get(pair)?.bid ?? bid));
+        quote = { pair, bid, ask, move };
+        quotes.set(pair, quote);
+      }
       if (!waiting.size) {
         schedule(() => {
           const now = waiting;
