@@ -3,10 +3,12 @@
 /**
  * Shows the prices of a pattern. `changed` is called with the pairs whose prices are new, `{ pair, bid, ask, move }` each, or
  * `{ pair }` alone if its price is gone, at most once in a turn of `schedule` however many updates come.
+ * After `stop` it is not called any more.
  */
 export function board(client, pattern, { deltas = true, schedule, changed }) {
   const quotes = new Map();
   let waiting = new Map();
+  let isShown = true;
   const subscription = client.topic(pattern).subscribe(
     (value, { topic }) => {
       const pair = topic.split("/").at(-1);
@@ -23,14 +25,14 @@ export function board(client, pattern, { deltas = true, schedule, changed }) {
         schedule(() => {
           const now = waiting;
           waiting = new Map();
-          changed([...now.values()]);
+          if (isShown) changed([...now.values()]);
         });
       }
       waiting.set(pair, quote);
     },
     { deltas },
   );
-  return { ready: subscription.ready, stop: () => subscription.unsubscribe() };
+  return { ready: subscription.ready, stop: () => ((isShown = false), subscription.unsubscribe()) };
 }
 
 /** What deltas have saved of the bytes that values would have taken, from 0 to 1. */

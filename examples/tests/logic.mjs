@@ -111,6 +111,13 @@ await test("prices: one that is gone is told, and so is what is no price", async
   }
   const pair = "EUR-USD";
   equal(told, [{ pair, bid: 1, ask: 2, move: 0 }, { pair }, { pair, bid: 3, ask: 4, move: 0 }, { pair }, { pair, bid: 2, ask: 3, move: 0 }], "told");
+  // What was to be drawn when it was stopped is not drawn into the next.
+  let draw;
+  const stopped = board(own, "board/*", { schedule: (later) => (draw = later), changed: () => told.push("late") });
+  await until(() => draw, "a price");
+  await stopped.stop();
+  draw();
+  equal(told.length, 5, "told");
   own.close();
 });
 
