@@ -4,7 +4,7 @@
 const level = (name) => encodeURIComponent(name).replace(/\*/g, "%2A");
 
 /** The text of a level, or nothing if it is none that a page of this chat has made. */
-function named(level) {
+export function named(level) {
   try {
     return decodeURIComponent(level);
   } catch {

@@ -1,9 +1,9 @@
 import { connect } from "/tiderace.min.js";
 import { element, frame } from "/shared/page.js";
-import { join } from "./chat.js";
+import { join, named } from "./chat.js";
 
 const by = (id) => document.getElementById(id);
-const room = decodeURIComponent(location.hash.slice(1)) || "lobby";
+const room = named(location.hash.slice(1)) || "lobby";
 const client = connect(undefined, { name: "chat example" });
 frame(client);
 by("room").textContent = room;

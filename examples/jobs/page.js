@@ -22,11 +22,15 @@ watch(client, {
     rows.set(id, row);
     // The newest is above; what is beyond thirty has been seen.
     by("jobs").prepend(row);
-    while (by("jobs").children.length > 30) by("jobs").lastChild.remove();
+    while (rows.size > 30) {
+      const [oldest, seen] = rows.entries().next().value;
+      seen.remove();
+      rows.delete(oldest);
+    }
     letters();
   },
   dead(job) {
-    dead.add(job.id);
+    dead.add(job?.id);
     letters();
   },
 });

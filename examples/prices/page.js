@@ -24,6 +24,11 @@ function choose() {
 function draw(quotes) {
   for (const { pair, bid, ask, move } of quotes) {
     let tile = tiles.get(pair);
+    if (bid === undefined) {
+      tile?.remove();
+      tiles.delete(pair);
+      continue;
+    }
     if (!tile) {
       tile = element("li", {}, element("small", {}, pair), element("b"), element("small"));
       tiles.set(pair, tile);

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "../../clients/typescript/dist/tiderace.min.js";
-import { join as enter } from "../chat/chat.js";
+import { join as enter, named } from "../chat/chat.js";
 import { again, order, watch, worker } from "../jobs/jobs.js";
 import { board, saved } from "../prices/board.js";
 import { command, equal, examples, finish, ok, start, test, until } from "./harness.mjs";
@@ -93,6 +93,32 @@ await test("prices: a pattern's current values first, then changes, mostly as di
     await shown.stop();
     own.close();
   }
+});
+
+await test("chat: a room's name that cannot be read is none", () => {
+  equal(["tea%20time", "100%", ""].map(named), ["tea time", undefined, ""], "names");
+});
+await test("prices: one that is gone is told, and so is what is no price", async () => {
+  const own = client();
+  const topic = own.topic("board/EUR-USD");
+  const told = [];
+  const shown = board(own, "board/*", { schedule: queueMicrotask, changed: ([quote]) => told.push(quote) });
+  await shown.ready;
+  const values = [{ bid: 1, ask: 2 }, null, { bid: 3, ask: 4 }, "text", { bid: 2, ask: 3 }];
+  for (const [number, value] of values.entries()) {
+    await topic.publish(value, { retain: true });
+    await until(() => told.length === number + 1, () => told);
+  }
+  const pair = "EUR-USD";
+  equal(told, [{ pair, bid: 1, ask: 2, move: 0 }, { pair }, { pair, bid: 3, ask: 4, move: 0 }, { pair }, { pair, bid: 2, ask: 3, move: 0 }], "told");
+  // What was to be drawn when it was stopped is not drawn into the next.
+  let draw;
+  const stopped = board(own, "board/*", { schedule: (later) => (draw = later), changed: () => told.push("late") });
+  await until(() => draw, "a price");
+  await stopped.stop();
+  draw();
+  equal(told.length, 5, "told");
+  own.close();
 });
 
 await test("jobs: each is done once, by whichever worker is free", async () => {

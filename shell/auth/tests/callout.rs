@@ -333,6 +333,78 @@ fn without_an_answer_the_configuration_decides() {
 }
 
 #[test]
+fn guesses_that_come_at_once_are_stopped_as_those_that_come_in_turn() {
+    let (post, held) = held(|_| true);
+    let (worker, counters) = worker(options(), post);
+    let handle = worker.handle();
+    let (to, from) = channel();
+    for number in 0..30 {
+        submit(&handle, password("eve", &format!("guess {number}")), [192, 0, 2, 1], number, &to);
+    }
+    held.entered.recv().unwrap();
+    drop(held);
+    let verdicts: Vec<Verdict> = from.iter().take(30).map(|(_, verdict)| verdict).collect();
+    let asked = counters.answered.load(Ordering::Relaxed);
+    // Three may fail; when the third has, each of the three other threads may have begun with one.
+    assert!((3..=6).contains(&asked), "{asked}");
+    let stopped = verdicts.iter().filter(|it| **it == Err(LoginError::TooManyFailures)).count();
+    assert_eq!(u64::try_from(stopped).unwrap() + asked, 30);
+}
+
+#[test]
+fn names_that_the_other_server_may_take_for_one_are_counted_as_one() {
+    let (worker, _) = worker(options(), Box::new(judge));
+    let handle = worker.handle();
+    for name in ["eve", "EVE", " Eve "] {
+        assert!(matches!(login(&handle, password(name, "x")), Err(LoginError::RefusedFor(_))));
+    }
+    assert_eq!(login(&handle, password("eVE", "right")), Err(LoginError::TooManyFailures));
+}
+
+#[test]
+fn what_one_login_asks_does_not_make_the_server_count_as_away() {
+    let guest = Unanswered::Allow(Principal::named("guest", ["guests"]));
+    for unanswered in [Unanswered::Deny, Unanswered::Cached, guest] {
+        let post: Post = Box::new(|question| {
+            let status = ["400", "413", "414", "422", "431"];
+            if let Some(status) = status.iter().find(|status| question.contains(**status)) {
+                return reply(status.parse().unwrap(), &json!({}));
+            }
+            if question.contains("group") {
+                return reply(200, &json!({"allow": true, "groups": ["*"]}));
+            }
+            if question.contains("nameless") {
+                return reply(200, &json!({"allow": true}));
+            }
+            judge(question)
+        });
+        let (worker, counters) = worker(CalloutOptions { unanswered, ..options() }, post);
+        let handle = worker.handle();
+        for number in 0..20 {
+            for odd in ["400", "413", "414", "422", "431", "group"] {
+                let verdict = login(&handle, password(&format!("{odd}-{number}"), "x"));
+                assert_eq!(verdict, Err(LoginError::Unavailable), "{odd}");
+            }
+            let verdict = login(&handle, password(&format!("nameless {number}"), "x"));
+            assert_eq!(verdict, Err(LoginError::Refused), "nobody can be called so");
+        }
+        assert_eq!(counters.unavailable.load(Ordering::Relaxed), 0, "each was asked about");
+        assert!(login(&handle, password("ann", "right")).is_ok());
+    }
+}
+
+#[test]
+fn credentials_that_are_too_long_are_refused_without_a_question() {
+    let (worker, counters) = worker(options(), Box::new(judge));
+    let handle = worker.handle();
+    let long = "x".repeat(16 * 1024);
+    assert_eq!(login(&handle, token(&format!("{long}x"))), Err(LoginError::Refused));
+    assert_eq!(login(&handle, password("ann", &long)), Err(LoginError::Refused));
+    assert_eq!(counters.answered.load(Ordering::Relaxed), 0);
+    assert!(matches!(login(&handle, token(&long)), Err(LoginError::RefusedFor(_))));
+}
+
+#[test]
 fn a_worker_that_stops_tells_everybody() {
     let (post, held) = held(|_| true);
     let (worker, _) = worker(options(), post);

@@ -27,7 +27,15 @@ pub(crate) fn build(
                 format!("auth_http_header.name: {name:?} is no name of a field that can be set");
             problems.add(table.origin_of("name"), message);
         }
-        let value = resolve(&header.value, "auth_http_header.value", origin, sources, problems);
+        let value =
+            resolve(&header.value, "auth_http_header.value", origin.clone(), sources, problems);
+        if value.as_ref().is_some_and(|value| !is_field_value(value.expose())) {
+            let message = format!(
+                "auth_http_header.value: {} has a line break or another character that no field may have; it must be one line",
+                header.value
+            );
+            problems.add(origin, message);
+        }
         headers.extend(value.map(|value| (name, value)));
         if section.login_url.is_none() {
             let message = "auth_http_header: nobody is asked, so no request has the field; set auth_http.login_url";
@@ -54,6 +62,11 @@ pub(crate) fn build(
         problems.add(at("auth_http.login_url"), message);
         return None;
     }
+    if has_credentials(&login_url) {
+        let message = "auth_http.login_url: an address with a user or password in it would get into logs; set them by [[auth_http_header]], as \"Authorization\"";
+        problems.add(at("auth_http.login_url"), message);
+        return None;
+    }
     Some(AuthHttpConfig {
         login_url,
         authorities: section.authorities,
@@ -73,6 +86,17 @@ pub(crate) fn build(
 /// A token of RFC 9110 section 5.6.2.
 fn is_field_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// A value of RFC 9110 section 5.5, which could not begin another field.
+fn is_field_value(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
+}
+
+/// Whether somebody is named before the host.
+fn has_credentials(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 /// Fields that say how the request itself is made.

@@ -272,6 +272,14 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:5:9: auth_http_header.value: expected \"file:PATH\" or \"env:NAME\"; secrets in clear text are refused",
     ),
     (
+        "[auth_http]\nlogin_url = \"https://app.example.org\"\n[[auth_http_header]]\nname = \"X-Key\"\nvalue = \"env:TWO_LINES\"",
+        "t.toml:5:1: auth_http_header.value: env:TWO_LINES has a line break or another character that no field may have; it must be one line",
+    ),
+    (
+        "[auth_http]\nlogin_url = \"https://push:secret@app.example.org/login\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: auth_http.login_url: an address with a user or password in it would get into logs; set them by [[auth_http_header]], as \"Authorization\"",
+    ),
+    (
         "[tls]\nclient_names = [\"dns\"]\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
         "t.toml:2:1: tls.client_names: clients are not asked for certificates; set tls.client_authorities",
     ),
@@ -371,7 +379,12 @@ const BAD_FILES: &[(&str, &str)] = &[
 fn a_bad_file_is_refused_with_a_sentence_that_helps() {
     let mut failures = Vec::new();
     for (text, expected) in BAD_FILES {
-        let actual = match file(text).env("BOB", "secret").env("EMPTY", "\n").load() {
+        let actual = match file(text)
+            .env("BOB", "secret")
+            .env("EMPTY", "\n")
+            .env("TWO_LINES", "a\r\nHost: b")
+            .load()
+        {
             Ok(_) => "accepted".to_owned(),
             Err(problems) => problems.to_string(),
         };
@@ -430,65 +443,65 @@ fn upstreams_that_cannot_be_had_are_refused() {
             format!(
                 "{one}[[upstream]]\nname = \"b\"\nurls = [\"wss://b\"]\ntopics = [\"news\", \"fx/EUR\"]"
             ),
-            "t.toml:8:10: upstream.topics: \"fx/EUR\" and \"fx/**\" of the upstream \"a\" name the same topics, but a topic comes from one upstream; for servers that have the same topics write one upstream with several `urls`",
+            "t.toml:8:1: upstream.topics: \"fx/EUR\" and \"fx/**\" of the upstream \"a\" name the same topics, but a topic comes from one upstream; for servers that have the same topics write one upstream with several `urls`",
         ),
         (
             format!("{one}[[upstream]]\nname = \"a\"\nurls = [\"wss://b\"]\ntopics = [\"news\"]"),
-            "t.toml:6:8: there is already an upstream \"a\"; names are unique",
+            "t.toml:6:1: there is already an upstream \"a\"; names are unique",
         ),
         (
             one.replace("name = \"a\"", "name = \"a/b\""),
-            "t.toml:2:8: upstream.name: \"a/b\" is no name of an upstream; use up to 64 letters, digits, `-`, `_` and `.`",
+            "t.toml:2:1: upstream.name: \"a/b\" is no name of an upstream; use up to 64 letters, digits, `-`, `_` and `.`",
         ),
         (
             one.replace("wss://a", "stomp://a"),
-            "t.toml:3:8: upstream.urls: \"stomp://a\" begins with none of wss://, https:// and tls:// (secured) and ws://, http:// and tcp:// (plain text)",
+            "t.toml:3:1: upstream.urls: \"stomp://a\" begins with none of wss://, https:// and tls:// (secured) and ws://, http:// and tcp:// (plain text)",
         ),
         (
             one.replace("wss://a", "ws://localhost:7800"),
-            "t.toml:3:8: upstream.urls: \"ws://localhost:7800\" leads to this server itself, which listens on 127.0.0.1:7800; name the server where the topics are published",
+            "t.toml:3:1: upstream.urls: \"ws://localhost:7800\" leads to this server itself, which listens on 127.0.0.1:7800; name the server where the topics are published",
         ),
         (
             one.replace("\"wss://a\"", "\"wss://a\", \"wss://a\""),
-            "t.toml:3:8: upstream.urls: \"wss://a\" stands twice",
+            "t.toml:3:1: upstream.urls: \"wss://a\" stands twice",
         ),
         (
             one.replace("\"wss://a\"", ""),
-            "t.toml:3:8: upstream.urls: 1 to 16 addresses are possible, but 0 are listed",
+            "t.toml:3:1: upstream.urls: 1 to 16 addresses are possible, but 0 are listed",
         ),
         (
             one.replace("fx/**", "fx/**/x"),
-            "t.toml:4:11: upstream.topics: expected a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below), but found \"fx/**/x\": `**` is only allowed as the last level",
+            "t.toml:4:11: upstream.topics: expected a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below), but found \"fx/**/x\": level 2 of the pattern: `**` stands only as the whole last level, and a level has at most 4 stars",
         ),
         (
             one.replace("fx/**", "$sys/**"),
-            "t.toml:4:10: upstream.topics: \"$sys/**\" names topics below `$`, which are every server's own; take it out",
+            "t.toml:4:1: upstream.topics: \"$sys/**\" names topics below `$`, which are every server's own; take it out",
         ),
         (
             one.replace("\"fx/**\"", ""),
-            "t.toml:4:10: upstream.topics: 1 to 256 patterns are possible, but 0 are listed; \"**\" stands for all topics",
+            "t.toml:4:1: upstream.topics: 1 to 256 patterns are possible, but 0 are listed; \"**\" stands for all topics",
         ),
         (
             format!("{one}when_away = \"remove after lunch\""),
-            "t.toml:5:13: upstream.when_away: \"remove after lunch\" is neither \"keep\" nor \"remove after DURATION\", such as \"remove after 10min\"",
+            "t.toml:5:1: upstream.when_away: \"remove after lunch\" is neither \"keep\" nor \"remove after DURATION\", such as \"remove after 10min\"",
         ),
-        (format!("{one}user = \"ann\""), "t.toml:5:8: upstream.user needs upstream.password"),
+        (format!("{one}user = \"ann\""), "t.toml:5:1: upstream.user needs upstream.password"),
         (
             format!("{one}token = \"file:/secret\"\nuser = \"ann\"\npassword = \"file:/secret\""),
-            "t.toml:5:9: upstream.token: log in with either `token` or `user` and `password`, not with both",
+            "t.toml:5:1: upstream.token: log in with either `token` or `user` and `password`, not with both",
         ),
         (
             format!("{one}token = \"file:/none\""),
-            "t.toml:5:9: upstream.token: file:/none cannot be read: no such file",
+            "t.toml:5:1: upstream.token: file:/none cannot be read: no such file",
         ),
         (
             format!("{one}[[feed]]\nkind = \"quotes\"\npath = \"fx\"\n"),
-            "t.toml:7:8: feed.path: topics below \"fx\" come from the upstream \"a\", so this server cannot publish them; take them out of upstream.topics, or the feed away",
+            "t.toml:7:1: feed.path: topics below \"fx\" come from the upstream \"a\", so this server cannot publish them; take them out of upstream.topics, or the feed away",
         ),
         (
             format!("{one}[server]\nnode = {:?}", "n".repeat(65)),
             concat!(
-                "t.toml:6:8: server.node: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\"",
+                "t.toml:6:1: server.node: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\"",
                 " is longer than 64 bytes; shorten it"
             ),
         ),

@@ -4,7 +4,7 @@
 //! redirections are not followed, so that nothing comes from elsewhere than configured.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -18,7 +18,10 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// Asks by HTTP or HTTPS.
 #[derive(Debug, Clone)]
-pub(crate) struct Fetch(Agent);
+pub(crate) struct Fetch {
+    agent: Agent,
+    time_max: Duration,
+}
 
 /// Answers to logins have some hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -75,7 +78,7 @@ impl Fetch {
             .user_agent(concat!("tiderace/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls)
             .build();
-        Ok(Fetch(config.into()))
+        Ok(Fetch { agent: config.into(), time_max })
     }
 
     /// The text there.
@@ -83,7 +86,7 @@ impl Fetch {
     /// # Errors
     /// Says why there is none.
     pub(crate) fn get(&self, address: &str) -> Result<String, String> {
-        let answer = self.0.get(address).header("Accept", "application/json").call();
+        let answer = self.agent.get(address).header("Accept", "application/json").call();
         let mut answer = answer.map_err(|error| format!("{address}: {error}"))?;
         let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_string();
         body.map_err(|error| format!("{address}: {error}"))
@@ -99,9 +102,15 @@ impl Fetch {
         headers: &[(String, String)],
         text: &str,
     ) -> Result<(u16, String), String> {
-        let problem = |error: ureq::Error| format!("{address}: {error}");
+        // What stands behind a question mark may be a secret, and the problem gets into the log.
+        let place = address.split(['?', '#']).next().unwrap_or_default();
+        let problem = |error: ureq::Error| format!("{place}: {error}");
+        let begin = Instant::now();
         let send = || {
-            let mut request = self.0.post(address).config().http_status_as_error(false).build();
+            // Both attempts together take no longer than one may.
+            let left = self.time_max.saturating_sub(begin.elapsed());
+            let request = self.agent.post(address).config().http_status_as_error(false);
+            let mut request = request.timeout_global(Some(left)).build();
             for (name, value) in headers {
                 request = request.header(name, value);
             }

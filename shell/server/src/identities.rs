@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use tiderace_auth::callout::{
@@ -122,11 +122,37 @@ pub(crate) fn callout(
     callout.map(Some).context("the threads that ask about logins could not be started")
 }
 
+/// Time between two lines of the log that logins are not answered: who can bring a single one about fills no log.
+const TOLD_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the log has said last of logins that are asked about.
+#[derive(Default)]
+struct Told {
+    is_away: bool,
+    away_at: Option<Instant>,
+}
+
+impl Told {
+    /// Whether the log is to say it.
+    fn is_news(&mut self, is_away: bool, now: Instant) -> bool {
+        let is_soon = |at: Instant| now.saturating_duration_since(at) < TOLD_INTERVAL;
+        if is_away == self.is_away || (is_away && self.away_at.is_some_and(is_soon)) {
+            return false;
+        }
+        self.is_away = is_away;
+        if is_away {
+            self.away_at = Some(now);
+        }
+        true
+    }
+}
+
 /// Says in the log when logins are not answered any more, and when they are again.
 fn callout_told() -> OnAnswer {
-    let is_away = AtomicBool::new(false);
+    let told = std::sync::Mutex::new(Told::default());
     Box::new(move |problem| {
-        if is_away.swap(problem.is_some(), Ordering::Relaxed) == problem.is_some() {
+        let Ok(mut told) = told.lock() else { return };
+        if !told.is_news(problem.is_some(), Instant::now()) {
             return;
         }
         match problem {
@@ -270,4 +296,25 @@ fn told(issuer: String, then: impl Fn() + Send + 'static) -> OnFetch {
         }
         *last = news;
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_at_most_once_a_minute_that_logins_are_not_answered() {
+        let start = Instant::now();
+        let mut told = Told::default();
+        let mut said =
+            |second: u64, is_away| told.is_news(is_away, start + Duration::from_secs(second));
+        assert!(!said(0, false), "all is as it should be");
+        assert!(said(1, true) && !said(2, true));
+        assert!(said(3, false) && !said(4, false));
+        for second in 5..60 {
+            assert!(!said(second, true) && !said(second, false), "{second}");
+        }
+        assert!(said(61, true), "it is so again, or still");
+        assert!(said(62, false));
+    }
 }

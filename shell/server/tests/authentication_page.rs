@@ -28,6 +28,7 @@ fn its_configurations_are_taken() {
         std::fs::write(&file, format!("{block}{rule}")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
         command.args(["config", "show", "-c"]).arg(&file).env("PUSH_KEY", "Bearer x");
+        command.env("EDGE_TOKEN", "0123456789abcdef");
         let output = command.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{block}: {said}");

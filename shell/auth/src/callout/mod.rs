@@ -18,9 +18,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::{Map, Value};
-use tiderace_base::{Span, Time};
+use tiderace_base::{Span, Time, is_name};
+use tiderace_wire::Credentials;
 
-use self::pool::{Asker, Outcome, Pool, Said};
+use self::pool::{Asker, NoAnswer, Outcome, Pool, Question, Said};
 pub use self::pool::{CalloutCounters, CalloutLimits, OnAnswer};
 use self::reply::principal_of;
 pub use self::reply::{CalloutProfile, Reply};
@@ -28,6 +29,9 @@ use crate::failures::{FailurePolicy, Failures};
 use crate::lane::LoginRequest;
 use crate::principal::Principal;
 use crate::verifier::LoginError;
+
+/// Bytes of a name, password and token together; longer ones are refused without a question, so that what waits is bounded.
+const CREDENTIALS_BYTES_MAX: usize = 16 * 1024;
 
 /// Posts a JSON text and returns the answer; the error says why there is none. Called on threads that may wait.
 pub type Post = Box<dyn Fn(&str) -> Result<Reply, String> + Send + Sync>;
@@ -110,7 +114,8 @@ impl Callout {
         let limits = options.limits;
         let ask = Box::new(move |question: &str| {
             let login = login_of(question);
-            read(&post(question)?, login.as_deref(), &options, unix_time())
+            let reply = post(question).map_err(|reason| NoAnswer { reason, is_there: false })?;
+            read(&reply, login.as_deref(), &options, unix_time())
         });
         let pool = Pool::start(limits, ask, on_answer, counters)?;
         Ok(Callout { pool, state: Arc::new(state) })
@@ -124,43 +129,48 @@ impl Callout {
 impl CalloutHandle {
     /// Asks about a login, and never waits; it is answered here if the answer is remembered.
     pub(crate) fn submit(&self, request: LoginRequest) {
-        let question = question(&request);
         let credentials = &request.credentials;
+        if bytes_of(credentials) > CREDENTIALS_BYTES_MAX {
+            return (request.answer)(Err(LoginError::Refused));
+        }
+        let text = question(&request).to_string();
         let secret = credentials.token.as_ref().or(credentials.passcode.as_ref());
-        let (address, login) = (request.address, credentials.login.clone().unwrap_or_default());
         // Tokens cannot be guessed, so they are not counted.
-        let is_guessable = credentials.token.is_none() && credentials.login.is_some();
-        if is_guessable && self.state.is_blocked(&login, address) {
+        let login = credentials.login.as_deref().filter(|_| credentials.token.is_none());
+        let guess = login.map(|login| (counted_name(login), request.address));
+        if guess.as_ref().is_some_and(|guess| self.state.is_blocked(guess)) {
             return (request.answer)(Err(LoginError::TooManyFailures));
         }
-        let share = match credentials.login.as_deref() {
-            Some(login) if is_guessable => login.to_owned(),
-            _ => tail(secret.map_or("", String::as_str)),
+        let share = match &guess {
+            Some((name, _)) => name.clone(),
+            None => tail(secret.map_or("", String::as_str)),
         };
-        let text = question.to_string();
         let tag = hmac::sign(&self.state.key, text.as_bytes());
         let mut hash = [0; 32];
         hash.copy_from_slice(tag.as_ref());
-        let (state, answer) = (Arc::clone(&self.state), request.answer);
+        let (address, answer) = (request.address, request.answer);
+        let (state, counted) = (Arc::clone(&self.state), guess.clone());
         let told = Box::new(move |outcome: Outcome<Verdict>| {
-            let verdict = match outcome {
-                Outcome::Said(verdict) => {
-                    if is_guessable {
-                        state.count(&login, address, verdict.is_ok());
-                    }
-                    verdict
-                }
-                Outcome::Busy => Err(LoginError::Busy),
-                Outcome::Away(last) => match (&state.unanswered, last) {
-                    (Unanswered::Cached, Some(last)) => last,
-                    (Unanswered::Allow(principal), _) => Ok(principal.clone()),
-                    (Unanswered::Cached | Unanswered::Deny, _) => Err(LoginError::Unavailable),
-                },
-            };
-            answer(verdict);
+            answer(state.verdict(outcome, counted.as_ref()));
         });
-        self.asker.ask(hash, text, (address, &share), told);
+        let state = Arc::clone(&self.state);
+        // What others guessed while this one waited counts as well.
+        let is_void = Box::new(move || guess.as_ref().is_some_and(|guess| state.is_blocked(guess)));
+        self.asker.ask(Question { hash, text, is_void }, (address, &share), told);
     }
+}
+
+/// A name as guesses are counted by it, and from where they come.
+type Guess = (String, IpAddr);
+
+/// Servers that are asked may take names that differ in case, or in white space around them, for one.
+fn counted_name(login: &str) -> String {
+    login.trim().to_lowercase()
+}
+
+fn bytes_of(credentials: &Credentials) -> usize {
+    let texts = [&credentials.login, &credentials.passcode, &credentials.token];
+    texts.into_iter().flatten().map(String::len).sum()
 }
 
 impl CalloutState {
@@ -172,15 +182,31 @@ impl CalloutState {
         Time::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn is_blocked(&self, login: &str, address: IpAddr) -> bool {
-        self.failures().is_blocked(login, address, self.now())
+    fn is_blocked(&self, (name, address): &Guess) -> bool {
+        self.failures().is_blocked(name, *address, self.now())
     }
 
-    fn count(&self, login: &str, address: IpAddr, is_right: bool) {
-        let now = self.now();
-        match is_right {
-            true => self.failures().forgive(login, address),
-            false => self.failures().record(login, address, now),
+    /// What becomes of a login; a password counts as right or wrong if the server said so.
+    fn verdict(&self, outcome: Outcome<Verdict>, guess: Option<&Guess>) -> Verdict {
+        match outcome {
+            Outcome::Said(verdict) => {
+                if let Some((name, address)) = guess {
+                    let now = self.now();
+                    match verdict.is_ok() {
+                        true => self.failures().forgive(name, *address),
+                        false => self.failures().record(name, *address, now),
+                    }
+                }
+                verdict
+            }
+            Outcome::Busy => Err(LoginError::Busy),
+            Outcome::Void => Err(LoginError::TooManyFailures),
+            Outcome::Unanswered { last, is_there } => match (&self.unanswered, last) {
+                (Unanswered::Cached, Some(last)) => last,
+                // Who asks something that the server cannot answer is not let in by that.
+                (Unanswered::Allow(principal), _) if !is_there => Ok(principal.clone()),
+                _ => Err(LoginError::Unavailable),
+            },
         }
     }
 }
@@ -224,8 +250,9 @@ fn read(
     login: Option<&str>,
     options: &CalloutOptions,
     now: u64,
-) -> Result<Said<Verdict>, String> {
-    let judgement = reply.judge()?;
+) -> Result<Said<Verdict>, NoAnswer> {
+    let is_there = reply.is_about_the_question();
+    let judgement = reply.judge().map_err(|reason| NoAnswer { reason, is_there })?;
     let remembered =
         |usual: Span| judgement.cache.map_or(usual, |own| usual.min(Span::from_secs(own)));
     let refusal = |error| {
@@ -233,7 +260,15 @@ fn read(
         Said { value: Err(error), fresh, kept: Span::ZERO, is_refusal: true }
     };
     let principal = match &judgement.verdict {
-        Ok(object) => principal_of(object, login, &options.profile)?,
+        // The answer has no other name for somebody who has given none that can be.
+        Ok(object)
+            if object.get("user").is_none_or(Value::is_null)
+                && login.is_some_and(|login| !is_name(login)) =>
+        {
+            return Ok(refusal(LoginError::Refused));
+        }
+        Ok(object) => principal_of(object, login, &options.profile)
+            .map_err(|reason| NoAnswer { reason, is_there: true })?,
         Err(None) => return Ok(refusal(LoginError::Refused)),
         Err(Some(reason)) => return Ok(refusal(LoginError::RefusedFor(reason.clone()))),
     };

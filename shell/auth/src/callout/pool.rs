@@ -48,14 +48,40 @@ pub(crate) enum Outcome<V> {
     Said(V),
     /// More wait already than may.
     Busy,
-    /// The server does not answer; what it said last, if that may still be used.
-    Away(Option<V>),
+    /// It was to be asked no more when its turn came.
+    Void,
+    /// There is no answer that can be understood.
+    Unanswered {
+        /// What the server said last, if that may still be used.
+        last: Option<V>,
+        /// It is there, and has no answer to this question.
+        is_there: bool,
+    },
 }
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoAnswer {
+    pub(crate) reason: String,
+    /// The server is there: others need not wait for it.
+    pub(crate) is_there: bool,
+}
+
+/// A question to put.
+pub(crate) struct Question {
+    /// Equal ones are put once.
+    pub(crate) hash: QuestionHash,
+    pub(crate) text: String,
+    /// Asked again when its turn comes: whether it is not to be put any more. It must not ask in turn.
+    pub(crate) is_void: IsVoid,
+}
+
+type IsVoid = Box<dyn Fn() -> bool + Send>;
 
 /// Told what became of a question, on whatever thread has it.
 pub(crate) type Told<V> = Box<dyn FnOnce(Outcome<V>) + Send>;
-/// Puts a question, on a thread that may wait; the error says why there is no answer.
-pub(crate) type Ask<V> = Box<dyn Fn(&str) -> Result<Said<V>, String> + Send + Sync>;
+/// Puts a question, on a thread that may wait.
+pub(crate) type Ask<V> = Box<dyn Fn(&str) -> Result<Said<V>, NoAnswer> + Send + Sync>;
 /// Called after each question that was put: with nothing if it was answered, or why it was not.
 pub type OnAnswer = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
@@ -134,6 +160,7 @@ struct State<V> {
 /// A question that waits or is under way, and who is to be told.
 struct Job<V> {
     text: Option<String>,
+    is_void: IsVoid,
     since: Time,
     waiters: Vec<(Place, Told<V>)>,
 }
@@ -201,8 +228,7 @@ impl<V: Clone> Asker<V> {
     /// Asks, for somebody at an address with a name, and never waits.
     pub(crate) fn ask(
         &self,
-        hash: QuestionHash,
-        text: String,
+        Question { hash, text, is_void }: Question,
         (address, name): (IpAddr, &str),
         told: Told<V>,
     ) {
@@ -228,9 +254,9 @@ impl<V: Clone> Asker<V> {
             let last = state.accepted.kept(&hash, now);
             drop(state);
             shared.counters.unavailable.fetch_add(1, Ordering::Relaxed);
-            return told(Outcome::Away(last));
+            return told(Outcome::Unanswered { last, is_there: false });
         }
-        let job = Job { text: Some(text), since: now, waiters: vec![(place, told)] };
+        let job = Job { text: Some(text), is_void, since: now, waiters: vec![(place, told)] };
         state.jobs.insert(hash, job);
         state.turns.push(address, hash);
         drop(state);
@@ -247,14 +273,16 @@ impl<V: Clone> State<V> {
     fn next(&mut self, now: Time, news: &mut News<V>) -> Option<(IpAddr, QuestionHash, String)> {
         while let Some((address, hash)) = self.turns.next() {
             let is_late = self.jobs.get(&hash).is_none_or(|job| now.since(job.since) > WAIT_MAX);
+            let is_void = self.jobs.get(&hash).is_some_and(|job| (job.is_void)());
             let text = self.jobs.get_mut(&hash).and_then(|job| job.text.take());
             match text {
-                Some(text) if !is_late => return Some((address, hash, text)),
+                Some(text) if !(is_late || is_void) => return Some((address, hash, text)),
                 _ => {
                     self.turns.done(address);
                     self.breaker.lapsed(now);
                     let job = self.jobs.remove(&hash);
-                    news.extend(job.into_iter().flat_map(|job| job.tell(|| Outcome::Busy)));
+                    let outcome = || if is_void { Outcome::Void } else { Outcome::Busy };
+                    news.extend(job.into_iter().flat_map(|job| job.tell(outcome)));
                 }
             }
         }
@@ -266,12 +294,12 @@ impl<V: Clone> State<V> {
         &mut self,
         now: Time,
         hash: QuestionHash,
-        said: Option<&Said<V>>,
+        said: Result<&Said<V>, &NoAnswer>,
         news: &mut News<V>,
     ) {
         let job = self.jobs.remove(&hash);
         match said {
-            Some(said) => {
+            Ok(said) => {
                 self.breaker.answered();
                 let until = (now + said.fresh, now + said.kept);
                 let (here, there) = match said.is_refusal {
@@ -285,22 +313,33 @@ impl<V: Clone> State<V> {
                     job.into_iter().flat_map(|job| job.tell(|| Outcome::Said(said.value.clone())));
                 news.extend(told);
             }
-            None => {
+            Err(NoAnswer { is_there: true, .. }) => {
+                self.breaker.answered();
+                self.give_up((now, true), hash, job, news);
+            }
+            Err(_) => {
                 self.breaker.failed(now);
-                self.give_up(now, hash, job, news);
+                self.give_up((now, false), hash, job, news);
                 if !self.breaker.is_closed() {
                     for hash in self.turns.drain() {
                         let job = self.jobs.remove(&hash);
-                        self.give_up(now, hash, job, news);
+                        self.give_up((now, false), hash, job, news);
                     }
                 }
             }
         }
     }
 
-    fn give_up(&self, now: Time, hash: QuestionHash, job: Option<Job<V>>, news: &mut News<V>) {
+    fn give_up(
+        &self,
+        (now, is_there): (Time, bool),
+        hash: QuestionHash,
+        job: Option<Job<V>>,
+        news: &mut News<V>,
+    ) {
         let last = self.accepted.kept(&hash, now);
-        news.extend(job.into_iter().flat_map(|job| job.tell(|| Outcome::Away(last.clone()))));
+        let outcome = || Outcome::Unanswered { last: last.clone(), is_there };
+        news.extend(job.into_iter().flat_map(|job| job.tell(outcome)));
     }
 }
 
@@ -342,19 +381,21 @@ impl<V: Clone> Shared<V> {
             tell(&mut news);
             let Some((address, hash, text)) = next else { continue };
             // A question that panics fails alone, and its thread goes on.
-            let said = catch_unwind(AssertUnwindSafe(|| (self.ask)(&text)))
-                .unwrap_or_else(|_| Err("asking failed by a defect of this server".to_owned()));
+            let said = catch_unwind(AssertUnwindSafe(|| (self.ask)(&text))).unwrap_or_else(|_| {
+                let reason = "asking failed by a defect of this server".to_owned();
+                Err(NoAnswer { reason, is_there: false })
+            });
             let outcome =
                 if said.is_ok() { &self.counters.answered } else { &self.counters.failed };
             outcome.fetch_add(1, Ordering::Relaxed);
             let mut state = self.lock();
             state.turns.done(address);
-            state.finish(self.now(), hash, said.as_ref().ok(), &mut news);
+            state.finish(self.now(), hash, said.as_ref(), &mut news);
             self.counters.in_flight.store(state.turns.under_way(), Ordering::Relaxed);
             drop(state);
             // An address that had its share may have another question put now, and this thread takes one alone.
             self.changed.notify_one();
-            (self.on_answer)(said.as_ref().err().map(String::as_str));
+            (self.on_answer)(said.as_ref().err().map(|problem| problem.reason.as_str()));
             tell(&mut news);
         }
     }

@@ -11,6 +11,8 @@ use tiderace_base::is_name;
 use crate::claims::{claims_of, groups_of};
 use crate::principal::Principal;
 
+/// Values of claims in an answer that rules name, at most.
+const CLAIMS_MAX: usize = 1_024;
 /// Characters of a reason that reach the client.
 const REASON_CHARS_MAX: usize = 200;
 
@@ -44,6 +46,11 @@ pub struct CalloutProfile {
 }
 
 impl Reply {
+    /// Whether the status finds fault with the question, so that the server is there and may well answer others.
+    pub(crate) fn is_about_the_question(&self) -> bool {
+        matches!(self.status, 400 | 413 | 414 | 422 | 431)
+    }
+
     /// Reads it: 200 with an object that has `allow`, or 401 or 403, perhaps with a reason.
     pub(crate) fn judge(&self) -> Result<Judgement, String> {
         let object = serde_json::from_str::<Value>(&self.body).ok().filter(Value::is_object);
@@ -68,8 +75,13 @@ impl Reply {
 /// Why an answer refuses, if it says so.
 fn reason(object: &Value) -> Option<Arc<str>> {
     let text = object.get("reason")?.as_str()?;
-    let line: String = text.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
+    let line: String = text.chars().filter(|c| !ends_line(*c)).take(REASON_CHARS_MAX).collect();
     (!line.is_empty()).then(|| line.into())
+}
+
+/// Of the separators of Unicode, those of lines and paragraphs are no control characters.
+fn ends_line(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 /// Who somebody is, from an answer that allows a login; `login` is the name that was asked about.
@@ -94,7 +106,11 @@ pub(crate) fn principal_of(
     let principal = Principal::named(name, groups).bound(host);
     let none = Value::Null;
     let claims = object.get("claims").unwrap_or(&none);
-    let principal = principal.claiming(claims_of(claims, &profile.claims));
+    let claims = claims_of(claims, &profile.claims);
+    if claims.len() > CLAIMS_MAX {
+        return Err(format!("`claims` has more than {CLAIMS_MAX} values that rules name"));
+    }
+    let principal = principal.claiming(claims);
     match object.get("expires") {
         None | Some(Value::Null) => Ok(principal),
         Some(until) => {
@@ -123,7 +139,7 @@ mod tests {
         assert!(allowed.verdict.is_ok() && allowed.cache == Some(7));
         let refused = |reply: Reply| reply.judge().unwrap().verdict.unwrap_err();
         assert_eq!(refused(reply(200, r#"{"allow":false}"#)), None);
-        let reason = refused(reply(403, "{\"reason\":\"your account\\nis locked\"}"));
+        let reason = refused(reply(403, "{\"reason\":\"your account\\nis\u{2028} locked\"}"));
         assert_eq!(reason.as_deref(), Some("your accountis locked"));
         assert_eq!(refused(reply(401, "<html>")), None);
         // A status that refuses outweighs what the body says.
@@ -173,6 +189,9 @@ mod tests {
         ] {
             assert!(principal_of(&bad, Some("bob"), &profile).is_err(), "{bad}");
         }
+        let many: Vec<u32> = (0..1_025).collect();
+        let many = json!({"claims": {"tenant": many, "other": many}});
+        assert!(principal_of(&many, Some("bob"), &profile).is_err(), "more than are remembered");
         assert!(principal_of(&json!({}), None, &profile).is_err(), "a token names nobody");
     }
 

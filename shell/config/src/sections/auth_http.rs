@@ -25,9 +25,9 @@ section! {
         "accepted_time" accepted_time: Duration = Is("60s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) }, zero("each login is asked about");
         /// For how long a refusal is remembered, if the answer does not say less.
         "refused_time" refused_time: Duration = Is("5s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) }, zero("each login is asked about");
-        /// Acceptances that are remembered, and as many refusals besides. Of each some 400 bytes, without the credentials.
+        /// Acceptances that are remembered, and as many refusals besides. Each takes some 400 bytes besides its groups and claims; credentials are not kept.
         "cache_entries_max" cache_entries_max: usize = Is("10000"), Kind::Integer { min: 1, max: 10_000_000 }, zero("none");
-        /// What is done with logins while there is no answer.
+        /// What is done with logins that there is no answer about.
         "unanswered" unanswered: UnansweredLogins = Is("deny"), Kind::Choice(UnansweredLogins::WORDS);
         /// For how long an acceptance may be used with `unanswered = "cached"`.
         "unanswered_time" unanswered_time: Duration = Is("1h"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(7 * 86_400) };
