@@ -63,13 +63,16 @@ impl Relay {
         Box::new(Relay { session, principal: Arc::new(principal), wanted })
     }
 
-    /// Bytes of the messages and texts in it.
+    /// Bytes of the messages and texts in it, as they are sent: with a body that lies in a file, and with whose they are, for
+    /// the upstream may have to be told again.
     pub(crate) fn bytes(&self) -> usize {
         let own = match &self.wanted {
-            Wanted::Publish { run, .. } => run.bytes(),
+            Wanted::Publish { run, .. } => {
+                run.bytes() + run.body_in_file().map_or(0, |it| it.len())
+            }
             Wanted::Operate { operation, .. } => operation.bytes(),
         };
-        size_of::<Relay>() + own
+        size_of::<Relay>() + self.principal.bytes() + own
     }
 }
 
@@ -83,4 +86,26 @@ pub(crate) fn belongs_to_session() -> Close {
     let reason = "another server keeps this topic, and what belongs to a session (locks, claims, topics that go with \
                   their session, transactions) is not passed on to it; connect to that server for it";
     Close::new(CloseCode::TopicElsewhere, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_base::{ShardId, Time};
+    use tiderace_topics::Path;
+    use tiderace_wire::{Destination, Kind, RunBuilder};
+
+    #[test]
+    fn all_that_is_sent_counts() {
+        let path = Path::parse("a").unwrap();
+        let mut builder = RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::ZERO);
+        builder.finish_in_file(vec![0; 1 << 20].into(), Default::default());
+        let run = builder.build();
+        let claims = [("tenant".into(), "x".repeat(10_000).into())].into();
+        let end = EndPrincipal::new("ann".into(), [].into(), claims, false).unwrap();
+        let session = SessionId { shard: ShardId(0), slot: 0, generation: 0 };
+        let bytes = Relay::publication(end, session, run, None).bytes();
+        assert!((1_058_000..1_060_000).contains(&bytes), "{bytes}");
+    }
 }

@@ -5,11 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::support::{EdgeSession, Wish, World, for_seeds, names};
-use tiderace_base::{ShardId, Span};
+use crate::support::{EdgeSession, Wish, World, destination, for_seeds, names};
+use tiderace_base::{ShardId, Span, Time};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer, UpstreamTopics};
 use tiderace_topics::Pattern;
-use tiderace_wire::{Command, FromUpstream, Numbering, Position, Subscribe, ToUpstream, Token};
+use tiderace_wire::{
+    Command, Flags, FromUpstream, Meta, Numbering, Position, Subscribe, ToUpstream, Token,
+    UpstreamNumbers,
+};
 
 const TOPICS: [&str; 6] = ["fx/a", "fx/b", "fx/c/d", "kept/a", "kept/b/c", "news"];
 
@@ -470,4 +473,55 @@ fn clients_that_go_from_edge_to_edge_miss_nothing_untold() {
 #[test]
 fn connections_that_are_lost_and_edges_that_end_are_made_good_or_told() {
     for_seeds(0..1_000, |seed| play(seed, true));
+}
+
+#[test]
+fn of_an_upstream_that_begins_anew_no_other_topics_begin_anew() {
+    let upstream = |name: &str, topics: &str| UpstreamTopics {
+        name: name.into(),
+        topics: vec![Pattern::parse(topics).unwrap()],
+        shard: ShardId(0),
+        linger: Span::from_millis(300),
+        timeout: Span::from_millis(500),
+        remove_after: None,
+        eager: false,
+        write: false,
+    };
+    let upstreams = vec![upstream("one", "*/x"), upstream("other", "b/y")];
+    let mut world = World::new(1, BrokerOptions { upstreams, ..options(1, 1) });
+    let say = |world: &mut World, session, said| {
+        world.command(session, Command::Upstream(Box::new(said)));
+        world.quiesce();
+    };
+    let link = |world: &mut World, upstream, epoch| {
+        let session = world.open(0);
+        world.verified(session, Ok(Principal::server()));
+        say(world, session, FromUpstream::Up { upstream, epoch });
+        session
+    };
+    let other = link(&mut world, 1, 20);
+    let person = world.connect(0, "ann");
+    world.subscribe(person, 1, Wish::to("topic:b/y"));
+    world.quiesce();
+    let asked = world.clients[other].asked_upstream.pop().unwrap();
+    let ToUpstream::Subscribe { key, .. } = asked else { panic!("{asked:?}") };
+    let message = || {
+        let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
+        let mut run =
+            tiderace_wire::Run::single(destination("topic:b/y"), Time::ZERO, b"", b"1", meta);
+        run.set_version(5);
+        let numbering = Numbering::new(20, ShardId(0));
+        run.set_upstream(Some(UpstreamNumbers { numbering, first: 9, reached: 9 }));
+        FromUpstream::Messages { key, run }
+    };
+    say(&mut world, other, message());
+    say(&mut world, other, FromUpstream::Complete { key });
+    assert_eq!(world.clients[person].received.len(), 1);
+    let one = link(&mut world, 0, 10);
+    world.close(one);
+    link(&mut world, 0, 11);
+    assert_eq!(world.clients[person].closed, None);
+    // Its versions are still known: what comes again is no news.
+    say(&mut world, other, message());
+    assert_eq!(world.clients[person].received.len(), 1);
 }

@@ -520,3 +520,47 @@ fn a_publisher_is_held_back_while_much_waits_and_told_when_it_was_for_nothing() 
     assert_eq!(last, Some(&(Some(token), CloseCode::UpstreamAway)));
     world.end();
 }
+
+#[test]
+fn very_many_requests_that_wait_in_vain_are_refused_a_part_at_a_time() {
+    let mut world = edge(3);
+    let client = world.connect(0, "ann");
+    let count = 10_000;
+    let tokens: Vec<Token> = (0..count)
+        .map(|number| world.publish(client, "topic:fx/a", &format!("ann {number}")))
+        .collect();
+    world.deliver_envelopes();
+    assert_eq!(world.metrics().upstream_relay_waiting, count);
+    let mut refused = 0;
+    for _ in 0..20 {
+        world.advance(Span::from_millis(50));
+        world.quiesce();
+        let now = world.clients[client].refused.len();
+        assert!(now - refused <= 4096, "one call has refused {}", now - refused);
+        refused = now;
+    }
+    let all = tokens.iter().map(|token| (Some(*token), CloseCode::UpstreamAway));
+    assert_eq!(world.clients[client].refused, all.collect::<Vec<_>>());
+    assert!(!world.clients[client].paused);
+    // An upstream that takes none is told of as well, and nothing is left waiting.
+    let mut world = edge(3);
+    let client = world.connect(0, "ann");
+    (0..count).for_each(|_| _ = world.publish(client, "topic:fx/a", "ann 1"));
+    world.deliver_envelopes();
+    let session = world.open(0);
+    world.verified(session, Ok(Principal::server()));
+    for said in
+        [FromUpstream::Up { upstream: 0, epoch: 9 }, FromUpstream::Requests { taken: false }]
+    {
+        world.command(session, Command::Upstream(Box::new(said)));
+    }
+    for _ in 0..3 {
+        world.advance(Span::from_millis(50));
+        world.quiesce();
+    }
+    let refused = &world.clients[client].refused;
+    assert_eq!(refused.len(), count as usize);
+    assert!(refused.iter().all(|(_, code)| *code == CloseCode::TopicElsewhere));
+    assert_eq!(world.metrics().upstream_relay_waiting, 0);
+    world.end();
+}

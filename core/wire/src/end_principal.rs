@@ -63,6 +63,13 @@ impl EndPrincipal {
         Ok(EndPrincipal { name, groups, claims, anonymous })
     }
 
+    /// Bytes of all its texts.
+    pub fn bytes(&self) -> usize {
+        let in_groups: usize = self.groups.iter().map(|group| group.len()).sum();
+        let in_claims = self.claims.iter().map(|(name, value)| name.len() + value.len());
+        self.name.len() + in_groups + in_claims.sum::<usize>()
+    }
+
     /// Its name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -108,6 +115,13 @@ mod tests {
         let groups = |count: usize| (0..count).map(|number| format!("g{number}")).collect();
         assert_eq!(made("ann", groups(256), vec![]), None);
         assert_eq!(made("ann", groups(257), vec![]), Some(EndPrincipalError::TooMuch));
+        let known = EndPrincipal::new(
+            "ann".into(),
+            ["all".into()].into(),
+            [("a".into(), "bc".into())].into(),
+            false,
+        );
+        assert_eq!(known.map(|known| known.bytes()), Ok(9));
         let claim = |bytes: usize| (Arc::from("a"), Arc::from("x".repeat(bytes - 1)));
         assert_eq!(made("ann", vec![], vec![claim(16_384)]), None);
         assert_eq!(made("ann", vec![], vec![claim(16_385)]), Some(EndPrincipalError::TooMuch));

@@ -28,7 +28,12 @@ impl Intake {
 
     /// Counts a message inside of another one.
     pub fn note_message(&mut self) {
-        self.messages += 1;
+        self.note_messages(1);
+    }
+
+    /// Counts so many of them.
+    pub fn note_messages(&mut self, count: usize) {
+        self.messages += count;
     }
 
     /// Whether the rest should wait for the next turn.

@@ -22,6 +22,11 @@ pub(crate) const NODES_MAX: usize = 8;
 pub(crate) const NODE_BYTES_MAX: usize = 64;
 /// Principals of whom an edge has told, for each of whom it may have told some 18,000 bytes.
 pub(crate) const PRINCIPALS_MAX: usize = 64;
+/// Messages of one AS: as many as a session takes in at a time, since it does not stop in their midst.
+pub(crate) const AS_MESSAGES_MAX: usize = tiderace_base::limits::INTAKE_MESSAGES_MAX;
+/// Bytes that a server takes in a message of the transport beyond the longest body, at least: it is the lowest value of
+/// its option `limits.header_bytes_max`.
+pub(crate) const BESIDE_BODY_BYTES_MIN: usize = 256;
 /// Nodes that an edge's connection passes through before it comes here: more are a mistake, or a circle of nodes
 /// without names.
 pub(crate) const NODES_PASSED_MAX: usize = 4;

@@ -122,16 +122,23 @@ impl NativeSession {
                 context.yield_turn(bytes.len() - left);
                 return Ok(());
             }
-            intake.note_message();
             let Some(message) = messages.next() else { return Ok(()) };
             let (kind, payload) = message.map_err(Close::from)?;
             let message = ClientMessage::read(kind, payload).map_err(Close::from)?;
-            let publishes = matches!(message, ClientMessage::Publish(_));
+            let (publishes, count) = match &message {
+                ClientMessage::Publish(_) => (true, 1),
+                ClientMessage::As(message) => (false, message.count().max(1)),
+                _ => (false, 1),
+            };
+            intake.note_messages(count);
             let said = context.output.queue.len();
             self.handle(now, message, context)?;
             // What is asked for a few bytes takes many to remember or to answer, and nothing is
             // written meanwhile. Publications take their own bytes, if they are not refused.
-            requests += usize::from(!publishes || context.output.queue.len() != said);
+            requests += match context.output.queue.len() == said {
+                true => usize::from(!publishes),
+                false => count,
+            };
             if requests > REQUESTS_MAX {
                 let reason = format!(
                     "one transport message holds more than {REQUESTS_MAX} messages besides PUBLISH"

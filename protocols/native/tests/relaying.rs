@@ -294,6 +294,82 @@ fn what_would_end_the_connection_is_refused_here() {
     assert_eq!(ask(&mut up(), run("a", &["x"])), Some(CloseCode::UpstreamAway));
 }
 
+/// Somebody with claims of so many bytes.
+fn claiming(bytes: usize) -> Arc<EndPrincipal> {
+    let claims = [("claim".into(), "x".repeat(bytes).into())].into();
+    EndPrincipal::new("ann".into(), [].into(), claims, false).unwrap().into()
+}
+
+#[test]
+fn no_message_of_the_transport_is_longer_than_the_upstream_takes() {
+    // What a server takes whose `limits.header_bytes_max` is the lowest there is.
+    const MOST: usize = 1000;
+    let features = feature::VALUES | feature::NUMBERED | feature::RELAY;
+    let open =
+        || up_with(options(), Welcome { features, message_bytes_max: MOST as u64, ..welcome() });
+    let (short, whole) = ("x".repeat(90), "x".repeat(MOST - 4));
+    let path = ["abcdefgh"; 20].join("/");
+    for small in 0..25 {
+        let mut edge = open();
+        let mut bodies = vec![short.as_str(); small];
+        bodies.extend([whole.as_str(), short.as_str()]);
+        let run = Box::new(run(&path, &bodies));
+        edge.ask(ToUpstream::Publish { request: 1, principal: claiming(MOST), run });
+        let frames = edge.frames();
+        assert!(frames.len() > 2, "{:?}", edge.told());
+        let longest = frames.iter().map(Vec::len).max();
+        assert!(longest.is_some_and(|len| len <= MOST + 256), "{longest:?} behind {small}");
+    }
+    // What does not fit is refused, and the connection goes on.
+    let ask = |principal, path: &str| {
+        let mut edge = open();
+        let run = Box::new(run(path, &[whole.as_str()]));
+        edge.ask(ToUpstream::Publish { request: 1, principal, run });
+        assert!(edge.frames().is_empty());
+        match &edge.told()[..] {
+            [FromUpstream::Answered { request: 1, result: Err(close) }] => close.code,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask(principal("ann"), &["abcdefgh"; 25].join("/")), CloseCode::BodyTooLarge);
+    assert_eq!(ask(claiming(MOST + 256), "a"), CloseCode::NotAuthorised);
+}
+
+#[test]
+fn a_run_of_very_many_messages_is_taken() {
+    let mut pair = Pair::new(Rules::allow_all());
+    pair.publish(1, "ann", run("a", &["x"; 3000]));
+    assert_eq!(pair.answers(), [(1, Ok("Done".into()))]);
+}
+
+#[test]
+fn what_is_asked_for_others_counts_as_much_as_what_is_asked_for_oneself() {
+    let mut refused = Vec::new();
+    let message = Publish {
+        request: 0,
+        flags: 0,
+        destination: Place::Path(Kind::Service, "a"),
+        expires_ms: None,
+        properties: b"",
+        body: b"",
+    };
+    (0..1000).for_each(|_| ClientMessage::Publish(message).write(&mut refused));
+    let told =
+        PrincipalMessage { id: 1, anonymous: false, name: "ann", groups: vec![], claims: vec![] };
+    let send = |count| {
+        let mut bytes = Vec::new();
+        ClientMessage::Principal(told.clone()).write(&mut bytes);
+        let act = ClientMessage::As(AsMessage { principal: 1, messages: &refused });
+        (0..count).for_each(|_| act.write(&mut bytes));
+        let mut rig = Rig::new();
+        rig.send_bytes(&bytes);
+        (rig.pieces, rig.end.map(|end| end.code))
+    };
+    // In one turn about a thousand messages are taken in, and each answer counts.
+    assert_eq!(send(4), (2, None));
+    assert_eq!(send(17).1, Some(CloseCode::TooManyReceipts));
+}
+
 #[test]
 fn of_a_run_that_was_taken_in_part_both_parts_are_told() {
     let mut edge = relaying();
@@ -350,9 +426,10 @@ fn principals_and_what_is_asked_for_them_are_checked() {
         ClientMessage::Operate(OperateMessage { request: 2, ..operate }),
     ]);
     let fine = inner(&[ClientMessage::Publish(publish)]);
+    let many = inner(&vec![ClientMessage::Publish(publish); 1025]);
     let act = |principal, messages| ClientMessage::As(AsMessage { principal, messages });
     let known = || ClientMessage::Principal(told(1, "ann"));
-    let rows: [(&[ClientMessage<'_>], &str); 8] = [
+    let rows: [(&[ClientMessage<'_>], &str); 9] = [
         (&[ClientMessage::Principal(told(0, "ann"))], "1 to 64"),
         (&[ClientMessage::Principal(told(65, "ann"))], "1 to 64"),
         (&[ClientMessage::Principal(told(1, "*"))], "wildcards"),
@@ -361,6 +438,7 @@ fn principals_and_what_is_asked_for_them_are_checked() {
         (&[known(), act(1, &bye)], "AS holds"),
         (&[known(), act(1, &nested)], "AS holds"),
         (&[known(), act(1, &twice)], "AS holds"),
+        (&[known(), act(1, &many)], "at most 1024"),
     ];
     for (messages, part) in rows {
         let mut rig = Rig::new();

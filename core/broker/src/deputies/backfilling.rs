@@ -44,16 +44,7 @@ impl DeputySide<'_> {
     pub(super) fn collect(&mut self, at: usize, key: u32, run: &Run) -> bool {
         let most = self.home.options.backlog_bytes_high;
         let deputy = self.deputies.list.get_mut(at);
-        let Some(backfill) = deputy.and_then(|it| it.backfills.under_way.get_mut(&key)) else {
-            return false;
-        };
-        backfill.bytes += run.bytes();
-        backfill.is_too_much |= backfill.bytes > most;
-        match backfill.is_too_much {
-            true => backfill.runs.clear(),
-            false => backfill.runs.push(run.clone()),
-        }
-        true
+        deputy.is_some_and(|deputy| deputy.backfills.collect(key, run, most))
     }
 
     /// The upstream has brought everything, or nothing; whether that was for clients.
@@ -66,7 +57,7 @@ impl DeputySide<'_> {
         effects: &mut Effects,
     ) -> bool {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return false };
-        let Some(backfill) = deputy.backfills.under_way.remove(&key) else { return false };
+        let Some(backfill) = deputy.backfills.end(key) else { return false };
         deputy.subscriptions.end_backfill(key);
         match came {
             true => self.end_at_upstream(at, key),

@@ -183,10 +183,11 @@ impl DeputySide<'_> {
         let keys: Vec<_> = walk.map(|(key, _)| key).collect();
         for key in keys {
             let Some(topic) = self.home.directory.get(key) else { continue };
-            if self.home.options.upstream_of(&topic.path).is_none() {
+            let path = topic.path.clone();
+            // A walk goes through whole trees, in which other upstreams may have topics as well.
+            if self.at_topic(&path) != Some(at) {
                 continue;
             }
-            let path = topic.path.clone();
             self.home.home.empty_history(topic);
             let Some(home) = self.home.home.topic_mut(topic) else { continue };
             if home.last_version() == 0 {

@@ -10,11 +10,16 @@ use tiderace_wire::{Numbering, Position, UpstreamNumbers};
 
 /// Steps that are remembered of each numbering.
 const STEPS_MAX: usize = 4096;
+/// Numberings of one upstream, which passes on what some nodes give numbers to, each with a numbering for each of its
+/// shards. A position tells of no more.
+const NUMBERINGS_MAX: usize = 256;
 
 /// What is known of the numberings of one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Numberings {
     known: Vec<Known>,
+    /// There were more than are kept: what somebody has had is not known any more.
+    has_more: bool,
 }
 
 /// How far what an upstream brings goes on.
@@ -65,6 +70,7 @@ impl Numberings {
     ) {
         let begun = last_here.saturating_sub(len as u64);
         let known = self.known(numbers.numbering, begun, numbers.first <= 1);
+        let Some(known) = known else { return };
         known.reach(numbers.reached, progress);
         let last = numbers.first + len as u64 - 1;
         let most = known.steps.back().map_or(0, |step| step.most).max(last);
@@ -85,7 +91,9 @@ impl Numberings {
         number: u64,
         (last_here, progress): (u64, Progress),
     ) {
-        self.known(numbering, last_here, number == 0).reach(number, progress);
+        if let Some(known) = self.known(numbering, last_here, number == 0) {
+            known.reach(number, progress);
+        }
     }
 
     /// Everything goes on that did before the connection was lost.
@@ -114,8 +122,13 @@ impl Numberings {
         self.known.iter().enumerate().map(next).collect()
     }
 
-    fn known(&mut self, numbering: Numbering, begun: u64, from_first: bool) -> &mut Known {
+    /// Absent for one more than are kept.
+    fn known(&mut self, numbering: Numbering, begun: u64, from_first: bool) -> Option<&mut Known> {
         let place = self.known.iter().position(|known| known.numbering == numbering);
+        if place.is_none() && self.known.len() == NUMBERINGS_MAX {
+            self.has_more = true;
+            return None;
+        }
         let place = place.unwrap_or_else(|| {
             let (reached, ahead, told) = (0, 0, 0);
             let (marks, steps, is_cut) = (VecDeque::new(), VecDeque::new(), false);
@@ -132,8 +145,7 @@ impl Numberings {
             });
             self.known.len() - 1
         });
-        #[allow(clippy::indexing_slicing, reason = "it was found or made just before")]
-        &mut self.known[place]
+        self.known.get_mut(place)
     }
 
     /// How far everything has come.
@@ -194,6 +206,9 @@ impl Numberings {
     ) -> Option<u64> {
         let of_interest =
             |known: &&Known| only.is_none_or(|numbering| numbering == known.numbering);
+        if self.has_more {
+            return None;
+        }
         let mut had = last;
         for known in self.known.iter().filter(of_interest) {
             let number = position.number(known.numbering);
@@ -205,6 +220,7 @@ impl Numberings {
     /// The upstream has begun anew: nothing of its numbers means anything any more.
     pub(super) fn clear(&mut self) {
         self.known.clear();
+        self.has_more = false;
     }
 }
 
@@ -311,6 +327,24 @@ mod tests {
                 prop_assert!(has || at > found, "{home} {number} at {at}, had up to {found}");
             }
         }
+    }
+
+    #[test]
+    fn numberings_without_end_take_no_memory_without_end() {
+        let mut numberings = Numberings::default();
+        for life in 1..=NUMBERINGS_MAX as u64 {
+            numberings.reach(Numbering::new(life, ShardId(0)), 1, (life, ALL));
+        }
+        let everything = numberings.position(1);
+        assert_eq!(numberings.had_by(&everything, None, 5000), Some(5000));
+        let one_more =
+            UpstreamNumbers { numbering: Numbering::new(5000, ShardId(0)), first: 1, reached: 1 };
+        numberings.note(&one_more, 1, (5001, ALL));
+        assert_eq!(numberings.known.len(), NUMBERINGS_MAX);
+        assert_eq!(numberings.had_by(&everything, None, 5001), None);
+        numberings.clear();
+        numberings.note(&one_more, 1, (5002, ALL));
+        assert_eq!(numberings.had_by(&numberings.position(1), None, 5002), Some(5002));
     }
 
     #[test]

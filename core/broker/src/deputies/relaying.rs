@@ -23,6 +23,9 @@ use crate::relay::{Relay, Wanted};
 use crate::requester::{Operated, Requester};
 use crate::room::check_room;
 
+/// Requests that are refused in one call.
+const REFUSED_AT_ONCE: usize = 4096;
+
 impl DeputySide<'_> {
     /// A request for what an upstream keeps has come from its session.
     pub(crate) fn relay(&mut self, now: Now, relay: Relay, effects: &mut Effects) {
@@ -205,19 +208,28 @@ impl DeputySide<'_> {
         }
     }
 
-    /// Housekeeping: what waits for an upstream that is away for too long is refused.
+    /// Housekeeping: what waits for an upstream that is away for too long, or takes no requests, is refused.
     pub(super) fn end_overdue_relays(&mut self, now: Now, at: usize, effects: &mut Effects) {
-        let Some(deputy) = self.deputies.list.get(at) else { return };
-        if deputy.link.is_none() && deputy.relays.len() > 0 && self.is_long_away(now, at) {
-            let close = self.away(at);
-            self.refuse_waiting(at, &close, effects);
-        }
+        let Some(deputy) = self.deputies.list.get(at).filter(|deputy| deputy.relays.some_wait())
+        else {
+            return;
+        };
+        let close = match deputy.link {
+            Some(_) if deputy.relays.are_refused() => self.takes_none(at),
+            None if self.is_long_away(now, at) => self.away(at),
+            _ => return,
+        };
+        self.refuse_waiting(at, &close, effects);
     }
 
+    /// Refuses what has waited longest, and the rest at the next housekeeping: very much may wait.
     fn refuse_waiting(&mut self, at: usize, close: &Close, effects: &mut Effects) {
-        while let Some(deputy) = self.deputies.list.get_mut(at)
+        let mut left = REFUSED_AT_ONCE;
+        while left > 0
+            && let Some(deputy) = self.deputies.list.get_mut(at)
             && let Some((relay, resumes)) = deputy.relays.take_first()
         {
+            left -= 1;
             self.home.memory.refund(MemoryUse::Input, relay.bytes());
             let session = relay.session;
             self.refuse_relay(relay, close.clone(), effects);

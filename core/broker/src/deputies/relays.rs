@@ -76,6 +76,11 @@ impl Relays {
         self.waiting.len() + self.sent.len()
     }
 
+    /// Whether some are not sent yet.
+    pub(super) fn some_wait(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether the upstream has said that it takes no requests.
     pub(super) fn are_refused(&self) -> bool {
         self.taken == Some(false)

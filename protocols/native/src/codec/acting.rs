@@ -2,7 +2,8 @@
 
 use tiderace_wire::{EndPrincipal, write_varint};
 
-use super::{CodecError, Reader, write_bytes};
+use super::{CodecError, Messages, Reader, write_bytes};
+use crate::limits::AS_MESSAGES_MAX;
 
 /// PRINCIPAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,11 +67,16 @@ fn rows(from: &mut Reader<'_>) -> Result<usize, CodecError> {
 pub struct AsMessage<'a> {
     /// The number of the principal.
     pub principal: u32,
-    /// Whole messages, one after the other: PUBLISH, and OPERATE once at most.
+    /// Whole messages, one after the other, 1,024 at most: PUBLISH, and OPERATE once at most.
     pub messages: &'a [u8],
 }
 
 impl<'a> AsMessage<'a> {
+    /// How many messages it holds, counted up to one more than it may.
+    pub(crate) fn count(&self) -> usize {
+        Messages::new(self.messages).take(AS_MESSAGES_MAX + 1).count()
+    }
+
     pub(super) fn read(from: &mut Reader<'a>) -> Result<AsMessage<'a>, CodecError> {
         Ok(AsMessage { principal: from.number()?, messages: from.rest() })
     }

@@ -10,7 +10,7 @@ use tiderace_wire::{Command, Context, EndPrincipal};
 
 use super::NativeSession;
 use crate::codec::{AsMessage, ClientMessage, Messages, PrincipalMessage};
-use crate::limits::PRINCIPALS_MAX;
+use crate::limits::{AS_MESSAGES_MAX, PRINCIPALS_MAX};
 
 impl NativeSession {
     pub(super) fn tell_principal(&mut self, told: &PrincipalMessage<'_>) -> Result<(), Close> {
@@ -45,6 +45,10 @@ impl NativeSession {
         message: AsMessage<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
+        if message.count() > AS_MESSAGES_MAX {
+            let reason = format!("AS holds at most {AS_MESSAGES_MAX} messages");
+            return Err(Close::new(CloseCode::UnexpectedFrame, reason));
+        }
         let place = (message.principal as usize).wrapping_sub(1);
         let known = self.cold.as_ref().and_then(|cold| cold.principals.get(place)?.clone());
         let Some(principal) = known else {

@@ -18,7 +18,7 @@ use crate::codec::{
     AsMessage, ClientMessage, Destination, OperateMessage, PrincipalMessage, Publish,
     check_properties, flag, split_content,
 };
-use crate::limits::BATCH_BYTES_MAX;
+use crate::limits::{AS_MESSAGES_MAX, BATCH_BYTES_MAX, BESIDE_BODY_BYTES_MIN};
 
 impl UpstreamSession {
     /// Messages of a client of this node.
@@ -29,18 +29,26 @@ impl UpstreamSession {
         run: &Run,
         context: &mut Context<'_>,
     ) {
-        let checked = self
-            .check_relay()
-            .and_then(|()| run.messages().try_for_each(|message| self.check_message(&message)));
+        let path = run.destination().path.as_str();
+        let checked = self.check_relay(&principal).and_then(|()| {
+            run.messages().try_for_each(|message| self.check_message(path, &message))
+        });
         if let Err(close) = checked {
             return self
                 .tell(FromUpstream::Answered { request: number, result: Err(close) }, context);
         }
         self.relays.begin(number, run.len());
-        let mut messages = Vec::new();
+        let batch_bytes_max = BATCH_BYTES_MAX.min(self.relays.message_bytes_max);
+        let (mut messages, mut count) = (Vec::new(), 0);
         for message in run.messages() {
-            let request = self.subscriptions.request(Request::Relayed(number));
             let (content, properties) = split_content(message.properties);
+            let room = HEAD_BYTES + path.len() + properties.len() + message.body.len();
+            if count == AS_MESSAGES_MAX || count > 0 && messages.len() + room > batch_bytes_max {
+                self.say_as(&principal, &messages, context);
+                messages.clear();
+                count = 0;
+            }
+            let request = self.subscriptions.request(Request::Relayed(number));
             let marks = [
                 (Flags::RETAIN, flag::RETAIN),
                 (Flags::RETAIN_REMOVE, flag::REMOVE),
@@ -50,23 +58,15 @@ impl UpstreamSession {
             let publish = Publish {
                 request,
                 flags: marks.fold(content.bits(), |all, (_, bit)| all | bit),
-                destination: Destination::Path(
-                    run.destination().kind,
-                    run.destination().path.as_str(),
-                ),
+                destination: Destination::Path(run.destination().kind, path),
                 expires_ms: message.expires_ms.map(|at| at.saturating_sub(now.wall_ms)),
                 properties,
                 body: message.body,
             };
             ClientMessage::Publish(publish).write(&mut messages);
-            if messages.len() >= BATCH_BYTES_MAX {
-                self.say_as(&principal, &messages, context);
-                messages.clear();
-            }
+            count += 1;
         }
-        if !messages.is_empty() {
-            self.say_as(&principal, &messages, context);
-        }
+        self.say_as(&principal, &messages, context);
     }
 
     /// An operation of a client of this node.
@@ -77,11 +77,11 @@ impl UpstreamSession {
         context: &mut Context<'_>,
     ) {
         let mut text = Vec::new();
-        let written = self.check_relay().and_then(|()| {
+        let written = self.check_relay(&principal).and_then(|()| {
             let body = operation.write_json(&mut text);
             let body = body.ok_or_else(|| Close::from(CloseCode::BadRequest))?;
             let text = std::str::from_utf8(&text).map_err(|_| Close::from(CloseCode::BadText))?;
-            self.check_bytes(text.len() + body.map_or(0, <[u8]>::len))?;
+            self.check_bytes(text.len() + body.map_or(0, <[u8]>::len), 0)?;
             Ok((text, body))
         });
         let (operation, body) = match written {
@@ -135,40 +135,58 @@ impl UpstreamSession {
         context: &mut Context<'_>,
     ) {
         let (id, is_new) = self.relays.id_of(principal);
-        let mut bytes = Vec::with_capacity(messages.len() + HEAD_BYTES);
+        let mut bytes = Vec::new();
         if is_new {
+            // Apart, so that the upstream takes each message of the transport, however long both are.
             ClientMessage::Principal(PrincipalMessage::of(id, principal)).write(&mut bytes);
+            context.output.frame(&bytes, false);
+            bytes.clear();
         }
+        bytes.reserve(messages.len() + HEAD_BYTES);
         ClientMessage::As(AsMessage { principal: id, messages }).write(&mut bytes);
         context.output.frame(&bytes, false);
     }
 
-    fn check_relay(&self) -> Result<(), Close> {
-        if self.state == State::Up && self.relays.are_taken {
+    fn check_relay(&self, principal: &EndPrincipal) -> Result<(), Close> {
+        if self.state != State::Up || !self.relays.are_taken {
+            let reason = "the upstream does not take requests of this node's clients";
+            return Err(Close::new(CloseCode::UpstreamAway, reason));
+        }
+        // Each text has its length before it.
+        let rows = principal.groups().len() + 2 * principal.claims().len();
+        let (bytes, most) = (principal.bytes() + 3 * rows, self.relays.message_bytes_max);
+        if bytes <= most.saturating_add(BESIDE_BODY_BYTES_MIN - HEAD_BYTES) {
             return Ok(());
         }
-        let reason = "the upstream does not take requests of this node's clients";
-        Err(Close::new(CloseCode::UpstreamAway, reason))
+        let reason = format!(
+            "the groups and claims of {} have {bytes} bytes; the server that keeps the topic takes {most} at a time",
+            principal.name()
+        );
+        Err(Close::new(CloseCode::NotAuthorised, reason))
     }
 
-    fn check_message(&self, message: &Message<'_>) -> Result<(), Close> {
+    fn check_message(&self, path: &str, message: &Message<'_>) -> Result<(), Close> {
         let (_, properties) = split_content(message.properties);
         check_properties(properties).map_err(|_| {
             let reason = "properties are passed on to another server only up to 65536 bytes, as lines of `name:value`";
             Close::new(CloseCode::BadHeader, reason)
         })?;
-        self.check_bytes(message.body.len() + properties.len())
+        self.check_bytes(message.body.len() + properties.len(), path.len())
     }
 
-    fn check_bytes(&self, bytes: usize) -> Result<(), Close> {
+    /// Whether the upstream takes so many bytes, beside so many of a path.
+    fn check_bytes(&self, bytes: usize, of_path: usize) -> Result<(), Close> {
         let most = self.relays.message_bytes_max;
-        if bytes <= most {
+        let whole = most.saturating_add(BESIDE_BODY_BYTES_MIN - HEAD_BYTES);
+        if bytes <= most && bytes + of_path <= whole {
             return Ok(());
         }
-        let reason = format!("it has {bytes} bytes; the server that keeps the topic takes {most}");
+        let reason = format!(
+            "it has {bytes} bytes, beside {of_path} of its path; the server that keeps the topic takes {most}"
+        );
         Err(Close::new(CloseCode::BodyTooLarge, reason))
     }
 }
 
-/// Types, lengths and ids around messages, and a short PRINCIPAL.
+/// Types, lengths and ids of a message of the protocol and of the AS around it.
 const HEAD_BYTES: usize = 64;
