@@ -21,8 +21,8 @@ use serde_json::{Map, Value};
 use tiderace_base::{Span, Time, is_name};
 use tiderace_wire::Credentials;
 
-use self::pool::{Asker, NoAnswer, Outcome, Pool, Question, Said};
 pub use self::pool::{CalloutCounters, CalloutLimits, OnAnswer};
+use self::pool::{NoAnswer, Outcome, Pool, PoolHandle, Question, Said};
 use self::reply::principal_of;
 pub use self::reply::{CalloutProfile, Reply};
 use crate::failures::{FailurePolicy, Failures};
@@ -88,7 +88,7 @@ struct CalloutState {
 /// A way to ask about logins.
 #[derive(Clone, Debug)]
 pub(crate) struct CalloutHandle {
-    asker: Asker<Verdict>,
+    handle: PoolHandle<Verdict>,
     state: Arc<CalloutState>,
 }
 
@@ -122,7 +122,7 @@ impl Callout {
     }
 
     pub(crate) fn handle(&self) -> CalloutHandle {
-        CalloutHandle { asker: self.pool.asker(), state: Arc::clone(&self.state) }
+        CalloutHandle { handle: self.pool.handle(), state: Arc::clone(&self.state) }
     }
 }
 
@@ -156,7 +156,7 @@ impl CalloutHandle {
         let state = Arc::clone(&self.state);
         // What others guessed while this one waited counts as well.
         let is_void = Box::new(move || guess.as_ref().is_some_and(|guess| state.is_blocked(guess)));
-        self.asker.ask(Question { hash, text, is_void }, (address, &share), told);
+        self.handle.ask(Question { hash, text, is_void }, (address, &share), told);
     }
 }
 

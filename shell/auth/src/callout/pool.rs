@@ -124,11 +124,11 @@ pub(crate) struct Pool<V: Send + 'static> {
 
 /// Somebody's way to ask.
 #[derive(Debug)]
-pub(crate) struct Asker<V>(Arc<Shared<V>>);
+pub(crate) struct PoolHandle<V>(Arc<Shared<V>>);
 
-impl<V> Clone for Asker<V> {
+impl<V> Clone for PoolHandle<V> {
     fn clone(&self) -> Self {
-        Asker(Arc::clone(&self.0))
+        PoolHandle(Arc::clone(&self.0))
     }
 }
 
@@ -202,8 +202,8 @@ impl<V: Clone + Send + 'static> Pool<V> {
         Ok(pool)
     }
 
-    pub(crate) fn asker(&self) -> Asker<V> {
-        Asker(Arc::clone(&self.shared))
+    pub(crate) fn handle(&self) -> PoolHandle<V> {
+        PoolHandle(Arc::clone(&self.shared))
     }
 }
 
@@ -224,7 +224,7 @@ impl<V: Send + 'static> Drop for Pool<V> {
     }
 }
 
-impl<V: Clone> Asker<V> {
+impl<V: Clone> PoolHandle<V> {
     /// Asks, for somebody at an address with a name, and never waits.
     pub(crate) fn ask(
         &self,
