@@ -1,7 +1,7 @@
 //! Nanoseconds per frame of the paths that every frame takes: reading one from a stream, writing one,
 //! and a client that hears one.
 //!
-//! `cargo run --release -p tiderace-rsocket --example hot_path`
+//! `cargo run --release -p tiderace-rsocket --example rsocket_hot_path`
 // It measures, so it reads the clock.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
 

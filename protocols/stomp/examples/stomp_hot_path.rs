@@ -1,6 +1,6 @@
 //! Nanoseconds per frame of the two paths that every message takes: SEND in, MESSAGE out.
 //!
-//! `cargo run --release -p tiderace-stomp --example hot_path`
+//! `cargo run --release -p tiderace-stomp --example stomp_hot_path`
 // It measures, so it reads the clock.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
 

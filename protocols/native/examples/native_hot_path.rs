@@ -1,7 +1,7 @@
 //! Nanoseconds per delivery of the path that every update takes, as in Rubris's scenario: many
 //! sessions with many subscriptions each, one kilobyte a message.
 //!
-//! `cargo run --release -p tiderace-native --example hot_path`
+//! `cargo run --release -p tiderace-native --example native_hot_path`
 // It measures, so it reads the clock.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
 
