@@ -72,7 +72,7 @@ impl Client {
             client: &self.name,
             position: &position,
             host: None,
-            nodes: Vec::new(),
+            edge: None,
         };
         ClientMessage::Hello(hello).write(out);
         let (next, unanswered) = (&mut self.next_request, &mut self.unanswered);
@@ -316,7 +316,8 @@ impl Client {
             ServerMessage::Left { subscription, path, reason } => {
                 tell(Event::Left { subscription, path, reason });
             }
-            ServerMessage::Other(_) => {}
+            // Only edges are told it.
+            ServerMessage::Nodes(_) | ServerMessage::Other(_) => {}
         }
         Ok(())
     }

@@ -248,7 +248,7 @@ close_codes! {
         "The credentials that the client logged in with have ceased to be valid, and it has not shown others in time."
         "Connect again with a new token, or show one before the old expires, where the protocol has a way to.";
     406 UpstreamCircle "upstream-circle" Session Failed 1008 400 false
-        "A node that connects as an edge stands above this one already, or behind too many others: what it passes on would go round."
+        "A node that connects as an edge stands above its upstream, or is too many connections away from a source: what it passes on would go round."
         "Correct the upstreams of the nodes that the sentence names, and give each node a name of its own.";
     407 LoginUnavailable "login-unavailable" Operation Rejected 1013 503 true
         "The server that knows who may log in does not answer."

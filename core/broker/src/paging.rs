@@ -19,6 +19,7 @@ use crate::price::BACKLOG_LOOK;
 use crate::session::{Paging, Session};
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
+use crate::subscriptions::Entry;
 
 /// Snapshots of ended subscriptions that wait besides as many as there are others.
 const ENDED_MAX: usize = 16;
@@ -213,6 +214,9 @@ impl SessionSide<'_> {
     ) {
         let session = key_of(request.session);
         let mut specs = specs.into_iter().peekable();
+        let entry = self.sessions.get(session).and_then(|it| it.subscriptions.get(request.key));
+        let wants_deltas =
+            matches!(entry, Some(Entry::Full(subscription)) if subscription.flags.deltas());
         if let Some(home) = runs.first().map(|run| run.home())
             && let Some(record) = self.sessions.get_mut(session)
         {
@@ -221,9 +225,14 @@ impl SessionSide<'_> {
         for (place, run) in (0u32..).zip(runs) {
             let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
             let topic = self.directory.find(&run.destination().path);
-            let topic = topic.and_then(|key| self.directory.get(key));
-            if let Some(known) = topic.and_then(|topic| self.fanout.subscribers_mut(topic)) {
-                known.follow(&run);
+            if let Some(topic) = topic.and_then(|key| self.directory.get(key)) {
+                let known = match wants_deltas {
+                    true => Some(self.fanout.subscribers_or_new(topic)),
+                    false => self.fanout.subscribers_mut(topic),
+                };
+                if let Some(known) = known {
+                    known.follow(&run, wants_deltas);
+                }
             }
             let run = Rc::new(SharedRun::new(run));
             for mut pending in self.readable(now, request, &run, after) {

@@ -123,10 +123,13 @@ impl TopicSubscribers {
         std::mem::replace(&mut self.previous, run)
     }
 
-    /// The value that a subscriber begins with: for one that wants deltas the next run is a change of it.
-    pub(crate) fn follow(&mut self, value: &Arc<Run>) {
+    /// The value that a subscriber begins with, by a pattern that wants deltas or not: where somebody does, the next run is
+    /// a change of it.
+    pub(crate) fn follow(&mut self, value: &Arc<Run>, wants_deltas: bool) {
         let end = |run: &Arc<Run>| run.version() + run.len() as u64;
-        if self.deltas > 0 && self.previous.as_ref().is_none_or(|known| end(known) < end(value)) {
+        if (self.deltas > 0 || wants_deltas)
+            && self.previous.as_ref().is_none_or(|known| end(known) < end(value))
+        {
             self.previous = Some(value.clone());
         }
     }

@@ -278,16 +278,18 @@ fn the_message_before_is_known_where_somebody_wants_changes() {
 
 #[test]
 fn the_first_message_after_the_current_value_is_a_change_of_it() {
-    for home in 0..2 {
+    // By a pattern where the topic is at home on the reader's shard.
+    for (home, by_pattern) in [(0, false), (1, false), (1, true)] {
         let mut world = World::new(1, options(2));
         let (writer, reader) = (world.connect(0, "writer"), world.connect(1, "reader"));
         let target = format!("topic:{}", path_at("t", home, 2));
+        let wanted = if by_pattern { "topic:**" } else { &target };
         let previous = |world: &World| {
             world.clients[reader].received.last().and_then(|message| message.previous.clone())
         };
         world.publish_all(writer, &target, &[retained("a"), retained("b")]);
         world.quiesce();
-        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(&target) });
+        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(wanted) });
         world.quiesce();
         assert_eq!(world.clients[reader].received.last().unwrap().body, "b");
         world.publish_all(writer, &target, &[retained("c")]);
@@ -298,7 +300,7 @@ fn the_first_message_after_the_current_value_is_a_change_of_it() {
         world.quiesce();
         world.publish(writer, &target, "passing");
         world.quiesce();
-        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(&target) });
+        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(wanted) });
         world.publish(writer, &target, "next");
         world.quiesce();
         assert_eq!(previous(&world), None, "home {home}");

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Close;
+use tiderace_base::{Close, Span};
 use tiderace_topics::Path;
 
 use crate::{
@@ -86,6 +86,11 @@ pub enum FromUpstream {
         key: SubscriptionKey,
         /// Why.
         close: Close,
+    },
+    /// It has answered whether it is there.
+    Pong {
+        /// Time from the question to the answer.
+        round_trip: Span,
     },
     /// Whether it takes requests of this node's clients. Comes behind [`FromUpstream::Up`].
     Requests {

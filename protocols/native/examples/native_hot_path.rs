@@ -96,7 +96,7 @@ fn session(flags: u64) -> Box<dyn Session> {
         client: "",
         position: b"",
         host: None,
-        nodes: Vec::new(),
+        edge: None,
     };
     ClientMessage::Hello(hello).write(&mut bytes);
     for key in 0..SUBSCRIPTIONS {

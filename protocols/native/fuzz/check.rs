@@ -98,7 +98,7 @@ pub fn session(data: &[u8]) {
 fn helpful() -> [ClientMessage<'static>; 6] {
     let auth = Auth::Password { user: "ann", password: "pw" };
     let (codecs, client, position) = (Vec::new(), "other", &b""[..]);
-    let hello = Hello { version: 1, auth, codecs, client, position, host: None, nodes: Vec::new() };
+    let hello = Hello { version: 1, auth, codecs, client, position, host: None, edge: None };
     let publish = |request, path, body| {
         let (flags, expires_ms, properties) = (flag::RETAIN, None, &b"a:b\n"[..]);
         let destination = codec::Destination::Path(Kind::Topic, path);

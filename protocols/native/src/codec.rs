@@ -10,6 +10,7 @@ mod client;
 mod content;
 mod entry;
 mod fields;
+mod nodes;
 mod operate;
 mod server;
 
@@ -22,6 +23,7 @@ pub use client::{
 pub use content::{Content, check_properties, split_content};
 pub use entry::{Numbers, QueuedEntries, QueuedEntry, Update, Updates, Version};
 pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
+pub use nodes::Nodes;
 pub use operate::{OperateMessage, ResultMessage};
 pub use server::{ExchangeMessage, Queued, ServerMessage, Welcome};
 
@@ -65,6 +67,7 @@ pub mod kind {
     pub const LEFT: u8 = 0x50;
     pub const FOLLOWS: u8 = 0x51;
     pub const BROWSED: u8 = 0x52;
+    pub const NODES: u8 = 0x53;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }

@@ -14,6 +14,7 @@
 
 pub mod codec;
 mod limits;
+mod nodes_above;
 mod options;
 mod session;
 mod upstream;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Detect, Opening, Protocol, Session};
 
+pub use nodes_above::{Above, NoUpstreams, NodesAbove};
 pub use options::NativeOptions;
 pub use upstream::UpstreamOptions;
 

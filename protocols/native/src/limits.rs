@@ -16,8 +16,8 @@ pub(crate) const REQUESTS_MAX: usize = 16_384;
 pub(crate) const BATCH_BYTES_MAX: usize = 60_000;
 /// Bytes of the head of a message of a batch: its type and the longest length.
 pub(crate) const HEAD_BYTES_MAX: usize = 11;
-/// Names of nodes in HELLO.
-pub(crate) const NODES_MAX: usize = 8;
+/// Names of nodes in NODES: far more than are above one node through all of its upstreams.
+pub(crate) const NODES_MAX: usize = 64;
 /// Bytes of each of them.
 pub(crate) const NODE_BYTES_MAX: usize = 64;
 /// Principals of whom an edge has told, for each of whom it may have told some 18,000 bytes.
@@ -27,9 +27,8 @@ pub(crate) const AS_MESSAGES_MAX: usize = tiderace_base::limits::INTAKE_MESSAGES
 /// Bytes that a server takes in a message of the transport beyond the longest body, at least: it is the lowest value of
 /// its option `limits.header_bytes_max`.
 pub(crate) const BESIDE_BODY_BYTES_MIN: usize = 256;
-/// Nodes that an edge's connection passes through before it comes here: more are a mistake, or a circle of nodes
-/// without names.
-pub(crate) const NODES_PASSED_MAX: usize = 4;
+/// Connections from an edge up to a node that has no upstream: more are a mistake, or a circle of nodes without names.
+pub(crate) const HOPS_MAX: u64 = 4;
 /// Topics that an upstream has announced at the same time: some hundred bytes each. Servers keep 65,536 unless they are
 /// told otherwise.
 pub(crate) const UPSTREAM_TOPICS_MAX: usize = 1 << 20;

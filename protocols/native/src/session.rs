@@ -93,6 +93,12 @@ impl NativeSession {
         }
     }
 
+    /// Topics of patterns that have an id at the same time.
+    fn topics_max(&self) -> usize {
+        let is_edge = self.cold.as_ref().is_some_and(|cold| cold.is_edge);
+        if is_edge { self.options.edge_topics_max } else { self.options.topics_max }
+    }
+
     fn cold(&mut self) -> &mut ColdState {
         self.cold.get_or_insert_default()
     }
@@ -194,6 +200,7 @@ impl NativeSession {
                 Ok(())
             }
             ClientMessage::Ping(bytes) => {
+                self.tell_nodes(context);
                 say(&ServerMessage::Pong(bytes), &mut context.output);
                 Ok(())
             }

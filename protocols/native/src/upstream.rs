@@ -33,6 +33,7 @@ use tiderace_wire::{
 pub use options::UpstreamOptions;
 
 use crate::codec::{ClientMessage, Messages, ServerMessage};
+use crate::nodes_above::{Above, UpstreamAbove};
 use fault::{broken, malformed, told};
 use gather::Gather;
 use liveness::Liveness;
@@ -55,6 +56,11 @@ enum State {
 pub(crate) struct UpstreamSession {
     options: Arc<UpstreamOptions>,
     state: State,
+    /// The upstream's name.
+    upstream_node: String,
+    /// What is above the upstream.
+    above_upstream: Above,
+    above: UpstreamAbove,
     /// The upstream's life.
     epoch: u64,
     /// Whether it may send deltas.
@@ -75,6 +81,9 @@ impl UpstreamSession {
     pub(crate) fn new(options: Arc<UpstreamOptions>, opening: &Opening<'_>) -> UpstreamSession {
         UpstreamSession {
             state: State::Greeting,
+            upstream_node: String::new(),
+            above_upstream: Above::default(),
+            above: UpstreamAbove::new(Arc::clone(&options.above), options.upstream),
             epoch: 0,
             has_codec: false,
             subscriptions_max: 0,
@@ -113,8 +122,8 @@ impl UpstreamSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let is_first = matches!(message, ServerMessage::Welcome(_));
-        let is_end = matches!(message, ServerMessage::Close { .. });
-        if !is_end && is_first != (self.state == State::Greeting) {
+        let comes_always = matches!(message, ServerMessage::Close { .. } | ServerMessage::Nodes(_));
+        if !comes_always && is_first != (self.state == State::Greeting) {
             return Err(broken("WELCOME has to be the first message, and to come once"));
         }
         match message {
@@ -143,8 +152,14 @@ impl UpstreamSession {
                 self.state = State::Closed;
                 Err(told(code, slug, sentence, CloseCode::PeerGone))
             }
-            // That it has come is its meaning.
-            ServerMessage::Pong(_) | ServerMessage::Other(_) => Ok(()),
+            ServerMessage::Pong(_) => {
+                if let Some(round_trip) = self.liveness.answered(now) {
+                    self.tell(FromUpstream::Pong { round_trip }, context);
+                }
+                Ok(())
+            }
+            ServerMessage::Nodes(nodes) => self.nodes(&nodes),
+            ServerMessage::Other(_) => Ok(()),
             ServerMessage::Queued(_)
             | ServerMessage::Exchange(_)
             | ServerMessage::Ended { .. }
@@ -186,7 +201,7 @@ impl Session for UpstreamSession {
         if message.text {
             return Err(broken("messages of the native protocol are binary"));
         }
-        self.liveness.received(now);
+        self.liveness.received();
         let read = self.read(now, message.bytes, context);
         self.gather.end(context.commands);
         read

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tiderace_native::codec::{
     AddressList, AsMessage, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello,
-    Messages, Numbers, OperateMessage, PrincipalMessage, Publish, Queued, QueuedEntries,
+    Messages, Nodes, Numbers, OperateMessage, PrincipalMessage, Publish, Queued, QueuedEntries,
     QueuedEntry, ResultMessage, SendMessage, ServerMessage, SettleMessage, SubscribeMessage,
     Update, Updates, Version, Welcome, flag, subscribe,
 };
@@ -63,7 +63,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             client: a,
             position: x,
             host: bits[1].then_some(b.as_str()),
-            nodes: ["edge", ""].iter().take(two as usize % 3).copied().collect(),
+            edge: ["edge", ""].get(two as usize % 3).copied(),
         }),
         ClientMessage::Login { request: one, auth },
         ClientMessage::Subscribe(SubscribeMessage {
@@ -198,6 +198,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Left { subscription: two, path: b, reason: a },
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
         ServerMessage::Browsed { subscription: two },
+        ServerMessage::Nodes(Nodes { hops: stock.wide, names: vec![a; two as usize % 3] }),
     ]
 }
 

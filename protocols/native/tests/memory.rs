@@ -45,7 +45,7 @@ fn idle_bytes(subscription: u32) -> isize {
         client: "",
         position: b"",
         host: None,
-        nodes: Vec::new(),
+        edge: None,
     };
     send(&mut *session, &ClientMessage::Hello(hello));
     turn(&mut *session, |session, context| {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Now, ShardId, Span, Time};
 use tiderace_native::codec::{
-    AddressList, Auth, ClientMessage, Hello, Messages, ServerMessage, Welcome, feature,
+    AddressList, Auth, ClientMessage, Hello, Messages, Nodes, ServerMessage, Welcome, feature,
     subscribe as flags,
 };
-use tiderace_native::{NativeOptions, UpstreamOptions};
+use tiderace_native::{Above, NativeOptions, NodesAbove, UpstreamOptions};
 use tiderace_wire::{
     Command, Credentials, Framing, FromUpstream, LeaveReason, Position, Reply, SubscriptionKey,
 };
@@ -26,8 +26,7 @@ fn it_says_who_it_is_and_tells_when_it_is_let_in() {
         host: Some("shop".into()),
         ..Credentials::default()
     };
-    let behind = ["two", "three"].map(str::to_owned).to_vec();
-    let mut edge = Edge::new(UpstreamOptions { credentials, behind, ..options() });
+    let mut edge = Edge::new(UpstreamOptions { credentials, ..options() });
     let frames = edge.frames();
     let (kind, payload) = Messages::new(&frames[0]).next().unwrap().unwrap();
     let ClientMessage::Hello(hello) = ClientMessage::read(kind, payload).unwrap() else { panic!() };
@@ -38,7 +37,7 @@ fn it_says_who_it_is_and_tells_when_it_is_let_in() {
         client: hello.client,
         position: b"",
         host: Some("shop"),
-        nodes: vec!["one", "two", "three"],
+        edge: Some("one"),
     };
     assert_eq!((&hello, frames.len()), (&expected, 1));
     assert!(!edge.session.is_established());
@@ -87,34 +86,141 @@ fn an_upstream_that_cannot_be_one_is_told_from_others() {
     assert_eq!(said(&mut edge).len(), 1, "CLOSE is the last word");
 }
 
+/// What the only upstream has said.
+#[derive(Debug, Default)]
+#[allow(clippy::disallowed_types, reason = "the server's own is locked too")]
+struct Told(std::sync::Mutex<Above>);
+
+impl NodesAbove for Told {
+    fn all(&self) -> Above {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn note(&self, upstream: u16, above: Above) {
+        assert_eq!(upstream, 3);
+        *self.0.lock().unwrap() = above;
+    }
+
+    fn forget(&self, upstream: u16) {
+        self.note(upstream, Above::default());
+    }
+}
+
 #[test]
-fn the_server_refuses_edges_that_go_round() {
+fn the_server_tells_edges_what_is_above_it() {
     let named = |node: &str| NativeOptions { node: node.into(), ..NativeOptions::default() };
-    let hello = |nodes: &[&str], node: &str| {
-        let mut rig = Rig::framed(named(node), Framing::Messages(&MESSAGES));
+    let hello = |edge: Option<&str>, options: NativeOptions| {
+        let mut rig = Rig::framed(options, Framing::Messages(&MESSAGES));
         let ClientMessage::Hello(hello) = support::hello() else { panic!() };
-        rig.send(&ClientMessage::Hello(Hello { nodes: nodes.to_vec(), ..hello }));
+        rig.send(&ClientMessage::Hello(Hello { edge, ..hello }));
         rig
     };
-    for (nodes, part) in [
-        (&["two", "origin", "one"][..], "`two`, `origin`, `one`"),
-        (&["a", "b", "c", "d", "e"][..], "5 nodes; at most 4"),
-    ] {
-        let mut rig = hello(nodes, "origin");
-        let end = rig.end.clone().unwrap();
-        assert_eq!(end.code, CloseCode::UpstreamCircle);
-        assert!(end.reason.contains(part), "{end}");
-        assert!(rig.received()[0].starts_with("Close { code: 406, slug: \"upstream-circle\""));
-        assert_eq!(hello(nodes, "").end, None, "a node without a name refuses nobody");
+    let mut rig = hello(Some("origin"), named("origin"));
+    let end = rig.end.clone().unwrap();
+    assert_eq!(end.code, CloseCode::UpstreamCircle);
+    assert!(end.reason.contains("`origin` as well"), "{end}");
+    assert!(rig.received()[0].starts_with("Close { code: 406, slug: \"upstream-circle\""));
+    assert_eq!(hello(Some(""), named("")).end, None, "a node without a name refuses nobody");
+    assert_eq!(hello(Some(&"a".repeat(65)), named("")).end.unwrap().code, CloseCode::BadFrame);
+
+    let logged_in = || Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None };
+    let mut rig = hello(Some("two"), named("one"));
+    rig.reply(logged_in());
+    let said = rig.received();
+    assert_eq!(said[0], "Nodes(Nodes { hops: 0, names: [] })");
+    assert!(said[1].contains("features: 15, node: \"one\""), "{said:?}");
+
+    // Behind an upstream whose own upstream is `peak`; then that goes.
+    let above = Arc::<Told>::default();
+    let mut link = Edge::new(UpstreamOptions { above: above.clone(), ..options() });
+    let nodes = |hops, names| ServerMessage::Nodes(Nodes { hops, names });
+    hear(&mut link, &[nodes(1, vec!["peak"]), ServerMessage::Welcome(welcome())]);
+    let mut rig = hello(Some("three"), NativeOptions { above, ..named("one") });
+    rig.reply(logged_in());
+    assert_eq!(rig.received()[0], "Nodes(Nodes { hops: 2, names: [\"origin\", \"peak\"] })");
+    hear(&mut link, &[nodes(0, vec![])]);
+    rig.send(&ClientMessage::Ping(b"1"));
+    let said = rig.received();
+    assert_eq!(said, ["Nodes(Nodes { hops: 1, names: [\"origin\"] })", "Pong([49])"]);
+    drop(link);
+    rig.send(&ClientMessage::Ping(b""));
+    assert_eq!(rig.received()[0], "Nodes(Nodes { hops: 0, names: [] })");
+
+    // Others are told nothing of it.
+    let mut rig = hello(None, named("one"));
+    rig.reply(logged_in());
+    rig.send(&ClientMessage::Ping(b""));
+    let said = rig.received();
+    assert!(said[0].starts_with("Welcome") && said[1].starts_with("Pong"), "{said:?}");
+}
+
+#[test]
+fn a_node_above_itself_is_found_whenever_the_upstream_says_so() {
+    let nodes =
+        |hops, names: &[&'static str]| ServerMessage::Nodes(Nodes { hops, names: names.to_vec() });
+    let circle = CloseCode::UpstreamCircle;
+    // Before WELCOME.
+    let mut edge = Edge::new(options());
+    ends(
+        &mut edge,
+        &[nodes(2, &["far", "one"]), ServerMessage::Welcome(welcome())],
+        "`one`, is itself",
+    );
+    assert_eq!(edge.end.as_ref().unwrap().code, circle);
+    assert!(edge.told().is_empty(), "no subscription goes there");
+    // Later: a node further up has come to be an edge of this one.
+    let mut edge = up();
+    hear(&mut edge, &[nodes(1, &["far"]), nodes(3, &["a", "b", "far"])]);
+    assert_eq!(edge.end, None);
+    ends(&mut edge, &[nodes(2, &["far", "one"])], "`far`, `one`, `origin`");
+    assert_eq!(edge.end.as_ref().unwrap().code, circle);
+    // Nodes without names may go round as well.
+    let nameless = || Edge::new(UpstreamOptions { node: String::new(), ..options() });
+    let mut edge = nameless();
+    ends(&mut edge, &[nodes(4, &[]), ServerMessage::Welcome(welcome())], "by 5 connections");
+    assert_eq!(edge.end.as_ref().unwrap().code, circle);
+    let mut edge = nameless();
+    hear(&mut edge, &[nodes(3, &[]), ServerMessage::Welcome(welcome())]);
+    assert_eq!(edge.end, None);
+    ends(&mut edge, &[nodes(u64::MAX, &[])], "at most 4 may be");
+    // More names than there can be, and one that is too long.
+    for names in [vec!["a"; 65], vec![&*"a".repeat(65)]] {
+        let mut bytes = Vec::new();
+        ServerMessage::Nodes(Nodes { hops: 1, names }).write(&mut bytes);
+        let mut edge = up();
+        edge.hear(&bytes);
+        assert_eq!(edge.end.unwrap().code, CloseCode::BadFrame);
     }
-    let mut rig = hello(&["a", "b", "c", "d"], "origin");
-    rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
-    let welcome = rig.received();
-    assert!(welcome[0].contains("features: 15, node: \"origin\""), "{welcome:?}");
-    // More than eight are no HELLO at all, nor is a long name.
-    for nodes in [&["a"; 9][..], &[&*"a".repeat(65)][..]] {
-        assert_eq!(hello(nodes, "").end.unwrap().code, CloseCode::BadFrame);
+}
+
+#[test]
+fn the_upstream_is_asked_every_interval_whether_it_is_there() {
+    let mut edge = up();
+    let pass = |edge: &mut Edge, after: Span| {
+        edge.now.time = edge.now.time + after;
+        edge.call(|session, now, context| session.expire(now, context));
+    };
+    let interval = edge.session.deadline().since(edge.now.time);
+    pass(&mut edge, interval);
+    assert_eq!(said(&mut edge), ["Ping([])"]);
+    edge.now.time = edge.now.time + Span::from_millis(30);
+    hear(&mut edge, &[ServerMessage::Pong(b"")]);
+    let told = edge.told();
+    let is_its = |round_trip: &Span| *round_trip == Span::from_millis(30);
+    assert!(
+        matches!(&told[..], [FromUpstream::Pong { round_trip }] if is_its(round_trip)),
+        "{told:?}"
+    );
+    // Also while other things come, which are signs of life as well.
+    for _ in 0..5 {
+        hear(&mut edge, &[ServerMessage::Position(vec![])]);
+        let left = edge.session.deadline().since(edge.now.time);
+        pass(&mut edge, left);
     }
+    assert_eq!(said(&mut edge), ["Ping([])"], "one question at a time");
+    assert_eq!(edge.end, None);
+    pass(&mut edge, interval);
+    assert_eq!(edge.end.as_ref().unwrap().code, CloseCode::IdleTimeout);
 }
 
 #[test]
@@ -281,23 +387,23 @@ fn topics_come_and_go() {
 fn a_silent_upstream_is_noticed() {
     let mut edge = up();
     let at = |secs| Now { time: Time::ZERO + Span::from_secs(secs), wall_ms: 0 };
-    assert_eq!(edge.session.deadline(), at(20).time);
+    assert_eq!(edge.session.deadline(), at(10).time, "it would do every 20 seconds");
     edge.expire();
-    edge.now = at(20);
+    edge.now = at(10);
     edge.expire();
     assert_eq!(said(&mut edge), ["Ping([])"]);
-    edge.now = at(39);
+    edge.now = at(19);
     hear(&mut edge, &[ServerMessage::Pong(b"")]);
-    assert_eq!(edge.session.deadline(), at(59).time);
-    edge.now = at(59);
+    assert_eq!(edge.session.deadline(), at(20).time);
+    edge.now = at(20);
     edge.expire();
-    edge.now = at(79);
+    edge.now = at(30);
     // It may have answered, if nothing of what came is read.
     edge.paused = true;
     edge.expire();
     assert_eq!((said(&mut edge).len(), edge.end.clone()), (1, None));
     edge.paused = false;
-    edge.now = at(99);
+    edge.now = at(40);
     edge.expire();
     assert_eq!(edge.end.unwrap().code, CloseCode::IdleTimeout);
     // One that does not answer HELLO.
@@ -306,7 +412,7 @@ fn a_silent_upstream_is_noticed() {
     edge.expire();
     assert_eq!(edge.end.unwrap().code, CloseCode::LoginTimeout);
     // Advice that is none, or makes no sense.
-    for (advice, secs) in [(0, 30), (u64::MAX, 30), (1, 1)] {
+    for (advice, secs) in [(0, 10), (u64::MAX, 10), (1, 1)] {
         let edge = up_with(options(), Welcome { ping_ms: advice, ..welcome() });
         assert_eq!(edge.session.deadline(), at(secs).time, "{advice}");
     }

@@ -279,7 +279,7 @@ proptest! {
         division: u64,
         topics_max in 1usize..5,
     ) {
-        let options = NativeOptions { topics_max, ..NativeOptions::default() };
+        let options = NativeOptions { edge_topics_max: topics_max, ..NativeOptions::default() };
         let mut pair = Pair::new(options, division);
         before.iter().for_each(|step| pair.take(step));
         let values: BTreeMap<&str, usize> =

@@ -51,8 +51,8 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
             if let Some(host) = hello.host {
                 fields["host"] = json!(host);
             }
-            if !hello.nodes.is_empty() {
-                fields["nodes"] = json!(hello.nodes);
+            if let Some(edge) = hello.edge {
+                fields["edge"] = json!(edge);
             }
             ("HELLO", with(fields, auth(hello.auth)))
         }
@@ -250,6 +250,7 @@ fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Val
         ServerMessage::Left { subscription, path, reason } => {
             ("LEFT", json!({"subscription": subscription, "path": path, "reason": reason}))
         }
+        ServerMessage::Nodes(nodes) => ("NODES", json!({"hops": nodes.hops, "names": nodes.names})),
         ServerMessage::Browsed { subscription } => {
             ("BROWSED", json!({"subscription": subscription}))
         }

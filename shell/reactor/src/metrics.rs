@@ -106,6 +106,8 @@ metrics! {
         "Topics of an upstream that are kept here.";
     upstream_stale UPSTREAM_STALE Gauge "tiderace_upstream_stale_topics" ["upstream"]
         "Those that may have changed there in the meantime: all while it is away, and until it has said what has changed.";
+    upstream_round_trip UPSTREAM_ROUND_TRIP Gauge "tiderace_upstream_round_trip_seconds" ["upstream"]
+        "Time from the last PING to its PONG, sent every ten seconds; none while the upstream is away.";
     session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
         "Sessions that failed by a defect of the server.";
     turns TURNS Counter "tiderace_turns_total" []
@@ -123,13 +125,14 @@ metrics! {
 }
 
 /// What is told of each upstream.
-pub(crate) const UPSTREAM_ROWS: [&MetricRow; 6] = [
+pub(crate) const UPSTREAM_ROWS: [&MetricRow; 7] = [
     &UPSTREAM_STATE,
     &UPSTREAM_ATTEMPTS,
     &UPSTREAM_FAILURES,
     &UPSTREAM_CONNECTIONS,
     &UPSTREAM_TOPICS,
     &UPSTREAM_STALE,
+    &UPSTREAM_ROUND_TRIP,
 ];
 
 /// Why a connection was closed as soon as it came.

@@ -72,7 +72,7 @@ fn publications(messages: usize, each: usize) -> Vec<u8> {
         client: "test",
         position: b"",
         host: None,
-        nodes: Vec::new(),
+        edge: None,
     };
     let mut message = Vec::new();
     ClientMessage::Hello(hello).write(&mut message);

@@ -31,6 +31,7 @@ use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
+use crate::upstreams::Identity;
 use crate::{hosts, quotas, specs, upstreams};
 
 /// How many shards the node gets.
@@ -106,7 +107,7 @@ pub(crate) fn reactor(
     config: &Config,
     files_max: usize,
     tls: Option<Settings>,
-    node: &str,
+    identity: &Identity,
 ) -> anyhow::Result<Options> {
     let limits = &config.limits;
     // Some descriptors are for listeners, wakers, logs and the reserve.
@@ -142,7 +143,7 @@ pub(crate) fn reactor(
         connections_per_address_max: limits.connections_per_ip_max,
         handshakes_per_address_max: config.tls.handshakes_per_ip_max,
         tls,
-        upstreams: upstreams::connections(config, node)?,
+        upstreams: upstreams::connections(config, identity)?,
         deadlines: Deadlines {
             first_byte: limits.first_byte_timeout,
             tls: config.tls.handshake_timeout,
@@ -311,15 +312,17 @@ pub(crate) fn deltas(config: &Config) -> Offer {
 }
 
 /// The native protocol's options.
-pub(crate) fn native(config: &Config, node: &str) -> NativeOptions {
+pub(crate) fn native(config: &Config, identity: &Identity) -> NativeOptions {
     let limits = &config.limits;
     NativeOptions {
-        node: node.to_owned(),
+        node: identity.node.clone(),
+        above: Arc::clone(&identity.above),
         message_bytes_max: limits.message_bytes_max,
         subscriptions_max: limits.subscriptions_per_session_max,
         login_timeout: limits.login_timeout,
         declarations_max: config.native.declarations_max,
         topics_max: config.native.topics_max,
+        edge_topics_max: config.native.edge_topics_max,
         ping_interval: config.native.ping_interval,
         reconnect_jitter: config.native.reconnect_jitter,
         deltas: deltas(config),

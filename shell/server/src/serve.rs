@@ -26,6 +26,7 @@ use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::signals::Signals;
 use crate::tls::{self, TlsState};
+use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{compose, drain, events, identities, logging, page, socketio, upstreams};
 
@@ -58,14 +59,14 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let _fetchers = signed
         .fetch_keys(&worker.handle())
         .context("the thread that fetches keys could not be started")?;
-    let node = node_name(config)?;
+    let identity = Identity::new(node_name(config)?);
     let broker = Arc::new(BrokerOptions {
         epoch: u64::from_ne_bytes(random()?),
         temporary_secret: u128::from_ne_bytes(random()?),
         ..compose::broker(config, memory_bytes())?
     });
     let monitor = Arc::new(Monitor {
-        name: node.clone(),
+        name: identity.node.clone(),
         access: config.monitoring.clone(),
         rules: broker.rules.clone(),
         verifier,
@@ -87,7 +88,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let persistence = persistence.map(Arc::new);
     // Nobody else sets it.
     let _ = monitor.persistence.set(persistence.clone());
-    let native = Arc::new(compose::native(config, &node));
+    let native = Arc::new(compose::native(config, &identity));
     let mut protocols = vec![
         // One line per protocol.
         tiderace_native::protocol(native.clone(), config.native.websocket_paths.clone().into()),
@@ -151,7 +152,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let secured = tls::read(config)?;
     let expiry = secured.as_ref().map(|read| read.not_after);
     let settings = secured.map(|read| read.settings);
-    let options = compose::reactor(config, files_max, settings, &node)?;
+    let options = compose::reactor(config, files_max, settings, &identity)?;
     // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
     let node = spawn(options, services).map_err(not_started)?;

@@ -33,6 +33,7 @@ impl DeputySide<'_> {
         let has_room = self.home.memory.has_room(MemoryUse::Values, run.bytes());
         let key = self.home.directory.admit(now, &path).ok().filter(|_| has_room);
         let Some(key) = key else { return self.lose(at, &numbers, run.len()) };
+        self.renew(at, key, effects);
         let known = self.home.topic(key).and_then(|topic| topic.home());
         let known = known.map_or(0, |home| home.last_version());
         let last = run.version() + run.len() as u64 - 1;
@@ -240,6 +241,7 @@ impl DeputySide<'_> {
     ) {
         let key = self.home.directory.find(&path).filter(|_| self.at_topic(&path) == Some(at));
         let Some(key) = key else { return };
+        self.renew(at, key, effects);
         let home = self.home.topic(key).and_then(|topic| topic.home());
         let holds_value = home.is_some_and(|home| home.value().is_some());
         if reason == LeaveReason::NotAuthorised || holds_value {

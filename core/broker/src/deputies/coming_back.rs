@@ -55,6 +55,7 @@ impl DeputySide<'_> {
         }
         let what = What::Topic(path.clone());
         let key = self.home.directory.ensure(now, &path);
+        self.renew(at, key, effects);
         let given = self.home.is_as_expected(&ask.request, &path);
         let (mut first, mut told) = (ask.first, None);
         if let First::Since { retained, .. } = first {

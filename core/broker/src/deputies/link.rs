@@ -3,8 +3,6 @@
 //! Relies on the session there to say things in order. Invariant: nothing that was asked of a connection that is lost
 //! stays asked: it is asked of the next one.
 
-use std::sync::Arc;
-
 use tiderace_base::{Now, SessionId, Time};
 use tiderace_wire::FromUpstream;
 
@@ -12,7 +10,6 @@ use super::Deputy;
 use super::subscriptions::State;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
-use crate::messages::ToSubscriber;
 
 impl DeputySide<'_> {
     /// An upstream says something, by the session to it.
@@ -47,12 +44,17 @@ impl DeputySide<'_> {
                 }
             }
             FromUpstream::Recovered { key, complete, continues } => {
-                self.recovered(at, key.0, (complete, continues), effects);
+                self.recovered(at, key.0, (complete, continues));
             }
             FromUpstream::Complete { key } => self.complete(now, at, key.0, effects),
             FromUpstream::Ended { key } => {
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
                     deputy.subscriptions.ended(key.0);
+                }
+            }
+            FromUpstream::Pong { round_trip } => {
+                if let Some(deputy) = self.deputies.list.get_mut(at) {
+                    deputy.round_trip = Some(round_trip);
                 }
             }
             FromUpstream::Requests { taken } => self.requests_taken(at, taken, effects),
@@ -91,7 +93,7 @@ impl DeputySide<'_> {
             deputy.subscriptions.forget_positions();
         }
         if was_given_up || is_other_life && !deputy.subscriptions.resume_some() {
-            self.begin_anew(at, effects);
+            self.begin_anew(at);
         }
         self.need_all(now, at);
         self.ask_upstream(at);
@@ -104,7 +106,7 @@ impl DeputySide<'_> {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let timeout = upstream.map(|upstream| upstream.timeout).unwrap_or_default();
-        (deputy.link, deputy.away) = (None, now.time);
+        (deputy.link, deputy.away, deputy.round_trip) = (None, now.time, None);
         deputy.numberings.unlink();
         let position = deputy.numberings.position(deputy.epoch);
         deputy.subscriptions.unlink(&position);
@@ -114,13 +116,7 @@ impl DeputySide<'_> {
     }
 
     /// What was missed while the connection was lost is on its way, or was for clients.
-    fn recovered(
-        &mut self,
-        at: usize,
-        key: u32,
-        (complete, continues): (bool, bool),
-        effects: &mut Effects,
-    ) {
+    fn recovered(&mut self, at: usize, key: u32, (complete, continues): (bool, bool)) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         if deputy.backfills.note_recovered(key, complete) {
             return;
@@ -132,7 +128,7 @@ impl DeputySide<'_> {
             deputy.resyncs += 1;
         }
         if !continues {
-            self.begin_anew(at, effects);
+            self.begin_anew(at);
         }
     }
 
@@ -169,37 +165,6 @@ impl DeputySide<'_> {
             }
         }
         self.ask_upstream(at);
-    }
-
-    /// The upstream has begun anew, and versions with it: clients that know earlier ones connect again.
-    fn begin_anew(&mut self, at: usize, effects: &mut Effects) {
-        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        deputy.numberings.clear();
-        let nothing: Arc<[_]> = Arc::new([]);
-        deputy.subscriptions.begin_all(&nothing);
-        let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
-        let Some(upstream) = upstream else { return };
-        let walk = self.home.directory.walk_some(&upstream.topics, None);
-        let keys: Vec<_> = walk.map(|(key, _)| key).collect();
-        for key in keys {
-            let Some(topic) = self.home.directory.get(key) else { continue };
-            let path = topic.path.clone();
-            // A walk goes through whole trees, in which other upstreams may have topics as well.
-            if self.at_topic(&path) != Some(at) {
-                continue;
-            }
-            self.home.home.empty_history(topic);
-            let Some(home) = self.home.home.topic_mut(topic) else { continue };
-            if home.last_version() == 0 {
-                continue;
-            }
-            home.begin_at_version(0);
-            let places = home.places();
-            for place in places.iter() {
-                let message = ToSubscriber::BegunAnew { path: path.clone() };
-                self.home.send(place, message, effects);
-            }
-        }
     }
 
     /// Housekeeping; about every 50 ms.

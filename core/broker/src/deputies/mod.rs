@@ -26,11 +26,12 @@ mod link;
 mod numberings;
 mod relaying;
 mod relays;
+mod renewing;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
 
-use tiderace_base::{SessionId, ShardId, Time};
+use tiderace_base::{SessionId, ShardId, Span, Time};
 use tiderace_topics::{Path, Pattern};
 
 use crate::BrokerOptions;
@@ -73,9 +74,13 @@ struct Deputy {
     held_topics: u64,
     /// Subscriptions whose values came anew, since something was missing.
     resyncs: u64,
+    /// While topics may have versions of a former life of the upstream: those whose last message has at most this number.
+    renewed_after: Option<u64>,
     /// It has been away for so long that its topics are removed, and has not been there since.
     is_given_up: bool,
     relays: Relays,
+    /// Time from the last question whether it is there to its answer.
+    round_trip: Option<Span>,
 }
 
 /// Who listens to a topic.
@@ -116,6 +121,8 @@ pub struct DeputyState {
     pub resyncs: u64,
     /// Requests of clients here that it has not answered.
     pub relays: u64,
+    /// Time from the last question whether it is there to its answer; absent while it is away, and before the first.
+    pub round_trip: Option<Span>,
 }
 
 impl Deputies {
@@ -179,8 +186,10 @@ impl Deputy {
             sweeps: Vec::new(),
             held_topics: 0,
             resyncs: 0,
+            renewed_after: None,
             is_given_up: false,
             relays: Relays::default(),
+            round_trip: None,
         }
     }
 
@@ -214,6 +223,7 @@ impl Deputy {
             stale: if is_current { 0 } else { self.held_topics },
             resyncs: self.resyncs,
             relays: self.relays.len() as u64,
+            round_trip: self.round_trip,
         }
     }
 }

@@ -69,6 +69,7 @@ impl DeputySide<'_> {
             if !is_named || self.at_topic(&path) != Some(at) {
                 continue;
             }
+            self.renew(at, key, effects);
             let home = self.home.topic(key).and_then(|topic| topic.home());
             let value = home.and_then(|home| home.value()).map(|value| value.first());
             let deputy = self.deputies.list.get(at);
@@ -83,8 +84,11 @@ impl DeputySide<'_> {
                 Why::NotCovered if !is_covered => self.drop_kept(at, key),
                 Why::NotCovered => {}
                 Why::Away if deputy_is_given_up => self.remove_held(now, at, key, effects),
-                Why::Away => {}
+                Why::Away | Why::BegunAnew { .. } => {}
             }
+        }
+        if let (None, Why::BegunAnew { until }) = (&sweep.after, &sweep.why) {
+            self.end_renewal(at, *until);
         }
         sweep.after.is_some()
     }

@@ -3,12 +3,13 @@
 use tiderace_wire::{Kind, Prefetch, Replay, write_varint};
 
 use super::fields::{kind_byte, write_numbers};
+use super::nodes::node;
 use super::operate::{read_replay, write_replay};
 use super::{
     AsMessage, CodecError, OperateMessage, PrincipalMessage, Reader, begin_message,
     check_properties, end_message, flag, kind, subscribe, write_bytes,
 };
-use crate::limits::{NODE_BYTES_MAX, NODES_MAX, PING_BYTES_MAX};
+use crate::limits::PING_BYTES_MAX;
 
 /// Who a client says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub struct Hello<'a> {
     pub position: &'a [u8],
     /// The name by which it wants to reach the server.
     pub host: Option<&'a str>,
-    /// Of an edge: the names of the nodes that the connection passes through, its own first. Empty of all others.
-    pub nodes: Vec<&'a str>,
+    /// Of an edge: the name of its node, empty if it has none.
+    pub edge: Option<&'a str>,
 }
 
 /// SUBSCRIBE.
@@ -327,13 +328,13 @@ impl<'a> Hello<'a> {
             client: from.text()?,
             position: from.bytes()?,
             host: (flags & HELLO_HOST != 0).then(|| from.text()).transpose()?,
-            nodes: if flags & HELLO_EDGE == 0 { Vec::new() } else { read_nodes(from)? },
+            edge: (flags & HELLO_EDGE != 0).then(|| node(from)).transpose()?,
         })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         write_varint(out, self.version);
-        let edge = if self.nodes.is_empty() { 0 } else { HELLO_EDGE };
+        let edge = self.edge.map_or(0, |_| HELLO_EDGE);
         write_varint(out, self.host.map_or(0, |_| HELLO_HOST) | edge);
         self.auth.write(out);
         write_numbers(out, &self.codecs);
@@ -342,30 +343,16 @@ impl<'a> Hello<'a> {
         if let Some(host) = self.host {
             write_bytes(out, host.as_bytes());
         }
-        if !self.nodes.is_empty() {
-            write_varint(out, self.nodes.len() as u64);
-            self.nodes.iter().for_each(|node| write_bytes(out, node.as_bytes()));
+        if let Some(node) = self.edge {
+            write_bytes(out, node.as_bytes());
         }
     }
 }
 
 /// The flag of HELLO that says that it names a host.
 const HELLO_HOST: u64 = 1;
-/// The flag of HELLO that says that an edge says it, and through which nodes.
+/// The flag of HELLO that says that an edge says it, and which.
 const HELLO_EDGE: u64 = 2;
-
-fn read_nodes<'a>(from: &mut Reader<'a>) -> Result<Vec<&'a str>, CodecError> {
-    let count = from.number::<usize>()?;
-    if count > NODES_MAX {
-        return Err(CodecError::OutOfRange);
-    }
-    let node = |_| from.text().and_then(checked_node);
-    (0..count).map(node).collect()
-}
-
-fn checked_node(node: &str) -> Result<&str, CodecError> {
-    if node.len() <= NODE_BYTES_MAX { Ok(node) } else { Err(CodecError::OutOfRange) }
-}
 
 impl<'a> SubscribeMessage<'a> {
     fn read(from: &mut Reader<'a>) -> Result<SubscribeMessage<'a>, CodecError> {

@@ -5,8 +5,8 @@ use tiderace_wire::write_varint;
 use super::addresses::AddressList;
 use super::fields::write_numbers;
 use super::{
-    CodecError, QueuedEntries, Reader, ResultMessage, Updates, begin_message, end_message, flag,
-    kind, write_bytes,
+    CodecError, Nodes, QueuedEntries, Reader, ResultMessage, Updates, begin_message, end_message,
+    flag, kind, write_bytes,
 };
 
 /// WELCOME.
@@ -143,6 +143,8 @@ pub enum ServerMessage<'a> {
     Browsed {
         subscription: u32,
     },
+    /// To edges: from where the server has what it passes on.
+    Nodes(Nodes<'a>),
     /// Of a type that is not known: to be skipped.
     Other(u8),
 }
@@ -230,6 +232,7 @@ impl<'a> ServerMessage<'a> {
                 version: from.varint()?,
             },
             kind::BROWSED => ServerMessage::Browsed { subscription: from.number()? },
+            kind::NODES => ServerMessage::Nodes(Nodes::read(from)?),
             other => ServerMessage::Other(other),
         })
     }
@@ -305,6 +308,7 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, *version);
             }
             ServerMessage::Browsed { subscription } => write_varint(out, u64::from(*subscription)),
+            ServerMessage::Nodes(nodes) => nodes.write(out),
             ServerMessage::Other(_) => {}
         }
     }
@@ -334,6 +338,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Left { .. } => kind::LEFT,
             ServerMessage::Follows { .. } => kind::FOLLOWS,
             ServerMessage::Browsed { .. } => kind::BROWSED,
+            ServerMessage::Nodes(_) => kind::NODES,
             ServerMessage::Other(other) => *other,
         }
     }

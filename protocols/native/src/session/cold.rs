@@ -25,6 +25,8 @@ pub(super) struct ColdState {
     pub(super) unanswered: Unanswered,
     /// By declared id, from 1.
     pub(super) declared: Vec<Option<Destination>>,
+    /// Whether the client is an edge.
+    pub(super) is_edge: bool,
     /// By id, from 1: for whom an edge asks.
     pub(super) principals: Vec<Option<Arc<EndPrincipal>>>,
     pub(super) topics: Topics,
@@ -52,6 +54,7 @@ impl ColdState {
             && self.position.is_none()
             && self.unanswered.is_empty()
             && self.declared.is_empty()
+            && !self.is_edge
             && self.principals.is_empty()
             && self.topics.is_empty()
             && self.settled.is_empty()

@@ -6,8 +6,8 @@ use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Command, Context, Credentials, Intake, Position, write_varint};
 
 use super::{NativeSession, State, say};
-use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome, feature};
-use crate::limits::NODES_PASSED_MAX;
+use crate::codec::{Auth, Hello, Nodes, ServerMessage, VERSION, Welcome, feature};
+use crate::limits::NODES_MAX;
 
 impl NativeSession {
     pub(super) fn hello(
@@ -19,7 +19,7 @@ impl NativeSession {
             let reason = format!("the server speaks version {VERSION}");
             return Err(Close::new(CloseCode::UnsupportedVersion, reason));
         }
-        self.refuse_circle(&hello.nodes)?;
+        self.greet_edge(hello.edge)?;
         if !hello.position.is_empty() {
             let position = position(hello.position)?;
             self.cold().position = Some(position);
@@ -78,30 +78,32 @@ impl NativeSession {
         Ok(())
     }
 
-    /// Refuses an edge that would get from here what it has passed on to here.
-    fn refuse_circle(&self, nodes: &[&str]) -> Result<(), Close> {
+    /// Notes whether the client is an edge, and refuses one with this node's own name.
+    fn greet_edge(&mut self, edge: Option<&str>) -> Result<(), Close> {
+        self.cold().is_edge = edge.is_some();
         let own = self.options.node.as_str();
-        if own.is_empty() {
+        if own.is_empty() || edge != Some(own) {
             return Ok(());
         }
-        let close = |reason| Err(Close::new(CloseCode::UpstreamCircle, reason));
-        if nodes.contains(&own) {
-            let way = nodes.join("`, `");
-            return close(format!(
-                "this node, `{own}`, is one of those that the connection passes through (`{way}`); let no node be an \
-                 upstream of its own upstreams, and give each a name of its own"
-            ));
+        let reason = format!(
+            "this node has the name `{own}` as well; let no node be an upstream of its own upstreams, and give each a name of \
+             its own"
+        );
+        Err(Close::new(CloseCode::UpstreamCircle, reason))
+    }
+
+    /// Tells an edge from where this node has what it passes on.
+    pub(super) fn tell_nodes(&self, context: &mut Context<'_>) {
+        if self.cold.as_ref().is_some_and(|cold| cold.is_edge) {
+            let above = self.options.above.all();
+            let names = above.names.iter().take(NODES_MAX).map(String::as_str).collect();
+            let nodes = Nodes { hops: above.hops, names };
+            say(&ServerMessage::Nodes(nodes), &mut context.output);
         }
-        if nodes.len() > NODES_PASSED_MAX {
-            let count = nodes.len();
-            return close(format!(
-                "the connection passes through {count} nodes; at most {NODES_PASSED_MAX} may stand behind `{own}`"
-            ));
-        }
-        Ok(())
     }
 
     fn welcome(&mut self, name: &str, context: &mut Context<'_>) {
+        self.tell_nodes(context);
         let mut epoch = Vec::new();
         write_varint(&mut epoch, self.cold().epoch);
         let options = &*self.options;

@@ -37,7 +37,7 @@ impl NativeSession {
         let sent = Sent { next, is_base: !delivery.run.is_merged() };
         let (before, flags, id) = if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
-            let most = self.options.topics_max;
+            let most = self.topics_max();
             let (announced, is_new) = self.cold().topics.find(key, path, most);
             let (id, before) = (announced.id, std::mem::replace(&mut announced.sent, sent));
             if is_new {
@@ -167,7 +167,7 @@ impl NativeSession {
         let (mut flags, mut id) = (0, key);
         if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
-            let most = self.options.topics_max;
+            let most = self.topics_max();
             let (announced, is_new) = self.cold().topics.find(key, path, most);
             (flags, id) = (flag::ANNOUNCED, announced.id);
             if is_new {

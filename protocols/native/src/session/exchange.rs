@@ -131,7 +131,7 @@ impl NativeSession {
             id = Some(key);
             if mark.has(Mark::PATTERN) {
                 let path = &run.destination().path;
-                let most = self.options.topics_max;
+                let most = self.topics_max();
                 let (announced, is_new) = self.cold().topics.find(key, path, most);
                 let topic = announced.id;
                 if is_new {

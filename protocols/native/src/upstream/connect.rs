@@ -6,8 +6,9 @@ use tiderace_wire::{Context, FromUpstream, read_varint, shown};
 
 use super::fault::broken;
 use super::{State, UpstreamSession, say};
-use crate::codec::{Auth, ClientMessage, Hello, VERSION, Welcome, feature};
-use crate::limits::NODES_MAX;
+use crate::codec::{Auth, ClientMessage, Hello, Nodes, VERSION, Welcome, feature};
+use crate::limits::HOPS_MAX;
+use crate::nodes_above::Above;
 
 impl UpstreamSession {
     pub(super) fn hello(&self, context: &mut Context<'_>) {
@@ -27,15 +28,9 @@ impl UpstreamSession {
             client: &options.client,
             position: b"",
             host: credentials.host.as_deref(),
-            nodes: self.nodes().take(NODES_MAX).collect(),
+            edge: Some(&options.node),
         };
         say(&ClientMessage::Hello(hello), &mut context.output);
-    }
-
-    /// The names of the nodes that get what comes from here, this one first.
-    fn nodes(&self) -> impl Iterator<Item = &str> {
-        let names = std::iter::once(&self.options.node).chain(&self.options.behind);
-        names.map(String::as_str).filter(|name| !name.is_empty())
     }
 
     pub(super) fn welcome(
@@ -58,13 +53,8 @@ impl UpstreamSession {
             );
             return Err(Close::new(CloseCode::UnsupportedVersion, reason));
         }
-        if let Some(node) = self.nodes().find(|node| *node == welcome.node) {
-            let reason = format!(
-                "the upstream has the name `{node}`, as this node or an edge of it; let no node be an upstream of its own \
-                 upstreams, and give each a name of its own"
-            );
-            return Err(Close::new(CloseCode::UpstreamCircle, reason));
-        }
+        self.upstream_node = welcome.node.to_owned();
+        self.note_above()?;
         let mut bytes = welcome.epoch;
         let epoch = read_varint(&mut bytes).filter(|_| bytes.is_empty());
         self.epoch = epoch.ok_or_else(|| broken("the epoch of WELCOME is no number"))?;
@@ -82,6 +72,42 @@ impl UpstreamSession {
         let most = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
         (self.relays.are_taken, self.relays.message_bytes_max) = (taken, most);
         self.tell(FromUpstream::Requests { taken }, context);
+        Ok(())
+    }
+
+    /// What is above the upstream; first before WELCOME, which says who that is.
+    pub(super) fn nodes(&mut self, nodes: &Nodes<'_>) -> Result<(), Close> {
+        let names = nodes.names.iter().map(|name| (*name).to_owned()).collect();
+        self.above_upstream = Above { hops: nodes.hops, names };
+        if self.state == State::Greeting { Ok(()) } else { self.note_above() }
+    }
+
+    /// Notes what is above this node by this upstream.
+    ///
+    /// # Errors
+    /// When the node is above itself, or too many others are.
+    fn note_above(&mut self) -> Result<(), Close> {
+        let own = self.options.node.as_str();
+        let Above { hops, mut names } = self.above_upstream.clone();
+        if !self.upstream_node.is_empty() {
+            names.insert(self.upstream_node.clone());
+        }
+        let close = |reason| Err(Close::new(CloseCode::UpstreamCircle, reason));
+        if !own.is_empty() && names.contains(own) {
+            let way = names.into_iter().collect::<Vec<_>>().join("`, `");
+            return close(format!(
+                "this node, `{own}`, is itself among those from which the upstream has what it passes on (`{way}`); let no \
+                 node be an upstream of its own upstreams, and give each a name of its own"
+            ));
+        }
+        let hops = hops.saturating_add(1);
+        if hops > HOPS_MAX {
+            return close(format!(
+                "topics would come to this node by {hops} connections, one behind the other; at most {HOPS_MAX} may be: \
+                 let it be an edge of a node that is nearer to the source"
+            ));
+        }
+        self.above.note(Above { hops, names });
         Ok(())
     }
 }

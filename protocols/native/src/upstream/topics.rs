@@ -77,7 +77,7 @@ impl Topics {
             }
             None if is_full => {
                 let reason = format!(
-                    "the upstream has announced more than {UPSTREAM_TOPICS_MAX} topics; lower its `topics_max`"
+                    "the upstream has announced more than {UPSTREAM_TOPICS_MAX} topics; lower its `native.edge_topics_max`"
                 );
                 return Err(Close::new(CloseCode::TooManyTopics, reason));
             }

@@ -275,7 +275,7 @@ pub fn hello_with(codecs: &[u64]) -> ClientMessage<'static> {
         client: "test",
         position: b"",
         host: None,
-        nodes: Vec::new(),
+        edge: None,
     })
 }
 

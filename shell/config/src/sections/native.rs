@@ -21,5 +21,7 @@ section! {
         "declarations_max" declarations_max: usize = Is("1000"), Kind::Integer { min: 0, max: 1_000_000 };
         /// Topics found by wildcards that have a number in one session at the same time; beyond, numbers are given anew.
         "topics_max" topics_max: usize = Is("65536"), Kind::Integer { min: 16, max: 100_000_000 };
+        /// The same for a session of an edge, which passes on the topics of many clients: about forty bytes each. With fewer than the edge asks for, numbers are told again and again, and values come whole instead of as deltas.
+        "edge_topics_max" edge_topics_max: usize = Is("1048576"), Kind::Integer { min: 16, max: 1_048_576 };
     }
 }

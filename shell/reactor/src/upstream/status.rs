@@ -140,11 +140,12 @@ impl UpstreamStatuses {
     }
 }
 
-/// The metrics of upstreams: the rows of state, attempts, failures, connections, topics and stale topics, in this order.
+/// The metrics of upstreams: the rows of state, attempts, failures, connections, topics, stale topics and
+/// the round trip, in this order.
 pub(crate) fn samples<'a>(
     upstreams: &'a [UpstreamOptions],
     statuses: &UpstreamStatuses,
-    [state, attempts, failures, connections, topics, stale]: [&'static MetricRow; 6],
+    [state, attempts, failures, connections, topics, stale, round_trip]: [&'static MetricRow; 7],
 ) -> Vec<Sample<'a>> {
     let statuses = statuses.all();
     let named = || upstreams.iter().map(|upstream| upstream.name.as_str()).zip(&statuses);
@@ -167,5 +168,9 @@ pub(crate) fn samples<'a>(
     for (row, value) in numbers {
         samples.extend(named().map(|(name, status)| number(row, vec![name], value(status))));
     }
+    samples.extend(named().filter_map(|(name, status)| {
+        let value = SampleValue::Decimal(status.deputy.round_trip?.as_secs_f64());
+        Some(Sample { row: round_trip, labels: vec![name], value })
+    }));
     samples
 }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
 use super::output::output_error;
+use crate::upstreams::Identity;
 use crate::{compose, identities, tls};
 
 /// `tiderace config`.
@@ -62,7 +63,12 @@ fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     identities::verifier(&loaded.config.auth)?;
     identities::signed_tokens(&loaded.config.auth)?;
     let secured = tls::read(&loaded.config)?;
-    compose::reactor(&loaded.config, usize::MAX, secured.map(|read| read.settings), "")?;
+    compose::reactor(
+        &loaded.config,
+        usize::MAX,
+        secured.map(|read| read.settings),
+        &Identity::new(String::new()),
+    )?;
     let listeners: Vec<String> =
         loaded.config.listeners.iter().map(|listener| listener.address.to_string()).collect();
     print(&format!(

@@ -47,6 +47,7 @@ pub(crate) fn run(args: &UpstreamsArgs) -> anyhow::Result<()> {
         ">STALE",
         ">SUBSCRIPTIONS",
         ">RESYNCS",
+        ">ROUND TRIP",
         "URL",
     ]);
     for upstream in &upstreams {
@@ -92,6 +93,7 @@ fn row(upstream: &Json, now_ms: u64) -> Vec<String> {
         number("stale"),
         number("subscriptions"),
         number("resyncs"),
+        upstream["round_trip_ms"].as_f64().map_or_else(String::new, |ms| format!("{ms} ms")),
         text("url"),
     ]
 }

@@ -3,6 +3,7 @@
 //!
 //! Invariant: both parts have the upstreams in the same order and on the same shards.
 
+mod above;
 mod shown;
 mod state;
 
@@ -12,13 +13,14 @@ use anyhow::Context;
 use tiderace_base::ShardId;
 use tiderace_broker::UpstreamTopics;
 use tiderace_config::{Config, UpstreamConfig};
-use tiderace_native::SUBPROTOCOLS;
+use tiderace_native::{NodesAbove, SUBPROTOCOLS};
 use tiderace_reactor::{UpstreamOptions, system_authorities};
 use tiderace_tls::{Authorities, ClientChoices, ClientSettings, Version};
 use tiderace_wire::{Credentials, Detect, Opening, Protocol};
 
 use crate::compose::shards;
 use crate::tls::seconds;
+use above::AboveByUpstream;
 pub(crate) use shown::shown;
 pub(crate) use state::degraded;
 
@@ -37,17 +39,35 @@ pub(crate) fn topics(config: &Config) -> Vec<UpstreamTopics> {
     (0..).zip(&config.upstreams).map(topics).collect()
 }
 
-/// The connections to upstreams, for the event loop. `node` is this server's name.
+/// What other servers are told of this one.
+pub(crate) struct Identity {
+    /// Its name.
+    pub(crate) node: String,
+    /// From where it has what it passes on.
+    pub(crate) above: Arc<dyn NodesAbove>,
+}
+
+impl Identity {
+    /// Of a server with this name, none of whose upstreams has said anything yet.
+    pub(crate) fn new(node: String) -> Identity {
+        Identity { node, above: Arc::new(AboveByUpstream::default()) }
+    }
+}
+
+/// The connections to upstreams, for the event loop.
 ///
 /// # Errors
 /// When authorities that are to be trusted cannot be read.
-pub(crate) fn connections(config: &Config, node: &str) -> anyhow::Result<Vec<UpstreamOptions>> {
+pub(crate) fn connections(
+    config: &Config,
+    identity: &Identity,
+) -> anyhow::Result<Vec<UpstreamOptions>> {
     let connection = |(place, upstream): (u16, &UpstreamConfig)| {
         let is_secured = upstream.urls.iter().any(|url| url.is_secure());
         anyhow::Ok(UpstreamOptions {
             name: upstream.name.clone(),
             urls: upstream.urls.clone(),
-            protocol: protocol(config, (place, upstream), node),
+            protocol: protocol(config, (place, upstream), identity),
             tls: is_secured.then(|| secured(upstream)).transpose()?,
             shard: shard(config, place),
         })
@@ -63,7 +83,11 @@ fn shard(config: &Config, place: u16) -> ShardId {
 }
 
 /// The native protocol in the role of the client.
-fn protocol(config: &Config, (place, upstream): (u16, &UpstreamConfig), node: &str) -> Protocol {
+fn protocol(
+    config: &Config,
+    (place, upstream): (u16, &UpstreamConfig),
+    identity: &Identity,
+) -> Protocol {
     let login = upstream.login.as_ref();
     let options = Arc::new(tiderace_native::UpstreamOptions {
         upstream: place,
@@ -73,7 +97,8 @@ fn protocol(config: &Config, (place, upstream): (u16, &UpstreamConfig), node: &s
             token: upstream.token.as_ref().map(|token| token.expose().to_owned()),
             host: None,
         },
-        node: node.to_owned(),
+        node: identity.node.clone(),
+        above: Arc::clone(&identity.above),
         message_bytes_max: config.limits.message_bytes_max,
         ..tiderace_native::UpstreamOptions::default()
     });

@@ -21,6 +21,10 @@ pub(super) fn value(status: &UpstreamStatus) -> Json {
         "connections": status.connections,
         "failures": status.failures,
     });
+    if let (Some(round_trip), Some(object)) = (deputy.round_trip, value.as_object_mut()) {
+        let tenths = round_trip.as_micros().div_ceil(100);
+        object.insert("round_trip_ms".to_owned(), json!(tenths as f64 / 10.0));
+    }
     if status.state != UpstreamState::Connected
         && let (Some(problem), Some(object)) = (&status.last_error, value.as_object_mut())
     {

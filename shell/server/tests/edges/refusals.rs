@@ -1,6 +1,6 @@
 //! What an upstream refuses, and what the edge says of it in its log.
 
-use super::nodes::{Front, Node, upstream};
+use super::nodes::{Front, Node, Stomp, upstream};
 use crate::program::Directory;
 
 /// The first line of the log about a connection that failed.
@@ -20,13 +20,77 @@ fn a_circle_of_upstreams_is_refused() {
     two.wait_for("connected");
     // A server that is its own upstream, by another name than its own.
     front.lead_to(Some(one.address));
-    let said = one.wait_until("state", "away".into());
-    let problem = super::nodes::wait(|| {
-        let found = one.upstreams()[0]["problem"].as_str().unwrap_or_default().to_owned();
-        if found.contains("upstream-circle") { Ok(found) } else { Err(format!("{found}: {said}")) }
-    });
+    one.wait_until("state", "away".into());
+    let problem = refused(&one);
     assert!(problem.contains("let no node be an upstream of its own upstreams"), "{problem}");
     two.kill();
+}
+
+/// A server that asks its upstream every second whether it is there, and has its edges ask as often.
+fn asking(node: &str, upstream_at: std::net::SocketAddr) -> String {
+    let upstream = upstream(&[upstream_at], "fx/**", "timeout = \"1s\"");
+    format!("node = \"{node}\"\n[native]\nping_interval = \"1s\"\n{upstream}")
+}
+
+/// Waits until the server says of its upstream that it is refused for what is above it.
+fn refused(node: &Node) -> String {
+    super::nodes::wait(|| {
+        let said = node.upstreams()[0]["problem"].as_str().unwrap_or_default().to_owned();
+        if said.contains("upstream-circle") { Ok(said) } else { Err(said) }
+    })
+}
+
+#[test]
+fn a_circle_of_three_is_found_however_it_came_to_be() {
+    let directory = Directory::new("edge-circle-of-three");
+    let front = Front::of("127.0.0.1:9".parse().unwrap());
+    front.lead_to(None);
+    let one = Node::start(&directory.0, &asking("one", front.address));
+    let two = Node::start(&directory.0, &asking("two", one.address));
+    two.wait_for("connected");
+    let three = Node::start(&directory.0, &asking("three", two.address));
+    three.wait_for("connected");
+    // The first has it closed, without a login at any of the two others.
+    front.lead_to(Some(three.address));
+    let problem = refused(&one);
+    assert!(problem.contains("`one`"), "{problem}");
+    // A client does not wait for the circle to answer itself.
+    let mut client = Stomp::connect(three.address);
+    client.subscribe("fx/a");
+    // Without the circle all goes on: `one` has a source now.
+    let config = "node = \"source\"\n[native]\nping_interval = \"1s\"\n";
+    let source = Node::start(&directory.0, config);
+    front.lead_to(Some(source.address));
+    for node in [&one, &two, &three] {
+        node.wait_for("connected");
+    }
+    source.publish("fx/a", "1");
+    assert_eq!(client.next(), "1");
+}
+
+#[test]
+fn a_chain_is_not_longer_than_four_connections() {
+    let directory = Directory::new("edge-chain");
+    let front = Front::of("127.0.0.1:9".parse().unwrap());
+    front.lead_to(None);
+    let first = Node::start(&directory.0, &asking("edge-1", front.address));
+    let mut chain = vec![first];
+    for number in 2..=4 {
+        let above = chain.last().unwrap().address;
+        let node = Node::start(&directory.0, &asking(&format!("edge-{number}"), above));
+        node.wait_for("connected");
+        chain.push(node);
+    }
+    let last = Node::start(&directory.0, &asking("edge-5", chain.last().unwrap().address));
+    // Four connections lead up from the fifth as long as the first has nobody above it.
+    last.wait_for("connected");
+    let source = Node::start(&directory.0, "node = \"source\"\n");
+    front.lead_to(Some(source.address));
+    for node in &chain {
+        node.wait_for("connected");
+    }
+    let problem = refused(&last);
+    assert!(problem.contains("by 5 connections, one behind the other; at most 4"), "{problem}");
 }
 
 #[test]
