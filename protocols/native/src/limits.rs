@@ -27,6 +27,8 @@ pub(crate) const AS_MESSAGES_MAX: usize = tiderace_base::limits::INTAKE_MESSAGES
 /// Bytes that a server takes in a message of the transport beyond the longest body, at least: it is the lowest value of
 /// its option `limits.header_bytes_max`.
 pub(crate) const BESIDE_BODY_BYTES_MIN: usize = 256;
+/// Exchanges that an upstream may give to an edge's clients under one subscription.
+pub(crate) const SERVED_EXCHANGES_MAX: u32 = 1_024;
 /// Nodes that an edge's connection passes through before it comes here: more are a mistake, or a circle of nodes
 /// without names.
 pub(crate) const NODES_PASSED_MAX: usize = 4;

@@ -11,6 +11,8 @@
 //! told in the order in which they came.
 
 mod connect;
+mod exchange;
+mod exchanges;
 mod fault;
 mod gather;
 mod liveness;
@@ -33,6 +35,7 @@ use tiderace_wire::{
 pub use options::UpstreamOptions;
 
 use crate::codec::{ClientMessage, Messages, ServerMessage};
+use exchanges::Exchanges;
 use fault::{broken, malformed, told};
 use gather::Gather;
 use liveness::Liveness;
@@ -63,6 +66,7 @@ pub(crate) struct UpstreamSession {
     subscriptions_max: u64,
     subscriptions: Subscriptions,
     relays: Relays,
+    exchanges: Exchanges,
     topics: Topics,
     gather: Gather,
     liveness: Liveness,
@@ -80,6 +84,7 @@ impl UpstreamSession {
             subscriptions_max: 0,
             subscriptions: Subscriptions::default(),
             relays: Relays::default(),
+            exchanges: Exchanges::default(),
             topics: Topics::new(options.bases_bytes_max),
             gather: Gather::default(),
             liveness: Liveness::greeting(opening.now.time + options.welcome_timeout),
@@ -145,9 +150,16 @@ impl UpstreamSession {
             }
             // That it has come is its meaning.
             ServerMessage::Pong(_) | ServerMessage::Other(_) => Ok(()),
+            ServerMessage::Exchange(message) => self.exchange(&message, context),
+            ServerMessage::Ended { responder, number, code, slug, sentence } => {
+                self.exchange_ended(responder, number, (code, slug, sentence), context);
+                Ok(())
+            }
+            ServerMessage::Wanted { number, messages } => {
+                self.wanted(number, messages, context);
+                Ok(())
+            }
             ServerMessage::Queued(_)
-            | ServerMessage::Exchange(_)
-            | ServerMessage::Ended { .. }
             | ServerMessage::LoggedIn { .. }
             | ServerMessage::Browsed { .. } => {
                 Err(broken("a message comes that belongs to nothing that was asked"))
@@ -187,6 +199,7 @@ impl Session for UpstreamSession {
             return Err(broken("messages of the native protocol are binary"));
         }
         self.liveness.received(now);
+        self.end_refused(context);
         let read = self.read(now, message.bytes, context);
         self.gather.end(context.commands);
         read
@@ -198,6 +211,15 @@ impl Session for UpstreamSession {
                 self.ask(now, *asked, context);
                 Ok(())
             }
+            Reply::ExchangeEnded { exchange, close } => {
+                self.cancel_exchange(exchange, &close, &mut context.output);
+                Ok(())
+            }
+            Reply::ExchangeCredit { exchange, messages } => {
+                let want = ClientMessage::Want { number: exchange.number, messages };
+                say(&want, &mut context.output);
+                Ok(())
+            }
             // The session's own broker would not have it.
             Reply::Refused { close, .. } => Err(close),
             // It asks for nothing else.
@@ -205,14 +227,23 @@ impl Session for UpstreamSession {
         }
     }
 
-    /// Nothing is ever delivered: the session subscribes to nothing of its own broker.
-    fn deliver(&mut self, _now: Now, _delivery: &Delivery<'_>, _output: &mut Output<'_>) {}
+    /// What is said in exchanges; nothing else is delivered, since the session subscribes to nothing of its own broker.
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        if let Some(exchange) = &delivery.exchange {
+            self.deliver_exchange(exchange, delivery, output);
+        }
+    }
 
     fn deadline(&self) -> Time {
-        self.liveness.due()
+        match self.exchanges.some_are_refused() {
+            // They are ended as soon as the broker can be told.
+            true => Time::ZERO,
+            false => self.liveness.due(),
+        }
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.end_refused(context);
         if self.liveness.expire(now, context.reading_paused)? {
             say(&ClientMessage::Ping(b""), &mut context.output);
         }

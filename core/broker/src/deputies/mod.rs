@@ -9,7 +9,8 @@
 //!     ▲                                        │
 //!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
 //! ```
-//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`).
+//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`), as are calls for
+//! its services (`calling.rs`); what clients here serve is called from there (`serving.rs`).
 //!
 //! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
 //! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
@@ -19,6 +20,8 @@ mod asking;
 mod away;
 mod backfilling;
 mod backfills;
+mod calling;
+mod calls;
 mod coming_back;
 mod held;
 mod interest;
@@ -26,6 +29,8 @@ mod link;
 mod numberings;
 mod relaying;
 mod relays;
+mod serves;
+mod serving;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
@@ -38,9 +43,11 @@ use crate::collections::Map;
 use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
+use calls::Calls;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
 use relays::Relays;
+use serves::Serves;
 use subscriptions::UpstreamSubscriptions;
 use sweeps::Sweep;
 
@@ -76,6 +83,8 @@ struct Deputy {
     /// It has been away for so long that its topics are removed, and has not been there since.
     is_given_up: bool,
     relays: Relays,
+    calls: Calls,
+    serves: Serves,
 }
 
 /// Who listens to a topic.
@@ -116,6 +125,10 @@ pub struct DeputyState {
     pub resyncs: u64,
     /// Requests of clients here that it has not answered.
     pub relays: u64,
+    /// Exchanges of clients here with responders there, and calls that wait for it.
+    pub calls: u64,
+    /// What clients here serve there, by name or pattern.
+    pub serves: u64,
 }
 
 impl Deputies {
@@ -181,6 +194,8 @@ impl Deputy {
             resyncs: 0,
             is_given_up: false,
             relays: Relays::default(),
+            calls: Calls::default(),
+            serves: Serves::default(),
         }
     }
 
@@ -214,6 +229,8 @@ impl Deputy {
             stale: if is_current { 0 } else { self.held_topics },
             resyncs: self.resyncs,
             relays: self.relays.len() as u64,
+            calls: self.calls.len() as u64,
+            serves: self.serves.len() as u64,
         }
     }
 }

@@ -143,6 +143,11 @@ pub enum ServerMessage<'a> {
     Browsed {
         subscription: u32,
     },
+    /// Its caller wants so many messages of this responder, or so many more.
+    Wanted {
+        number: u32,
+        messages: u64,
+    },
     /// Of a type that is not known: to be skipped.
     Other(u8),
 }
@@ -230,6 +235,9 @@ impl<'a> ServerMessage<'a> {
                 version: from.varint()?,
             },
             kind::BROWSED => ServerMessage::Browsed { subscription: from.number()? },
+            kind::WANTED => {
+                ServerMessage::Wanted { number: from.number()?, messages: from.varint()? }
+            }
             other => ServerMessage::Other(other),
         })
     }
@@ -305,6 +313,10 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, *version);
             }
             ServerMessage::Browsed { subscription } => write_varint(out, u64::from(*subscription)),
+            ServerMessage::Wanted { number, messages } => {
+                write_varint(out, u64::from(*number));
+                write_varint(out, *messages);
+            }
             ServerMessage::Other(_) => {}
         }
     }
@@ -334,6 +346,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Left { .. } => kind::LEFT,
             ServerMessage::Follows { .. } => kind::FOLLOWS,
             ServerMessage::Browsed { .. } => kind::BROWSED,
+            ServerMessage::Wanted { .. } => kind::WANTED,
             ServerMessage::Other(other) => *other,
         }
     }
