@@ -34,6 +34,7 @@ pub fn call(
         flags: 0,
         timeout_ms: 5_000,
         destination: Destination::Path(Kind::Service, service),
+        credit: None,
         properties: b"",
         body,
     };

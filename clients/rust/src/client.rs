@@ -291,6 +291,8 @@ impl Client {
                 }
             }
             ServerMessage::Browsed { subscription } => tell(Event::Browsed { subscription }),
+            // Nothing here asks for that.
+            ServerMessage::Wanted { .. } => {}
             ServerMessage::Recovered { request, complete, continues } => {
                 let subscription = self.unanswered.get(&request).copied();
                 let subscription = subscription.ok_or(ClientError::UnknownId)?;

@@ -266,6 +266,8 @@ impl Broker {
             metrics.upstream_subscriptions += state.subscriptions;
             metrics.upstream_waiting += state.waiting;
             metrics.upstream_relay_waiting += state.relays;
+            metrics.upstream_exchanges += state.calls;
+            metrics.upstream_serves += state.serves;
         }
         metrics.history_messages = history_messages as u64;
         metrics.history_bytes = history_bytes as u64;

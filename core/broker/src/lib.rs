@@ -102,6 +102,7 @@ mod scatter_gather;
 mod selecting;
 mod series;
 mod server_topics;
+mod service_homes;
 mod serving;
 mod session;
 mod session_host;

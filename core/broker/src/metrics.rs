@@ -75,6 +75,12 @@ broker_metrics! {
     upstream_relay_refused Counter "tiderace_upstream_relay_refused_total" [] "Requests of clients that an upstream has refused, or for which it was away for too long.";
     upstream_relay_unknown Counter "tiderace_upstream_relay_unknown_total" [] "Requests of clients of which nobody knows what came of them, since the connection to the upstream was lost before it answered.";
     upstream_relay_waiting Gauge "tiderace_upstream_relay_waiting" [] "Requests of clients that upstreams have not answered.";
+    upstream_calls Counter "tiderace_upstream_calls_total" [] "Calls of clients that were passed on to upstreams.";
+    upstream_calls_refused Counter "tiderace_upstream_calls_refused_total" [] "Calls of clients for services of an upstream that were not passed on: it was away for too long, takes none, or too many waited.";
+    upstream_calls_unknown Counter "tiderace_upstream_calls_unknown_total" [] "Calls of clients of which nobody knows what came of them, since the connection to the upstream was lost before they were over.";
+    upstream_serves Gauge "tiderace_upstream_serves" [] "Services of clients that are called from upstreams as well, by name or pattern.";
+    upstream_serves_refused Counter "tiderace_upstream_serves_refused_total" [] "Services of clients that an upstream would not let this server serve there.";
+    upstream_exchanges Gauge "tiderace_upstream_exchanges" [] "Exchanges of clients with responders at upstreams, and calls that wait for an upstream.";
     upstream_subscriptions Gauge "tiderace_upstream_subscriptions" [] "Subscriptions at upstreams.";
     upstream_waiting Gauge "tiderace_upstream_subscribers_waiting" [] "Subscriptions of this node that wait for an upstream.";
     view_outputs Gauge "tiderace_view_outputs" [] "Topics that views publish.";

@@ -116,6 +116,8 @@ pub struct UpstreamTopics {
     pub eager: bool,
     /// Whether it is asked for what clients here want to publish or do there.
     pub write: bool,
+    /// The services that it is called for, as long as no client of this node serves them.
+    pub services: Vec<Pattern>,
 }
 
 impl UpstreamTopics {

@@ -78,7 +78,8 @@ impl Relay {
 
 /// Whether a command may be one of those between the marks.
 pub(crate) fn is_relayed(command: &Command) -> bool {
-    matches!(command, Command::Publish { .. } | Command::Operate { .. } | Command::ActAs(_))
+    use Command::{ActAs, Call, Operate, Publish};
+    matches!(command, Publish { .. } | Operate { .. } | Call(_) | ActAs(_))
 }
 
 /// Why something is not passed on.

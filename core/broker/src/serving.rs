@@ -18,7 +18,7 @@ use tiderace_wire::SubscriptionKey;
 use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding, Step};
 use crate::home_side::HomeSide;
-use crate::messages::{Answer, SubscribeRequestId, ToExchange};
+use crate::messages::{Answer, SubscribeRequestId, ToExchange, ToHome};
 use crate::places::Place;
 
 impl HomeSide<'_> {
@@ -119,9 +119,9 @@ impl HomeSide<'_> {
         for step in out {
             match step {
                 Step::Assign(to, call) => {
-                    let place = Place::of(to.session);
-                    self.send(place, ToExchange::Assigned(to, call), effects);
+                    self.send(Place::of(to.session), ToExchange::Assigned(to, call), effects);
                 }
+                Step::Again(call) => self.send(self.here(), ToHome::Call(call), effects),
                 Step::Refuse(caller, code) => {
                     let message = ToExchange::Ended { to: caller.key, close: code.into() };
                     self.send(caller.place, message, effects);

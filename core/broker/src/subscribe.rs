@@ -78,9 +78,7 @@ impl SessionSide<'_> {
             .iter()
             .map(|target| {
                 let waiting = match target {
-                    Target::Exact(destination) => {
-                        PlaceSet::of(self.options.home_of(&destination.path))
-                    }
+                    Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
                     Target::Pattern(Kind::Topic, pattern) => self.homes_of(pattern),
                     Target::Pattern(..) => all,
                 };
@@ -347,9 +345,7 @@ impl SessionSide<'_> {
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
                 let homes = match target {
-                    Target::Exact(destination) => {
-                        PlaceSet::of(self.options.home_of(&destination.path))
-                    }
+                    Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
                     Target::Pattern(..) => self.homes(),
                 };
                 let consume = Consume {

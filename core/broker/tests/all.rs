@@ -57,6 +57,8 @@ mod swapped_queues;
 mod temporary;
 mod topics;
 mod transactions;
+mod upstream_calls;
+mod upstream_services;
 mod view_ends;
 mod view_histories;
 mod viewing;

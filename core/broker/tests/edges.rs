@@ -86,6 +86,7 @@ fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
         remove_after: None,
         eager: epoch.is_multiple_of(5),
         write: false,
+        services: Vec::new(),
     };
     BrokerOptions { upstreams: vec![upstream], ..options(epoch, shards) }
 }
@@ -207,9 +208,7 @@ impl Run {
                     edge.ended.insert(token, key);
                     source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
                 }
-                ToUpstream::Publish { .. } | ToUpstream::Operate { .. } => {
-                    panic!("nobody writes here")
-                }
+                other => panic!("nobody writes here: {other:?}"),
             }
             return true;
         }
@@ -486,6 +485,7 @@ fn of_an_upstream_that_begins_anew_no_other_topics_begin_anew() {
         remove_after: None,
         eager: false,
         write: false,
+        services: Vec::new(),
     };
     let upstreams = vec![upstream("one", "*/x"), upstream("other", "b/y")];
     let mut world = World::new(1, BrokerOptions { upstreams, ..options(1, 1) });

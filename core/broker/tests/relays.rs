@@ -4,32 +4,19 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use crate::support::{EdgeSession, Outgoing, Wish, World, for_seeds};
-use tiderace_base::{CloseCode, ShardId, Span};
-use tiderace_broker::{
-    Action, BrokerOptions, Principal, Rule, Rules, SlowConsumer, UpstreamTopics, Who,
-};
+use crate::support::nodes::{Nodes, edge_world};
+use crate::support::{Outgoing, Wish, World, for_seeds};
+use tiderace_base::{CloseCode, Span};
+use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, SlowConsumer, Who};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Command, Commands, Condition, Confirm, Flags, FromUpstream, Operation, OperationResult,
-    ToUpstream, Token, Update,
+    Change, Command, Commands, Condition, Flags, FromUpstream, Operation, OperationResult, Token,
+    Update,
 };
 
 const TOPICS: [&str; 5] = ["fx/a", "fx/b", "fx/c/d", "fx/denied", "fx/fenced"];
-
-struct Link {
-    edge: usize,
-    source: usize,
-    up: VecDeque<ToUpstream>,
-    down: VecDeque<FromUpstream>,
-}
-
-struct Edge {
-    world: World,
-    link: Option<Link>,
-}
 
 /// A request of a publisher.
 struct Asked {
@@ -50,9 +37,8 @@ struct Publisher {
 }
 
 struct Run {
-    source: World,
+    nodes: Nodes,
     reader: usize,
-    edges: Vec<Edge>,
     publishers: Vec<Publisher>,
     /// What has come to the source: of whom and where, in order.
     come: BTreeMap<(String, String), Vec<u64>>,
@@ -100,34 +86,22 @@ fn source(seed: u64, lives: u64) -> (World, usize) {
 }
 
 fn edge(number: u64) -> World {
-    let shards = 1 + (number % 3) as usize;
-    let upstream = UpstreamTopics {
-        name: "source".into(),
-        topics: vec![pattern("fx/**")],
-        shard: ShardId((number % shards as u64) as u16),
-        linger: Span::from_millis(300),
-        timeout: Span::from_millis(500),
-        remove_after: None,
-        eager: false,
-        write: true,
-    };
-    World::new(number, BrokerOptions { upstreams: vec![upstream], ..options(number, shards) })
+    edge_world(number, options(number, 1))
 }
 
 impl Run {
     fn new(seed: u64) -> Run {
         let (source, reader) = source(seed, 0);
-        let edges = (0..2).map(|number| Edge { world: edge(seed * 5 + number), link: None });
+        let edges = (0..2).map(|number| edge(seed * 5 + number)).collect();
         let mut run = Run {
-            source,
+            nodes: Nodes::new(source, edges),
             reader,
-            edges: edges.collect(),
             publishers: Vec::new(),
             come: BTreeMap::new(),
             lives: 0,
         };
         for (name, edge) in [("ann", 0), ("bob", 0), ("cid", 1)] {
-            let world = &mut run.edges[edge].world;
+            let world = &mut run.nodes.edges[edge].world;
             let shard = world.random.below(world.brokers.len());
             let client = world.connect(shard, name);
             run.publishers.push(Publisher { edge, client, name, next: 1, asked: Vec::new() });
@@ -135,45 +109,20 @@ impl Run {
         run
     }
 
-    fn heal(&mut self, at: usize) {
-        if self.edges[at].link.is_some() {
-            return;
-        }
-        let shard = self.source.random.below(self.source.brokers.len());
-        let source = self.source.connect(shard, "edge");
-        self.source.clients[source].edge = Some(EdgeSession::default());
-        let epoch = self.source.epoch;
-        let world = &mut self.edges[at].world;
-        let shard = (world.epoch % world.brokers.len() as u64) as usize;
-        let edge = world.open(shard);
-        world.verified(edge, Ok(Principal::server()));
-        let down = VecDeque::from([
-            FromUpstream::Up { upstream: 0, epoch },
-            FromUpstream::Requests { taken: true },
-        ]);
-        self.edges[at].link = Some(Link { edge, source, up: VecDeque::new(), down });
-    }
-
-    fn cut(&mut self, at: usize) {
-        let Some(link) = self.edges[at].link.take() else { return };
-        self.source.close(link.source);
-        self.edges[at].world.close(link.edge);
-    }
-
     /// The source ends without a word, and begins anew; what it has taken was seen by its reader.
     fn restart(&mut self, seed: u64) {
-        self.source.quiesce();
+        self.nodes.source.quiesce();
         self.read();
-        (0..self.edges.len()).for_each(|at| self.cut(at));
+        (0..self.nodes.edges.len()).for_each(|at| self.nodes.cut(at));
         self.lives += 1;
-        let now = self.source.now;
-        (self.source, self.reader) = source(seed, self.lives);
-        self.source.now = now;
+        let now = self.nodes.source.now;
+        (self.nodes.source, self.reader) = source(seed, self.lives);
+        self.nodes.source.now = now;
     }
 
     /// Takes in what has come to the source.
     fn read(&mut self) {
-        for message in self.source.clients[self.reader].received.drain(..) {
+        for message in self.nodes.source.clients[self.reader].received.drain(..) {
             let mut words = message.body.split(' ');
             let (name, number) = (words.next().unwrap(), words.next().unwrap());
             let of = (name.to_owned(), message.path);
@@ -181,58 +130,18 @@ impl Run {
         }
     }
 
-    /// Moves one thing along a link; whether there was one.
-    fn pump(&mut self, at: usize) -> bool {
-        let edge = &mut self.edges[at];
-        let Some(link) = &mut edge.link else { return false };
-        link.up.extend(edge.world.clients[link.edge].asked_upstream.drain(..));
-        let session = self.source.clients[link.source].edge.as_mut().unwrap();
-        link.down.extend(session.said.drain(..));
-        if self.source.random.one_in(2)
-            && let Some(said) = link.down.pop_front()
-        {
-            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
-            return true;
-        }
-        let Some(asked) = link.up.pop_front() else {
-            let Some(said) = link.down.pop_front() else { return false };
-            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
-            return true;
-        };
-        let (source, session) = (&mut self.source, link.source);
-        let token = source.token(session);
-        let (request, principal, command) = match asked {
-            ToUpstream::Publish { request, principal, run } => {
-                let confirm = Some(Confirm::one(token));
-                let publish = Command::Publish { run: *run, confirm, confirm_first: true };
-                (request, principal, publish)
-            }
-            ToUpstream::Operate { request, principal, operation } => {
-                (request, principal, Command::Operate { token, operation })
-            }
-            other => panic!("{other:?}"),
-        };
-        source.clients[session].edge.as_mut().unwrap().relayed.insert(token, request);
-        let mut commands = Commands::new();
-        commands.push(Command::ActAs(Some(principal)));
-        commands.push(command);
-        commands.push(Command::ActAs(None));
-        source.commands(session, &mut commands);
-        true
-    }
-
     fn ask(&mut self) {
-        let who = self.source.random.below(self.publishers.len());
+        let who = self.nodes.source.random.below(self.publishers.len());
         let publisher = &mut self.publishers[who];
-        let world = &mut self.edges[publisher.edge].world;
+        let world = &mut self.nodes.edges[publisher.edge].world;
         if world.clients[publisher.client].paused {
             return;
         }
-        let path = *self.source.random.pick(&TOPICS);
+        let path = *self.nodes.source.random.pick(&TOPICS);
         let from = publisher.next;
-        let operates = self.source.random.one_in(3);
-        let asks = operates || self.source.random.one_in(2);
-        let count = if operates { 1 } else { 1 + self.source.random.below(3) as u64 };
+        let operates = self.nodes.source.random.one_in(3);
+        let asks = operates || self.nodes.source.random.one_in(2);
+        let count = if operates { 1 } else { 1 + self.nodes.source.random.below(3) as u64 };
         publisher.next += count;
         let bodies = (from..from + count).map(|number| format!("{} {number}", publisher.name));
         let bodies: Vec<String> = bodies.collect();
@@ -244,6 +153,7 @@ impl Run {
                 properties: None,
                 flags: Flags::NONE,
                 condition: self
+                    .nodes
                     .source
                     .random
                     .one_in(2)
@@ -266,68 +176,48 @@ impl Run {
         publisher.asked.push(Asked { path, from, count, token, operates });
     }
 
-    fn settle(&mut self) {
-        for round in 0.. {
-            assert!(round < 10_000, "the nodes never come to rest");
-            let mut moved = false;
-            self.source.quiesce();
-            for at in 0..self.edges.len() {
-                self.edges[at].world.quiesce();
-                while self.pump(at) {
-                    moved = true;
-                    self.source.deliver_envelopes();
-                    self.edges[at].world.deliver_envelopes();
-                }
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
     fn step(&mut self, seed: u64) {
-        match self.source.random.below(20) {
+        match self.nodes.source.random.below(20) {
             0..6 => self.ask(),
             6..12 => {
-                let at = self.source.random.below(self.edges.len());
+                let at = self.nodes.source.random.below(self.nodes.edges.len());
                 for _ in 0..4 {
-                    self.pump(at);
-                    self.source.deliver_envelope();
-                    self.edges[at].world.deliver_envelope();
+                    self.nodes.pump(at);
+                    self.nodes.source.deliver_envelope();
+                    self.nodes.edges[at].world.deliver_envelope();
                 }
             }
             12..14 => {
-                let at = self.source.random.below(self.edges.len());
-                self.edges[at].world.quiesce();
+                let at = self.nodes.source.random.below(self.nodes.edges.len());
+                self.nodes.edges[at].world.quiesce();
             }
-            14 if self.source.random.one_in(3) => {
-                let at = self.source.random.below(self.edges.len());
-                self.cut(at);
+            14 if self.nodes.source.random.one_in(3) => {
+                let at = self.nodes.source.random.below(self.nodes.edges.len());
+                self.nodes.cut(at);
             }
             15 | 16 => {
-                let at = self.source.random.below(self.edges.len());
-                self.heal(at);
+                let at = self.nodes.source.random.below(self.nodes.edges.len());
+                self.nodes.heal(at);
             }
-            17 if self.source.random.one_in(10) => self.restart(seed),
+            17 if self.nodes.source.random.one_in(10) => self.restart(seed),
             18 => {
-                self.source.advance(Span::from_millis(50));
-                self.edges.iter_mut().for_each(|edge| edge.world.advance(Span::from_millis(50)));
+                self.nodes.advance(Span::from_millis(50));
             }
-            _ => self.source.quiesce(),
+            _ => self.nodes.source.quiesce(),
         }
     }
 
     /// Everything is answered; what is told is true.
     fn check_at_rest(&mut self, told: &mut BTreeMap<&'static str, usize>) {
-        (0..self.edges.len()).for_each(|at| self.heal(at));
-        self.settle();
+        (0..self.nodes.edges.len()).for_each(|at| self.nodes.heal(at));
+        self.nodes.settle();
         self.read();
         for ((name, path), numbers) in &self.come {
             let is_rising = numbers.windows(2).all(|pair| pair[0] < pair[1]);
             assert!(is_rising, "{name} has published to {path}, out of order: {numbers:?}");
         }
         for publisher in &self.publishers {
-            let client = &self.edges[publisher.edge].world.clients[publisher.client];
+            let client = &self.nodes.edges[publisher.edge].world.clients[publisher.client];
             assert!(!client.paused, "{} waits for nothing", publisher.name);
             for asked in &publisher.asked {
                 let come = self.come.get(&(publisher.name.to_owned(), asked.path.to_owned()));
@@ -368,7 +258,7 @@ impl Run {
                 *told.entry(what).or_default() += 1;
             }
         }
-        for edge in &self.edges {
+        for edge in &self.nodes.edges {
             assert_eq!(edge.world.metrics().upstream_relay_waiting, 0);
         }
     }
@@ -379,7 +269,7 @@ fn what_clients_of_edges_are_told_of_their_requests_is_true() {
     let told = RefCell::new(BTreeMap::new());
     for_seeds(0..600, |seed| {
         let mut run = Run::new(seed);
-        (0..run.edges.len()).for_each(|at| run.heal(at));
+        (0..run.nodes.edges.len()).for_each(|at| run.nodes.heal(at));
         for _ in 0..300 {
             run.step(seed);
         }

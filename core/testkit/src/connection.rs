@@ -7,6 +7,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tiderace_base::{Close, CloseCode, Now, ShardId, Span};
+use tiderace_broker::Principal;
 use tiderace_wire::{
     Answer, CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Command, Commands, Context,
     Framing, Incoming, Opening, OutQueue, Output, Request, Response, Session, SessionAction,
@@ -85,6 +86,15 @@ impl Connection {
         connection.call(world, |session, now, context| session.begin(now, context));
         connection.run(world);
         connection
+    }
+
+    /// The session is logged in by the server, which has opened it itself.
+    ///
+    /// # Panics
+    /// When the session asks for what it may not, or never comes to rest.
+    pub fn admit(&mut self, world: &mut World, principal: Principal) {
+        world.admit(self.client, principal);
+        self.run(world);
     }
 
     /// Bytes of a stream have come.

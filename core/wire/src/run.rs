@@ -13,10 +13,11 @@ use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
 use crate::run_origin::Origin;
-use crate::{Destination, Kind, properties};
+use crate::{Destination, EndPrincipal, Kind, properties};
 
 mod buffer;
 mod builder;
+mod calling;
 mod naming;
 mod upstream_numbers;
 
@@ -74,6 +75,8 @@ struct Rare {
     file: Option<Bytes>,
     /// The numbers that another node gave it.
     upstream: Option<UpstreamNumbers>,
+    /// Who calls with it.
+    caller: Option<Arc<EndPrincipal>>,
 }
 
 // With the two counts of an `Arc`, 112 bytes: what allocators give for anything over 96.
@@ -174,7 +177,7 @@ impl Run {
 
     /// Bytes it keeps in memory, with those of a buffer that it shares; not those of a body in a file.
     pub fn bytes(&self) -> usize {
-        let rare = self.rare.as_ref().map_or(0, |_| size_of::<Rare>());
+        let rare = self.rare.as_ref().map_or(0, |rare| rare.bytes());
         self.data.len() + rare + self.bytes_beside()
     }
 
@@ -329,10 +332,12 @@ impl Run {
     /// Says which numbers another node gave it, or that none did; done before it is shared.
     pub fn set_upstream(&mut self, upstream: Option<UpstreamNumbers>) {
         match &mut self.rare {
-            Some(rare) if upstream.is_some() || rare.file.is_some() => rare.upstream = upstream,
+            Some(rare) if upstream.is_some() || rare.file.is_some() || rare.caller.is_some() => {
+                rare.upstream = upstream;
+            }
             _ => {
-                let rare = |upstream| Box::new(Rare { file: None, upstream: Some(upstream) });
-                self.rare = upstream.map(rare);
+                let rare = |upstream| Rare { upstream: Some(upstream), ..Rare::default() };
+                self.rare = upstream.map(rare).map(Box::new);
             }
         }
     }

@@ -97,6 +97,20 @@ pub enum FromUpstream {
         /// Whether it does.
         taken: bool,
     },
+    /// Whether it takes calls of this node's clients. Comes behind [`FromUpstream::Up`]. Then what they call goes to the
+    /// session as deliveries of exchanges in which it is the responder, with who calls in
+    /// [`Run::caller`](crate::Run::caller).
+    Calls {
+        /// Whether it does.
+        taken: bool,
+    },
+    /// What came of [`ToUpstream::Serve`], or of its end.
+    Serving {
+        /// The node's name for what is served.
+        key: u32,
+        /// Whether it serves now; or why not.
+        result: Result<bool, Close>,
+    },
     /// What came of a request of a client of this node.
     Answered {
         /// The request, as [`ToUpstream::Publish`] or [`ToUpstream::Operate`] has named it.
@@ -122,6 +136,19 @@ pub enum ToUpstream {
     Unsubscribe {
         /// The subscription.
         key: SubscriptionKey,
+    },
+    /// To give calls of a service to clients of this node. They come as [`Command::Call`](crate::Command::Call) of the
+    /// session. Answered by [`FromUpstream::Serving`].
+    Serve {
+        /// The node's name for it; small numbers, used again after an end.
+        key: u32,
+        /// Services.
+        target: Target,
+    },
+    /// To give it no more calls. Answered by [`FromUpstream::Serving`]; calls may come before.
+    ServeNoMore {
+        /// The node's name for what is served.
+        key: u32,
     },
     /// To take messages. Answered once by [`FromUpstream::Answered`], or the connection is lost.
     Publish {

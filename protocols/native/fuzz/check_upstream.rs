@@ -31,6 +31,7 @@ pub fn upstream(data: &[u8]) {
         ServerMessage::Welcome(welcome()).write(&mut bytes);
         node.hear(&bytes);
         node.wish();
+        node.serve();
     }
     let len = match usize::from(how >> 2) {
         0 => bytes.len(),
@@ -58,7 +59,7 @@ fn welcome() -> Welcome<'static> {
         jitter_ms: 0,
         codecs: vec![1],
         server: "tiderace/9",
-        features: feature::VALUES | feature::NUMBERED | feature::RELAY,
+        features: feature::VALUES | feature::NUMBERED | feature::RELAY | feature::CALLS,
         node: "",
     }
 }
@@ -95,6 +96,15 @@ impl Node {
         let since = Some(Position::new(300));
         self.ask(ToUpstream::Subscribe { key: SubscriptionKey(1), target, since });
         self.relay();
+    }
+
+    /// Clients of the node serve: one a service, as 19, and one a pattern, as 18.
+    fn serve(&mut self) {
+        let path = Path::parse("s").unwrap();
+        let target = Target::Exact(Destination { kind: Kind::Service, path });
+        self.ask(ToUpstream::Serve { key: 0, target });
+        let target = Target::Pattern(Kind::Service, Pattern::parse("s/**").unwrap());
+        self.ask(ToUpstream::Serve { key: 1, target });
     }
 
     /// A client of the node publishes, and another updates.
@@ -156,8 +166,18 @@ impl Node {
             self.is_over = true;
         }
         for command in commands.drain() {
-            let Command::Upstream(told) = command else { panic!("{command:?}") };
-            check(&told);
+            match command {
+                Command::Upstream(told) => check(&told),
+                Command::Call(call) => {
+                    assert!(call.body.len() <= 1000 && call.service.as_str().starts_with('s'))
+                }
+                Command::SendExchange(sent) => {
+                    assert!(sent.body.len() <= 1000 && (sent.last || !sent.bare));
+                }
+                Command::Cancel { close, .. } => assert!(close.reason.len() <= 2000),
+                Command::ExchangeCredit { messages, .. } => assert!(messages > 0),
+                other => panic!("{other:?}"),
+            }
         }
         said(&self.queue.take_bytes());
     }

@@ -49,6 +49,7 @@ pub mod kind {
     pub const OPERATE: u8 = 0x0e;
     pub const PRINCIPAL: u8 = 0x0f;
     pub const AS: u8 = 0x10;
+    pub const WANT: u8 = 0x12;
     pub const WELCOME: u8 = 0x41;
     pub const OK: u8 = 0x42;
     pub const ERROR: u8 = 0x43;
@@ -67,7 +68,8 @@ pub mod kind {
     pub const LEFT: u8 = 0x50;
     pub const FOLLOWS: u8 = 0x51;
     pub const BROWSED: u8 = 0x52;
-    pub const NODES: u8 = 0x53;
+    pub const WANTED: u8 = 0x53;
+    pub const NODES: u8 = 0x54;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }
@@ -96,6 +98,8 @@ pub mod flag {
     // CALL, SEND, EXCHANGE
     pub const LAST: u8 = 0x08;
     pub const RESPONDER: u8 = 0x10;
+    /// Of CALL.
+    pub const CREDIT: u8 = 0x10;
     pub const FIRST: u8 = 0x20;
     pub const SERVICE_ANNOUNCED: u8 = 0x40;
     /// There is no message: this side has said its last before. With LAST.
@@ -115,6 +119,8 @@ pub mod feature {
     pub const NUMBERED: u64 = 0x4;
     /// PRINCIPAL and AS are understood.
     pub const RELAY: u64 = 0x8;
+    /// AS may hold CALL; CALL may have the flag CREDIT and SUBSCRIBE the flag CREDITS, and WANT is understood.
+    pub const CALLS: u64 = 0x20;
 }
 
 /// Flags of SUBSCRIBE.
@@ -138,5 +144,6 @@ pub mod subscribe {
     pub const FOLLOW: u64 = 0x8000;
     pub const START: u64 = 0x1_0000;
     pub const NUMBERED: u64 = 0x2_0000;
-    pub const ALL: u64 = 0x3_ffff;
+    pub const CREDITS: u64 = 0x8_0000;
+    pub const ALL: u64 = 0xb_ffff;
 }

@@ -29,6 +29,8 @@ pub(crate) const AS_MESSAGES_MAX: usize = tiderace_base::limits::INTAKE_MESSAGES
 pub(crate) const BESIDE_BODY_BYTES_MIN: usize = 256;
 /// Connections from an edge up to a node that has no upstream: more are a mistake, or a circle of nodes without names.
 pub(crate) const HOPS_MAX: u64 = 4;
+/// Exchanges that an upstream may give to an edge's clients under one subscription.
+pub(crate) const SERVED_EXCHANGES_MAX: u32 = 1_024;
 /// Topics that an upstream has announced at the same time: some hundred bytes each. Servers keep 65,536 unless they are
 /// told otherwise.
 pub(crate) const UPSTREAM_TOPICS_MAX: usize = 1 << 20;

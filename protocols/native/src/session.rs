@@ -213,6 +213,10 @@ impl NativeSession {
             ClientMessage::Operate(message) => self.operate(now, &message, context),
             ClientMessage::Principal(told) => self.tell_principal(&told),
             ClientMessage::As(message) => self.act_as(now, message, context),
+            ClientMessage::Want { number, messages } => {
+                self.want(number, messages, context);
+                Ok(())
+            }
             ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
             ClientMessage::Other(kind) => {
                 let reason = format!("no client's message has the type {kind:#04x}");
@@ -357,8 +361,10 @@ impl Session for NativeSession {
                 };
                 say(&ended, &mut context.output);
             }
-            // The protocol has no message for it: who serves answers as it likes.
-            Reply::ExchangeCredit { .. } => {}
+            Reply::ExchangeCredit { exchange, messages } => {
+                self.tell_wanted(exchange.number, messages, &mut context.output);
+                self.batch.close(&mut context.output);
+            }
             Reply::Browsed { key } => {
                 let browsed = ServerMessage::Browsed { subscription: key.0 };
                 say(&browsed, &mut context.output);

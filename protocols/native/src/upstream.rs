@@ -11,6 +11,8 @@
 //! told in the order in which they came.
 
 mod connect;
+mod exchange;
+mod exchanges;
 mod fault;
 mod gather;
 mod liveness;
@@ -34,6 +36,7 @@ pub use options::UpstreamOptions;
 
 use crate::codec::{ClientMessage, Messages, ServerMessage};
 use crate::nodes_above::{Above, UpstreamAbove};
+use exchanges::Exchanges;
 use fault::{broken, malformed, told};
 use gather::Gather;
 use liveness::Liveness;
@@ -69,6 +72,7 @@ pub(crate) struct UpstreamSession {
     subscriptions_max: u64,
     subscriptions: Subscriptions,
     relays: Relays,
+    exchanges: Exchanges,
     topics: Topics,
     gather: Gather,
     liveness: Liveness,
@@ -89,6 +93,7 @@ impl UpstreamSession {
             subscriptions_max: 0,
             subscriptions: Subscriptions::default(),
             relays: Relays::default(),
+            exchanges: Exchanges::default(),
             topics: Topics::new(options.bases_bytes_max),
             gather: Gather::default(),
             liveness: Liveness::greeting(opening.now.time + options.welcome_timeout),
@@ -160,9 +165,16 @@ impl UpstreamSession {
             }
             ServerMessage::Nodes(nodes) => self.nodes(&nodes),
             ServerMessage::Other(_) => Ok(()),
+            ServerMessage::Exchange(message) => self.exchange(&message, context),
+            ServerMessage::Ended { responder, number, code, slug, sentence } => {
+                self.exchange_ended(responder, number, (code, slug, sentence), context);
+                Ok(())
+            }
+            ServerMessage::Wanted { number, messages } => {
+                self.wanted(number, messages, context);
+                Ok(())
+            }
             ServerMessage::Queued(_)
-            | ServerMessage::Exchange(_)
-            | ServerMessage::Ended { .. }
             | ServerMessage::LoggedIn { .. }
             | ServerMessage::Browsed { .. } => {
                 Err(broken("a message comes that belongs to nothing that was asked"))
@@ -202,6 +214,7 @@ impl Session for UpstreamSession {
             return Err(broken("messages of the native protocol are binary"));
         }
         self.liveness.received();
+        self.end_refused(context);
         let read = self.read(now, message.bytes, context);
         self.gather.end(context.commands);
         read
@@ -213,6 +226,15 @@ impl Session for UpstreamSession {
                 self.ask(now, *asked, context);
                 Ok(())
             }
+            Reply::ExchangeEnded { exchange, close } => {
+                self.cancel_exchange(exchange, &close, &mut context.output);
+                Ok(())
+            }
+            Reply::ExchangeCredit { exchange, messages } => {
+                let want = ClientMessage::Want { number: exchange.number, messages };
+                say(&want, &mut context.output);
+                Ok(())
+            }
             // The session's own broker would not have it.
             Reply::Refused { close, .. } => Err(close),
             // It asks for nothing else.
@@ -220,14 +242,23 @@ impl Session for UpstreamSession {
         }
     }
 
-    /// Nothing is ever delivered: the session subscribes to nothing of its own broker.
-    fn deliver(&mut self, _now: Now, _delivery: &Delivery<'_>, _output: &mut Output<'_>) {}
+    /// What is said in exchanges; nothing else is delivered, since the session subscribes to nothing of its own broker.
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        if let Some(exchange) = &delivery.exchange {
+            self.deliver_exchange(exchange, delivery, output);
+        }
+    }
 
     fn deadline(&self) -> Time {
-        self.liveness.due()
+        match self.exchanges.some_are_refused() {
+            // They are ended as soon as the broker can be told.
+            true => Time::ZERO,
+            false => self.liveness.due(),
+        }
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.end_refused(context);
         if self.liveness.expire(now, context.reading_paused)? {
             say(&ClientMessage::Ping(b""), &mut context.output);
         }

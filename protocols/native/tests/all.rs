@@ -22,6 +22,7 @@ mod relaying;
 mod spec;
 mod support;
 mod upstream;
+mod upstream_calls;
 mod upstream_pairs;
 mod upstream_updates;
 mod vectors;

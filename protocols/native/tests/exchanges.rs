@@ -69,6 +69,7 @@ fn a_body_that_is_too_large_ends_what_it_belongs_to_and_nothing_else() {
         destination: destination(Kind::Service),
         flags,
         timeout_ms: 0,
+        credit: None,
         properties,
         body,
     }));

@@ -113,9 +113,11 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             flags: flags & (flag::CONTENT | flag::LAST),
             timeout_ms: stock.wide,
             destination,
+            credit: bits[1].then_some(stock.wide),
             properties,
             body: y,
         }),
+        ClientMessage::Want { number: one, messages: stock.wide },
         ClientMessage::Send(SendMessage {
             number: one,
             flags: flags & (flag::CONTENT | flag::LAST | flag::RESPONDER),
@@ -199,6 +201,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
         ServerMessage::Browsed { subscription: two },
         ServerMessage::Nodes(Nodes { hops: stock.wide, names: vec![a; two as usize % 3] }),
+        ServerMessage::Wanted { number: one, messages: stock.wide },
     ]
 }
 

@@ -429,6 +429,7 @@ fn exchanges_have_two_sides() {
         flags: 1 | flag::LAST,
         timeout_ms: 0,
         destination: Destination::Path(Kind::Service, "quotes"),
+        credit: None,
         properties: b"",
         body: b"{}",
     }));
@@ -471,6 +472,7 @@ fn exchanges_have_two_sides() {
         flags: 0,
         timeout_ms: 9,
         destination: Destination::Path(Kind::Topic, "a"),
+        credit: None,
         properties: b"",
         body: b"",
     }));

@@ -122,8 +122,12 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
             }),
         ),
         ClientMessage::Call(message) => {
-            let (flags, more) =
+            let (mut flags, mut more) =
                 properties(message.flags, message.properties, destination(message.destination));
+            if let Some(credit) = message.credit {
+                flags |= flag::CREDIT;
+                more["credit"] = json!(credit);
+            }
             let fields = json!({
                 "number": message.number, "flags": flags, "timeout_ms": message.timeout_ms,
                 "body": hex(message.body),
@@ -157,6 +161,9 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 "groups": told.groups, "claims": told.claims,
             }),
         ),
+        ClientMessage::Want { number, messages } => {
+            ("WANT", json!({"number": number, "messages": messages}))
+        }
         ClientMessage::As(message) => {
             ("AS", json!({"principal": message.principal, "messages": hex(message.messages)}))
         }
@@ -251,6 +258,9 @@ fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Val
             ("LEFT", json!({"subscription": subscription, "path": path, "reason": reason}))
         }
         ServerMessage::Nodes(nodes) => ("NODES", json!({"hops": nodes.hops, "names": nodes.names})),
+        ServerMessage::Wanted { number, messages } => {
+            ("WANTED", json!({"number": number, "messages": messages}))
+        }
         ServerMessage::Browsed { subscription } => {
             ("BROWSED", json!({"subscription": subscription}))
         }

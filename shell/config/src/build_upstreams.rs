@@ -22,7 +22,7 @@ use crate::units;
 
 /// Addresses of one upstream.
 const URLS_MAX: usize = 16;
-/// Patterns of one upstream: each topic is compared with all of them.
+/// Patterns of topics, and of services, of one upstream: each topic is compared with all of them.
 const TOPICS_MAX: usize = 256;
 /// Bytes of the name of a node, as far as it is told to other nodes.
 const NODE_BYTES_MAX: usize = 64;
@@ -51,6 +51,7 @@ pub(crate) fn build(
             problems.add(table.origin_of("name"), message);
         }
         check_topics(table, &section, &known, problems);
+        check_services(table, &section, &known, problems);
         let urls = urls(table, &section, listeners, problems);
         let remove_after = remove_after(&section.when_away).unwrap_or_else(|| {
             let message = format!(
@@ -62,12 +63,22 @@ pub(crate) fn build(
             None
         });
         let (token, login) = identity(table, &section, sources, problems);
-        let UpstreamSection { name, topics, tls_ca_file, linger, timeout, eager, write, .. } =
-            section;
+        let UpstreamSection {
+            name,
+            topics,
+            services,
+            tls_ca_file,
+            linger,
+            timeout,
+            eager,
+            write,
+            ..
+        } = section;
         known.push(UpstreamConfig {
             name,
             urls,
             topics,
+            services,
             token,
             login,
             tls_ca_file,
@@ -143,6 +154,39 @@ fn check_topics(
                 "{text:?} and {twin:?} of the upstream {:?} name the same topics, but a topic comes from one \
                  upstream; for servers that have the same topics write one upstream with several `urls`",
                 other.name
+            ));
+        }
+    }
+}
+
+fn check_services(
+    table: &Table,
+    section: &UpstreamSection,
+    others: &[UpstreamConfig],
+    problems: &mut Problems,
+) {
+    let mut wrong = |message: String| {
+        problems.add(table.origin_of("services"), format!("upstream.services: {message}"))
+    };
+    if section.services.len() > TOPICS_MAX {
+        let found = section.services.len();
+        wrong(format!("up to {TOPICS_MAX} patterns are possible, but {found} are listed"));
+    }
+    for pattern in &section.services {
+        let text = pattern.as_str();
+        if text.starts_with('$') {
+            wrong(format!(
+                "{text:?} names services below `$`, which are every server's own; take it out"
+            ));
+        }
+        let twins = |other: &UpstreamConfig| {
+            let twin = other.services.iter().find(|it| it.overlaps(pattern))?;
+            Some((other.name.clone(), twin.as_str().to_owned()))
+        };
+        if let Some((name, twin)) = others.iter().find_map(twins) {
+            wrong(format!(
+                "{text:?} and {twin:?} of the upstream {name:?} name the same services, but a call goes to one upstream; \
+                 for servers that are called for the same services write one upstream with several `urls`"
             ));
         }
     }

@@ -15,7 +15,8 @@ use crate::together::EndingTogether;
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
     pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        if self.deputies.has_link(session) {
+        let to_upstream = self.deputies.has_link(session);
+        if to_upstream {
             self.deputy_side().link_lost(now, session, effects);
             self.hand_on(now, effects);
         }
@@ -31,7 +32,7 @@ impl Broker {
         let mut side = self.exchange_side();
         side.sessions.finish_ending(together);
         if let Some(exchanges) = exchanges {
-            side.end_exchanges(now, &exchanges, effects);
+            side.end_exchanges(now, &exchanges, to_upstream, effects);
         }
         // While it still has what it has claimed.
         if let Some(will) = will {

@@ -121,7 +121,7 @@ impl SessionSide<'_> {
         let homes = targets.map(|listening| match &listening.target {
             Target::Exact(destination) if destination.kind == Kind::Topic => PlaceSet::EMPTY,
             Target::Pattern(Kind::Topic, _) => PlaceSet::EMPTY,
-            Target::Exact(destination) => PlaceSet::of(self.options.home_of(&destination.path)),
+            Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
             Target::Pattern(Kind::Queue | Kind::Service, _) => all,
         });
         homes.fold(PlaceSet::EMPTY, PlaceSet::union)

@@ -41,7 +41,7 @@ impl DeputySide<'_> {
                 self.relay(now, *relay, effects);
                 None
             }
-            message => Some(message),
+            message => self.take_call(now, from, message, effects),
         }
     }
 

@@ -58,6 +58,8 @@ impl DeputySide<'_> {
                 }
             }
             FromUpstream::Requests { taken } => self.requests_taken(at, taken, effects),
+            FromUpstream::Calls { taken } => self.calls_taken(at, taken, effects),
+            FromUpstream::Serving { key, result } => self.serving(at, key, result),
             FromUpstream::Answered { request, result } => {
                 self.relay_answered(at, (request, result), effects);
             }
@@ -111,6 +113,8 @@ impl DeputySide<'_> {
         let position = deputy.numberings.position(deputy.epoch);
         deputy.subscriptions.unlink(&position);
         deputy.held.wait_until(now.time + timeout);
+        deputy.calls.note_taken(None);
+        deputy.serves.unlink();
         self.give_up_backfills(now, at, effects);
         self.lose_relays(at, effects);
     }
@@ -182,6 +186,8 @@ impl DeputySide<'_> {
             self.begin_backfills(at);
             self.end_idle(now, at);
             self.end_overdue_relays(now, at, effects);
+            self.look_at_calls(now, at, effects);
+            self.serve_at_upstream(at);
         }
     }
 }

@@ -9,7 +9,8 @@
 //!     ▲                                        │
 //!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
 //! ```
-//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`).
+//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`), as are calls for
+//! its services (`calling.rs`); what clients here serve is called from there (`serving.rs`).
 //!
 //! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
 //! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
@@ -19,6 +20,8 @@ mod asking;
 mod away;
 mod backfilling;
 mod backfills;
+mod calling;
+mod calls;
 mod coming_back;
 mod held;
 mod interest;
@@ -27,6 +30,8 @@ mod numberings;
 mod relaying;
 mod relays;
 mod renewing;
+mod serves;
+mod serving;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
@@ -39,9 +44,11 @@ use crate::collections::Map;
 use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
+use calls::Calls;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
 use relays::Relays;
+use serves::Serves;
 use subscriptions::UpstreamSubscriptions;
 use sweeps::Sweep;
 
@@ -81,6 +88,8 @@ struct Deputy {
     relays: Relays,
     /// Time from the last question whether it is there to its answer.
     round_trip: Option<Span>,
+    calls: Calls,
+    serves: Serves,
 }
 
 /// Who listens to a topic.
@@ -123,6 +132,10 @@ pub struct DeputyState {
     pub relays: u64,
     /// Time from the last question whether it is there to its answer; absent while it is away, and before the first.
     pub round_trip: Option<Span>,
+    /// Exchanges of clients here with responders there, and calls that wait for it.
+    pub calls: u64,
+    /// What clients here serve there, by name or pattern.
+    pub serves: u64,
 }
 
 impl Deputies {
@@ -190,6 +203,8 @@ impl Deputy {
             is_given_up: false,
             relays: Relays::default(),
             round_trip: None,
+            calls: Calls::default(),
+            serves: Serves::default(),
         }
     }
 
@@ -224,6 +239,8 @@ impl Deputy {
             resyncs: self.resyncs,
             relays: self.relays.len() as u64,
             round_trip: self.round_trip,
+            calls: self.calls.len() as u64,
+            serves: self.serves.len() as u64,
         }
     }
 }

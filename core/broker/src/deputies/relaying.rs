@@ -272,14 +272,14 @@ impl DeputySide<'_> {
         self.home.send(Place::of(session), ToPublisher::Relaying { session, on }, effects);
     }
 
-    fn is_long_away(&self, now: Now, at: usize) -> bool {
+    pub(super) fn is_long_away(&self, now: Now, at: usize) -> bool {
         let Some(deputy) = self.deputies.list.get(at) else { return true };
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let timeout = upstream.map_or(Span::ZERO, |upstream| upstream.timeout);
         now.time >= deputy.away + timeout
     }
 
-    fn away(&self, at: usize) -> Close {
+    pub(super) fn away(&self, at: usize) -> Close {
         let name = self.name_of_upstream(at);
         let reason = format!(
             "the upstream {name} cannot be reached, so this was not passed on to it and nothing was done; try again later"
@@ -287,7 +287,7 @@ impl DeputySide<'_> {
         Close::new(CloseCode::UpstreamAway, reason)
     }
 
-    fn takes_none(&self, at: usize) -> Close {
+    pub(super) fn takes_none(&self, at: usize) -> Close {
         let name = self.name_of_upstream(at);
         let reason = format!(
             "the upstream {name} does not take requests of other nodes' clients; update it, or connect to it for this"

@@ -169,7 +169,7 @@ impl ExchangeSide<'_> {
             // Kept until the home or a responder has heard of it, to give them the reason.
             end.other = Other::Forgone { kept, close: close.clone() };
             let service = end.service.clone();
-            let home = self.sessions.options.home_of(&service);
+            let home = self.sessions.options.home_of_service(&service);
             self.sessions.send(home, ToHome::CancelCall { service, caller: key }, effects);
         }
         if unheard {

@@ -39,7 +39,8 @@ impl ExchangeSide<'_> {
         let options = self.sessions.options.clone();
         let (timeout, last, service) = (call.timeout, call.last, call.service);
         let credit = call.credit.map(|credit| credit.max(1));
-        let run = message(&service, now, self.sessions.shard, 0, &call.properties, &call.body);
+        let mut run = message(&service, now, self.sessions.shard, 0, &call.properties, &call.body);
+        self.tell_caller(session, &mut run);
         let bytes = run.bytes();
         if let Err(close) = self.may_call(session, &service, bytes) {
             self.count_end(close.code);
@@ -72,8 +73,29 @@ impl ExchangeSide<'_> {
         self.sessions.memory.charge(MemoryUse::Calls, bytes);
         self.exchanges.renew(end, now.time);
         let caller = Address { place: self.sessions.here(), key: end };
-        let home = self.sessions.options.home_of(&service);
-        self.sessions.send(home, ToHome::Call(Calling { caller, run, last, credit }), effects);
+        let session = key_of(session);
+        let home = self.sessions.options.home_of_service(&service);
+        self.sessions.send(
+            home,
+            ToHome::Call(Calling { caller, session, run, last, credit }),
+            effects,
+        );
+    }
+
+    /// Says in a call who calls, if it may go to a responder at another node.
+    fn tell_caller(&self, session: SessionId, run: &mut Arc<Run>) {
+        let path = &run.destination().path;
+        if self.sessions.options.upstream_serving(path).is_none() {
+            return;
+        }
+        let record = self.sessions.session(session);
+        let principal = record.and_then(|record| record.principal.as_ref());
+        let principal = principal.filter(|principal| !principal.is_server());
+        if let Some(Ok(caller)) = principal.map(|principal| principal.to_end_principal())
+            && let Some(run) = Arc::get_mut(run)
+        {
+            run.set_caller(caller.into());
+        }
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
@@ -140,9 +162,15 @@ impl ExchangeSide<'_> {
         call: Calling,
         effects: &mut Effects,
     ) {
-        let serves =
-            self.sessions.session(to.session).and_then(|record| record.subscription(to.key));
-        if serves.is_none_or(|subscription| subscription.epoch != to.epoch) {
+        let record = self.sessions.session(to.session);
+        let serves = match to.key {
+            // A session to an upstream answers for those who serve there, without a subscription of its own.
+            NO_SUBSCRIPTION => record.is_some(),
+            key => record
+                .and_then(|record| record.subscription(key))
+                .is_some_and(|subscription| subscription.epoch == to.epoch),
+        };
+        if !serves {
             // The home has heard that by now and finds somebody else: nobody has seen the call.
             return self.sessions.send(home, ToHome::Call(call), effects);
         }

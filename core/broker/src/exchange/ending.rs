@@ -4,7 +4,7 @@
 //! Relies on `ending.rs` of the sessions for what waits for them, and on `cancel.rs`. Invariant: no exchange is left of
 //! a subscription or session that has ended.
 
-use tiderace_base::{CloseCode, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Command, Side, SubscriptionKey};
 
 use super::{Open, Other, Tell};
@@ -68,16 +68,35 @@ impl ExchangeSide<'_> {
         record.rare.as_mut()?.exchanges.take()
     }
 
-    /// Ends what a session had open because it ends.
-    pub(crate) fn end_exchanges(&mut self, now: Now, open: &Open, effects: &mut Effects) {
+    /// Ends what a session had open because it ends; `to_upstream`: it was one to an upstream.
+    pub(crate) fn end_exchanges(
+        &mut self,
+        now: Now,
+        open: &Open,
+        to_upstream: bool,
+        effects: &mut Effects,
+    ) {
         for key in open.keys() {
-            let side = self.exchanges.get(key).map(|end| end.key.side);
-            let code = match side {
-                Some(Side::Caller) => CloseCode::CallerGone,
-                Some(Side::Responder) => CloseCode::ResponderGone,
-                None => continue,
+            let Some(end) = self.exchanges.get(key) else { continue };
+            let close = match end.key.side {
+                Side::Caller => CloseCode::CallerGone.into(),
+                Side::Responder if to_upstream => self.lost_upstream(end.credit.begun),
+                Side::Responder => CloseCode::ResponderGone.into(),
             };
-            self.end_exchange(now, key, code.into(), Tell::Other, effects);
+            self.end_exchange(now, key, close, Tell::Other, effects);
         }
+    }
+
+    /// What a caller is told whose call was given to a session to an upstream that is lost, and was passed on or not.
+    fn lost_upstream(&mut self, passed_on: bool) -> Close {
+        if !passed_on {
+            let reason = "the connection to the upstream was lost before this call was passed on to it, so nothing was done; \
+                          try again later";
+            return Close::new(CloseCode::UpstreamAway, reason);
+        }
+        self.sessions.metrics.upstream_calls_unknown += 1;
+        let reason = "the connection to the upstream was lost before the call was over; what was called for may have been \
+                      done there, or not";
+        Close::new(CloseCode::OutcomeUnknown, reason)
     }
 }

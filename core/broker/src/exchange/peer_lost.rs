@@ -24,7 +24,7 @@ impl ExchangeSide<'_> {
             Other::Responder(at) if at.place == place => Some(CloseCode::ResponderGone.into()),
             Other::Caller { at, .. } if at.place == place => Some(CloseCode::CallerGone.into()),
             Other::Unknown { .. } | Other::Forgone { .. } => {
-                (options.home_of(&end.service) == place).then(|| unanswered.clone())
+                (options.home_of_service(&end.service) == place).then(|| unanswered.clone())
             }
             _ => None,
         };

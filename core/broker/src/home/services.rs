@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tiderace_base::{CloseCode, Key, SessionId, Slab};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Run, ServiceEntry, SubscriptionKey, Target};
+use tiderace_wire::{Destination, Kind, Run, ServiceEntry, SubscriptionKey, Target};
 
 use crate::ServiceOptions;
 use crate::collections::Map;
@@ -36,6 +36,8 @@ pub struct Address {
 pub struct Calling {
     /// Who calls.
     pub caller: Address,
+    /// Its session there.
+    pub session: Key,
     /// The first message, to the service.
     pub run: Arc<Run>,
     /// Whether the caller has nothing more to say.
@@ -64,6 +66,8 @@ pub(crate) enum Step {
     Assign(Responding, Calling),
     /// Nobody answers it.
     Refuse(Address, CloseCode),
+    /// It has waited, and those it could go to have gone: it is as if it came now.
+    Again(Calling),
 }
 
 /// The services of one home.
@@ -91,6 +95,7 @@ pub(crate) struct Services {
     served: usize,
     waiting: usize,
     waiting_bytes: usize,
+    changes: u64,
 }
 
 /// The responders of one pattern.
@@ -168,6 +173,7 @@ impl Services {
             return;
         }
         responder.targets.push(target.clone());
+        self.changes += 1;
         let responders = &self.responders;
         let rank = |at: Key| responders.get(at)?.rank(at);
         let pool = match target {
@@ -238,6 +244,7 @@ impl Services {
         else {
             return;
         };
+        self.changes += 1;
         let rank = responder.rank(at);
         for target in &responder.targets {
             match target {
@@ -376,6 +383,25 @@ impl Services {
         }
     }
 
+    /// Rises whenever somebody begins or ends to serve.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What is served: by name, and by pattern.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
+        let named = self.named.iter().filter(|(_, service)| !service.pool.is_empty());
+        let exact = |path: &Path| Destination { kind: Kind::Service, path: path.clone() };
+        let named = named.map(move |(path, _)| Target::Exact(exact(path)));
+        let pattern = |known: &PatternPool| Target::Pattern(Kind::Service, known.pattern.clone());
+        named.chain(self.pools.iter().map(move |(_, known)| pattern(known)))
+    }
+
+    /// Whether somebody serves it, by name or by pattern.
+    pub(crate) fn is_served(&self, path: &Path) -> bool {
+        !matches!(self.choose(path), Choice::Nobody)
+    }
+
     /// Services that somebody serves by name.
     pub(crate) fn len(&self) -> usize {
         self.served
@@ -446,7 +472,7 @@ impl Services {
                 Choice::One(responder) => self.assign_next(path, responder, out),
                 Choice::Nobody => {
                     if let Some(call) = self.take_waiting(path) {
-                        out.push(Step::Refuse(call.caller, CloseCode::NoResponder));
+                        out.push(Step::Again(call));
                     }
                 }
             }

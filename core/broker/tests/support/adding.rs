@@ -57,6 +57,12 @@ pub fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.upstream_backfills += right.upstream_backfills;
     left.upstream_resyncs += right.upstream_resyncs;
     left.upstream_subscriptions += right.upstream_subscriptions;
+    left.upstream_calls += right.upstream_calls;
+    left.upstream_calls_refused += right.upstream_calls_refused;
+    left.upstream_calls_unknown += right.upstream_calls_unknown;
+    left.upstream_exchanges += right.upstream_exchanges;
+    left.upstream_serves += right.upstream_serves;
+    left.upstream_serves_refused += right.upstream_serves_refused;
     left.upstream_waiting += right.upstream_waiting;
     left
 }

@@ -1,10 +1,13 @@
 //! A session of an edge at its upstream: what it is told, as the edge hears it, without bytes between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use tiderace_base::Close;
+use tiderace_topics::Path;
 use tiderace_wire::{
-    Delivery, Flags, FromUpstream, Meta, Numbering, OperationResult, Reply, Run, SubscriptionKey,
-    Token, UpstreamNumbers,
+    Delivery, EndPrincipal, Exchange, ExchangeKey, Flags, FromUpstream, Meta, Numbering,
+    OperationResult, Reply, Run, SubscriptionKey, Token, UpstreamNumbers,
 };
 
 /// What such a session has to say.
@@ -15,13 +18,41 @@ pub struct EdgeSession {
     pub ended: BTreeMap<Token, SubscriptionKey>,
     /// Requests of the edge's clients.
     pub relayed: BTreeMap<Token, u32>,
+    /// What the edge's clients serve, by its name: to begin, or to end.
+    pub served: BTreeMap<Token, (u32, bool)>,
+    /// What it has heard in exchanges, in order.
+    pub exchanged: VecDeque<Exchanged>,
     /// Confirmed, but what they begin with may still wait.
     settled: Vec<SubscriptionKey>,
+}
+
+/// What a session hears in exchanges.
+#[derive(Debug)]
+pub enum Exchanged {
+    Said {
+        exchange: Exchange,
+        service: Path,
+        caller: Option<Arc<EndPrincipal>>,
+        properties: Vec<u8>,
+        body: Vec<u8>,
+    },
+    Ended(ExchangeKey, Close),
+    Wanted(ExchangeKey, u64),
 }
 
 impl EdgeSession {
     pub fn delivered(&mut self, delivery: &Delivery<'_>, epoch: u64) {
         let run = delivery.run.run();
+        if let Some(exchange) = delivery.exchange {
+            let message = run.message(delivery.from).unwrap();
+            return self.exchanged.push_back(Exchanged::Said {
+                exchange,
+                service: run.destination().path.clone(),
+                caller: run.caller().cloned(),
+                properties: message.properties.to_vec(),
+                body: message.body.to_vec(),
+            });
+        }
         for index in delivery.from..delivery.to {
             let message = run.message(index).unwrap();
             let value = if run.is_value(index) { Flags::RETAIN } else { Flags::NONE };
@@ -62,6 +93,12 @@ impl EdgeSession {
 
     pub fn replied(&mut self, reply: &Reply, epoch: u64) {
         match reply {
+            Reply::ExchangeEnded { exchange, close } => {
+                self.exchanged.push_back(Exchanged::Ended(*exchange, close.clone()));
+            }
+            Reply::ExchangeCredit { exchange, messages } => {
+                self.exchanged.push_back(Exchanged::Wanted(*exchange, *messages));
+            }
             Reply::Recovered { token, complete, continues } => {
                 let (key, complete, continues) = (self.begun[token], *complete, *continues);
                 self.said.push(FromUpstream::Recovered { key, complete, continues });
@@ -90,6 +127,8 @@ impl EdgeSession {
                         // What it begins with will not come: there is nothing to say behind it.
                         self.settled.retain(|settled| *settled != key);
                         self.said.push(FromUpstream::Ended { key });
+                    } else if let Some((key, on)) = self.served.remove(&token) {
+                        self.said.push(FromUpstream::Serving { key, result: Ok(on) });
                     } else if let Some(request) = self.relayed.remove(&token) {
                         let result = Ok(OperationResult::Done);
                         self.said.push(FromUpstream::Answered { request, result });
@@ -106,6 +145,10 @@ impl EdgeSession {
                 if let Some(request) = token.and_then(|token| self.relayed.remove(&token)) {
                     let result = Err(close.clone());
                     self.said.push(FromUpstream::Answered { request, result });
+                }
+                if let Some((key, _)) = token.and_then(|token| self.served.remove(&token)) {
+                    let result = Err(close.clone());
+                    self.said.push(FromUpstream::Serving { key, result });
                 }
                 if let Some(key) = token.and_then(|token| self.begun.remove(&token)) {
                     self.said.push(FromUpstream::Refused { key, close: close.clone() });

@@ -14,11 +14,11 @@ mod heard;
 mod in_files;
 pub mod keeping;
 pub mod losing;
+pub mod nodes;
 mod random;
 mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Span};
@@ -32,9 +32,9 @@ use tiderace_wire::{
 };
 
 use adding::add;
-pub use edge::EdgeSession;
+pub use edge::{EdgeSession, Exchanged};
 pub use heard::{Heard, Notice, Received};
-pub use random::Random;
+pub use random::{Random, for_seeds};
 pub use wish::{Outgoing, Wish};
 
 /// One client, as it sees itself.
@@ -583,18 +583,4 @@ pub fn path_at(prefix: &str, home: usize, shards: usize) -> String {
         .map(|number| format!("{prefix}{number}"))
         .find(|path| destination(&format!("topic:{path}")).home(shards).index() == home)
         .unwrap()
-}
-
-/// Runs a scenario for every seed and names the seed of the one that failed. `TIDERACE_TEST_SEEDS=N` runs N times
-/// as many.
-#[allow(clippy::disallowed_methods, reason = "a test has no configuration")]
-pub fn for_seeds(seeds: std::ops::Range<u64>, scenario: impl Fn(u64)) {
-    let times = std::env::var("TIDERACE_TEST_SEEDS").map_or(1, |times| times.parse().unwrap());
-    // Ranges that do not overlap do not overlap then either.
-    for seed in seeds.start * times..seeds.end * times {
-        if let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
-            eprintln!("the scenario failed with seed {seed}");
-            resume_unwind(failure);
-        }
-    }
 }

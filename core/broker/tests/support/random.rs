@@ -1,5 +1,7 @@
 //! A small seeded generator, so that a failure can be repeated from its seed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 /// SplitMix64: every seed gives a sequence of its own.
 #[derive(Debug)]
 pub struct Random(u64);
@@ -28,5 +30,19 @@ impl Random {
 
     pub fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
         &values[self.below(values.len())]
+    }
+}
+
+/// Runs a scenario for every seed and names the seed of the one that failed. `TIDERACE_TEST_SEEDS=N` runs N times
+/// as many.
+#[allow(clippy::disallowed_methods, reason = "a test has no configuration")]
+pub fn for_seeds(seeds: std::ops::Range<u64>, scenario: impl Fn(u64)) {
+    let times = std::env::var("TIDERACE_TEST_SEEDS").map_or(1, |times| times.parse().unwrap());
+    // Ranges that do not overlap do not overlap then either.
+    for seed in seeds.start * times..seeds.end * times {
+        if let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
+            eprintln!("the scenario failed with seed {seed}");
+            resume_unwind(failure);
+        }
     }
 }

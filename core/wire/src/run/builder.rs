@@ -71,7 +71,7 @@ impl RunBuilder {
     pub fn finish_in_file(&mut self, body: Bytes, meta: Meta) {
         debug_assert!(self.entries.is_empty(), "it is a run of its own");
         self.finish(&[], meta);
-        self.rare = Some(Box::new(Rare { file: Some(body), upstream: None }));
+        self.rare = Some(Box::new(Rare { file: Some(body), ..Rare::default() }));
     }
 
     /// Ends the message begun with the body of a message: see [`RunBuilder::takes`].

@@ -67,7 +67,7 @@ fn rows(from: &mut Reader<'_>) -> Result<usize, CodecError> {
 pub struct AsMessage<'a> {
     /// The number of the principal.
     pub principal: u32,
-    /// Whole messages, one after the other, 1,024 at most: PUBLISH, and OPERATE once at most.
+    /// Whole messages, one after the other, 1,024 at most: PUBLISH, and one OPERATE or CALL at most.
     pub messages: &'a [u8],
 }
 

@@ -119,12 +119,14 @@ pub struct SettleMessage {
 pub struct CallMessage<'a> {
     /// The caller's number for the exchange.
     pub number: u32,
-    /// Content, LAST.
+    /// Content, LAST; without CREDIT, which is that of the field.
     pub flags: u8,
     /// How long the responder may be silent; 0 for the server's choice.
     pub timeout_ms: u64,
     /// The service.
     pub destination: Destination<'a>,
+    /// How many messages it wants until it asks for more by WANT; absent: no such bound.
+    pub credit: Option<u64>,
     /// The properties, in the neutral form.
     pub properties: &'a [u8],
     /// The body.
@@ -181,6 +183,10 @@ pub enum ClientMessage<'a> {
     Operate(OperateMessage<'a>),
     Principal(PrincipalMessage<'a>),
     As(AsMessage<'a>),
+    Want {
+        number: u32,
+        messages: u64,
+    },
     /// Of a type that is not known.
     Other(u8),
 }
@@ -225,6 +231,7 @@ impl<'a> ClientMessage<'a> {
             kind::OPERATE => ClientMessage::Operate(OperateMessage::read(from)?),
             kind::PRINCIPAL => ClientMessage::Principal(PrincipalMessage::read(from)?),
             kind::AS => ClientMessage::As(AsMessage::read(from)?),
+            kind::WANT => ClientMessage::Want { number: from.number()?, messages: from.varint()? },
             other => ClientMessage::Other(other),
         })
     }
@@ -263,6 +270,10 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Operate(operate) => operate.write(out),
             ClientMessage::Principal(principal) => principal.write(out),
             ClientMessage::As(message) => message.write(out),
+            ClientMessage::Want { number, messages } => {
+                write_varint(out, u64::from(*number));
+                write_varint(out, *messages);
+            }
             ClientMessage::Bye | ClientMessage::Other(_) => {}
         }
         end_message(start, out);
@@ -286,6 +297,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Operate(_) => kind::OPERATE,
             ClientMessage::Principal(_) => kind::PRINCIPAL,
             ClientMessage::As(_) => kind::AS,
+            ClientMessage::Want { .. } => kind::WANT,
             ClientMessage::Other(other) => *other,
         }
     }
@@ -487,12 +499,14 @@ impl SettleMessage {
 impl<'a> CallMessage<'a> {
     fn read(from: &mut Reader<'a>) -> Result<CallMessage<'a>, CodecError> {
         let number = from.number()?;
-        let flags = from.flags(flag::CONTENT | flag::PROPERTIES | flag::LAST)?;
+        let known = flag::CONTENT | flag::PROPERTIES | flag::LAST | flag::CREDIT;
+        let flags = from.flags(known)?;
         Ok(CallMessage {
             number,
-            flags: flags & !flag::PROPERTIES,
+            flags: flags & !(flag::PROPERTIES | flag::CREDIT),
             timeout_ms: from.varint()?,
             destination: Destination::read(from)?,
+            credit: (flags & flag::CREDIT != 0).then(|| from.varint()).transpose()?,
             properties: read_properties(flags, from)?,
             body: from.rest(),
         })
@@ -500,9 +514,13 @@ impl<'a> CallMessage<'a> {
 
     fn write(&self, out: &mut Vec<u8>) {
         write_varint(out, u64::from(self.number));
-        out.push(self.flags | properties_flag(self.properties));
+        let credit = self.credit.map_or(0, |_| flag::CREDIT);
+        out.push(self.flags | properties_flag(self.properties) | credit);
         write_varint(out, self.timeout_ms);
         self.destination.write(out);
+        if let Some(credit) = self.credit {
+            write_varint(out, credit);
+        }
         write_properties(out, self.properties);
         out.extend_from_slice(self.body);
     }

@@ -145,6 +145,11 @@ pub enum ServerMessage<'a> {
     },
     /// To edges: from where the server has what it passes on.
     Nodes(Nodes<'a>),
+    /// Its caller wants so many messages of this responder, or so many more.
+    Wanted {
+        number: u32,
+        messages: u64,
+    },
     /// Of a type that is not known: to be skipped.
     Other(u8),
 }
@@ -233,6 +238,9 @@ impl<'a> ServerMessage<'a> {
             },
             kind::BROWSED => ServerMessage::Browsed { subscription: from.number()? },
             kind::NODES => ServerMessage::Nodes(Nodes::read(from)?),
+            kind::WANTED => {
+                ServerMessage::Wanted { number: from.number()?, messages: from.varint()? }
+            }
             other => ServerMessage::Other(other),
         })
     }
@@ -309,6 +317,10 @@ impl<'a> ServerMessage<'a> {
             }
             ServerMessage::Browsed { subscription } => write_varint(out, u64::from(*subscription)),
             ServerMessage::Nodes(nodes) => nodes.write(out),
+            ServerMessage::Wanted { number, messages } => {
+                write_varint(out, u64::from(*number));
+                write_varint(out, *messages);
+            }
             ServerMessage::Other(_) => {}
         }
     }
@@ -339,6 +351,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Follows { .. } => kind::FOLLOWS,
             ServerMessage::Browsed { .. } => kind::BROWSED,
             ServerMessage::Nodes(_) => kind::NODES,
+            ServerMessage::Wanted { .. } => kind::WANTED,
             ServerMessage::Other(other) => *other,
         }
     }

@@ -67,18 +67,23 @@ impl NativeSession {
         messages: &[u8],
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let mut operations = 0;
+        let mut others = 0;
         for message in Messages::new(messages) {
             let (kind, payload) = message.map_err(Close::from)?;
             match ClientMessage::read(kind, payload).map_err(Close::from)? {
                 ClientMessage::Publish(publish) => self.publish(now, &publish, context)?,
                 // One at most, so that the limit of requests in a transport message counts them all.
-                ClientMessage::Operate(operate) if operations == 0 => {
-                    operations += 1;
+                ClientMessage::Operate(operate) if others == 0 => {
+                    others += 1;
                     self.operate(now, &operate, context)?;
                 }
+                ClientMessage::Call(call) if others == 0 => {
+                    others += 1;
+                    self.call(&call, context)?;
+                }
                 _ => {
-                    let reason = "AS holds messages of the type PUBLISH, and one OPERATE at most";
+                    let reason =
+                        "AS holds messages of the type PUBLISH, and one OPERATE or CALL at most";
                     return Err(Close::new(CloseCode::UnexpectedFrame, reason));
                 }
             }

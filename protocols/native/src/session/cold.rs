@@ -36,6 +36,8 @@ pub(super) struct ColdState {
     pub(super) large_answers: Vec<u32>,
     /// Messages besides PUBLISH of a message of the transport that is taken in over several turns.
     pub(super) requests: usize,
+    /// Whether the client is told how many messages callers want.
+    pub(super) tells_credit: bool,
     /// Bytes that may still be sent, if the client counts.
     pub(super) credit: Option<i64>,
     /// By numbering, as positions write it, how far the client has come since positions were told.
@@ -61,6 +63,7 @@ impl ColdState {
             && self.large_answers.is_empty()
             && self.requests == 0
             && self.credit.is_none()
+            && !self.tells_credit
             && self.reached.is_empty()
     }
 

@@ -52,8 +52,8 @@ impl NativeSession {
             body: message.body.to_vec(),
             last: message.flags & flag::LAST != 0,
             timeout,
-            // What it takes is bounded by the credit of its session, in bytes.
-            credit: None,
+            // Without it, what the caller takes is bounded by the credit of its session, in bytes.
+            credit: message.credit,
         })));
         Ok(())
     }
@@ -108,6 +108,23 @@ impl NativeSession {
         Ok(())
     }
 
+    /// WANT.
+    pub(super) fn want(&mut self, number: u32, messages: u64, context: &mut Context<'_>) {
+        if messages == 0 {
+            return;
+        }
+        let exchange = ExchangeKey::caller(number);
+        context.commands.push(Command::ExchangeCredit { exchange, messages });
+    }
+
+    /// Callers want more of what this client answers: it is told if it has asked for that.
+    pub(super) fn tell_wanted(&mut self, number: u32, messages: u64, output: &mut Output<'_>) {
+        if self.cold.as_ref().is_some_and(|cold| cold.tells_credit) {
+            let out = self.batch.whole(HEAD_BYTES, output);
+            ServerMessage::Wanted { number, messages }.write(out);
+        }
+    }
+
     pub(super) fn deliver_exchange(
         &mut self,
         exchange: &Exchange,
@@ -126,6 +143,10 @@ impl NativeSession {
             | bit(flag::FIRST, exchange.first);
         let mut id = None;
         if responder && exchange.first {
+            if let Some(credit) = exchange.credit {
+                // Before the call, so that it is known with it.
+                self.tell_wanted(exchange.key.number, credit, output);
+            }
             let key = delivery.key.0;
             let mark = self.subscriptions.get(key).unwrap_or_default();
             id = Some(key);

@@ -33,6 +33,9 @@ impl NativeSession {
             .with(Mark::OK_LAST, subscribe.confirm_values)
             .with(Mark::NUMBERED, message.flags & subscribe::NUMBERED != 0);
         self.recoverable |= subscribe.recoverable;
+        if message.flags & subscribe::CREDITS != 0 {
+            self.cold().tells_credit = true;
+        }
         let (key, resumes) = (message.subscription, subscribe.since.is_some());
         self.subscriptions.begin(key, mark);
         self.cold().unanswered.push(token, key, resumes);
@@ -63,6 +66,9 @@ impl NativeSession {
             let reason =
                 "NUMBERED is for topics, and only beside RECOVERABLE; set both flags or none";
             return Err(Close::new(CloseCode::BadFrame, reason));
+        }
+        if has(subscribe::CREDITS) && message.kind != Kind::Service {
+            return Err(Close::new(CloseCode::BadFrame, "CREDITS is for services"));
         }
         let targets = if has(subscribe::PATTERN) {
             self.targets(message.kind, message.path)?

@@ -72,6 +72,8 @@ impl UpstreamSession {
         let most = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
         (self.relays.are_taken, self.relays.message_bytes_max) = (taken, most);
         self.tell(FromUpstream::Requests { taken }, context);
+        let taken = welcome.features & CALLS == CALLS;
+        self.tell(FromUpstream::Calls { taken }, context);
         Ok(())
     }
 
@@ -114,5 +116,7 @@ impl UpstreamSession {
 
 /// The codec of deltas that is asked for, `tiderace`, if it is built in.
 pub(super) const CODEC: u64 = 1;
+/// What an upstream has to be able to do to be called, and to call.
+const CALLS: u64 = feature::RELAY | feature::CALLS;
 /// What an upstream has to be able to do.
 const NEEDED: u64 = feature::VALUES | feature::NUMBERED;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
-    Context, EndPrincipal, Flags, FromUpstream, Message, Operation, OperationResult, Run,
+    Context, EndPrincipal, Flags, FromUpstream, Message, Operation, OperationResult, Output, Run,
 };
 
 use super::fault::broken;
@@ -44,7 +44,7 @@ impl UpstreamSession {
             let (content, properties) = split_content(message.properties);
             let room = HEAD_BYTES + path.len() + properties.len() + message.body.len();
             if count == AS_MESSAGES_MAX || count > 0 && messages.len() + room > batch_bytes_max {
-                self.say_as(&principal, &messages, context);
+                self.say_as(&principal, &messages, &mut context.output);
                 messages.clear();
                 count = 0;
             }
@@ -66,7 +66,7 @@ impl UpstreamSession {
             ClientMessage::Publish(publish).write(&mut messages);
             count += 1;
         }
-        self.say_as(&principal, &messages, context);
+        self.say_as(&principal, &messages, &mut context.output);
     }
 
     /// An operation of a client of this node.
@@ -95,7 +95,7 @@ impl UpstreamSession {
         let request = self.subscriptions.request(Request::Relayed(number));
         let mut message = Vec::new();
         ClientMessage::Operate(OperateMessage { request, operation, body }).write(&mut message);
-        self.say_as(&principal, &message, context);
+        self.say_as(&principal, &message, &mut context.output);
     }
 
     /// A request of the protocol that belongs to one of a client is answered.
@@ -128,26 +128,26 @@ impl UpstreamSession {
     }
 
     /// Says messages for a principal, of whom the upstream is told first if it does not know that one.
-    fn say_as(
+    pub(super) fn say_as(
         &mut self,
         principal: &Arc<EndPrincipal>,
         messages: &[u8],
-        context: &mut Context<'_>,
+        output: &mut Output<'_>,
     ) {
         let (id, is_new) = self.relays.id_of(principal);
         let mut bytes = Vec::new();
         if is_new {
             // Apart, so that the upstream takes each message of the transport, however long both are.
             ClientMessage::Principal(PrincipalMessage::of(id, principal)).write(&mut bytes);
-            context.output.frame(&bytes, false);
+            output.frame(&bytes, false);
             bytes.clear();
         }
         bytes.reserve(messages.len() + HEAD_BYTES);
         ClientMessage::As(AsMessage { principal: id, messages }).write(&mut bytes);
-        context.output.frame(&bytes, false);
+        output.frame(&bytes, false);
     }
 
-    fn check_relay(&self, principal: &EndPrincipal) -> Result<(), Close> {
+    pub(super) fn check_relay(&self, principal: &EndPrincipal) -> Result<(), Close> {
         if self.state != State::Up || !self.relays.are_taken {
             let reason = "the upstream does not take requests of this node's clients";
             return Err(Close::new(CloseCode::UpstreamAway, reason));
@@ -165,7 +165,7 @@ impl UpstreamSession {
         Err(Close::new(CloseCode::NotAuthorised, reason))
     }
 
-    fn check_message(&self, path: &str, message: &Message<'_>) -> Result<(), Close> {
+    pub(super) fn check_message(&self, path: &str, message: &Message<'_>) -> Result<(), Close> {
         let (_, properties) = split_content(message.properties);
         check_properties(properties).map_err(|_| {
             let reason = "properties are passed on to another server only up to 65536 bytes, as lines of `name:value`";

@@ -21,6 +21,8 @@ impl UpstreamSession {
                 }
             }
             ToUpstream::Unsubscribe { key: SubscriptionKey(key) } => self.unsubscribe(key, context),
+            ToUpstream::Serve { key, target } => self.serve(key, target, context),
+            ToUpstream::ServeNoMore { key } => self.serve_no_more(key, context),
             ToUpstream::Publish { request, principal, run } => {
                 self.relay_messages(now, (request, principal), &run, context);
             }
@@ -77,7 +79,7 @@ impl UpstreamSession {
             let reason = format!("the upstream lets a session have {most} subscriptions");
             return Err(Close::new(CloseCode::TooManySubscriptions, reason));
         }
-        if self.subscriptions.is_known(key) {
+        if self.subscriptions.is_known(key) || self.exchanges.serves(key) {
             let reason = format!("subscription {key} exists already");
             return Err(Close::new(CloseCode::DuplicateSubscription, reason));
         }
@@ -114,6 +116,8 @@ impl UpstreamSession {
                     self.tell(FromUpstream::Complete { key: SubscriptionKey(key) }, context);
                 }
                 Some(Request::Unsubscribe(key)) => self.free(key, context),
+                Some(Request::Serve(id)) => self.served(id, Ok(true), context),
+                Some(Request::ServeNoMore(id)) => self.served(id, Ok(false), context),
                 Some(Request::Relayed(number)) => {
                     self.relay_answered(number, Ok(OperationResult::Done), context);
                 }
@@ -142,6 +146,9 @@ impl UpstreamSession {
             Some(Request::Over) => {}
             // There was nothing to end: its SUBSCRIBE had been refused.
             Some(Request::Unsubscribe(key)) => self.free(key, context),
+            Some(Request::Serve(id)) => self.served(id, Err(close), context),
+            // There was nothing to end.
+            Some(Request::ServeNoMore(id)) => self.served(id, Ok(false), context),
             Some(Request::Relayed(number)) => self.relay_answered(number, Err(close), context),
             None => {
                 return Err(broken(format!("an ERROR answers nothing that was asked ({close})")));
@@ -160,7 +167,7 @@ impl UpstreamSession {
         let key = match self.subscriptions.waiting(request) {
             Some(Request::Subscribe(key)) => key,
             Some(Request::Over) => return Ok(()),
-            Some(Request::Unsubscribe(_) | Request::Relayed(_)) | None => {
+            Some(_) | None => {
                 return Err(broken("a RECOVERED answers nothing that was asked"));
             }
         };

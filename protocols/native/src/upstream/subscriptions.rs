@@ -39,6 +39,9 @@ pub(super) enum Request {
     Unsubscribe(u32),
     /// A subscription whose end was answered first: its number may stand for another.
     Over,
+    /// To serve, or to serve no more, by the id of the subscription.
+    Serve(u32),
+    ServeNoMore(u32),
     /// One of a client of this node, or a part of it, by the broker's number.
     Relayed(u32),
 }

@@ -19,7 +19,7 @@ use crate::limits::{UPSTREAM_NUMBER_MAX, UPSTREAM_VERSION_MAX};
 
 impl UpstreamSession {
     pub(super) fn topic(&mut self, id: u32, key: u32, path: &str) -> Result<(), Close> {
-        if !self.subscriptions.is_known(key) {
+        if !self.subscriptions.is_known(key) && !self.exchanges.serves(key) {
             return Err(broken(format!("a topic of subscription {key} comes, which is not there")));
         }
         let path = parse_path(path, None).map_err(|close| broken(close.reason))?;

@@ -23,6 +23,8 @@ pub struct Edge {
     pub now: Now,
     queue: OutQueue,
     told: Vec<FromUpstream>,
+    /// What it asks of the broker besides.
+    pub commands: Vec<Command>,
     pub end: Option<Close>,
     /// Bytes are kept back on the way in.
     pub paused: bool,
@@ -34,8 +36,8 @@ impl Edge {
         let framing = Framing::Messages(&MESSAGES);
         let opening = Opening::new(framing, "127.0.0.1:9".parse().unwrap(), now);
         let session = open_upstream(&Arc::new(options), &opening);
-        let (queue, told) = (OutQueue::new(), Vec::new());
-        let mut edge = Edge { session, now, queue, told, end: None, paused: false };
+        let (queue, told, commands) = (OutQueue::new(), Vec::new(), Vec::new());
+        let mut edge = Edge { session, now, queue, told, commands, end: None, paused: false };
         edge.call(|session, now, context| session.begin(now, context));
         edge
     }
@@ -61,7 +63,7 @@ impl Edge {
         for command in commands.drain() {
             match command {
                 Command::Upstream(told) => self.told.push(*told),
-                other => panic!("{other:?}"),
+                other => self.commands.push(other),
             }
         }
     }

@@ -19,6 +19,8 @@ section! {
         "urls" urls: Vec<String> = Required, Kind::List(&Kind::Text);
         /// The topics that are its own, by patterns; all others are this server's. Topics below `$` are every server's own.
         "topics" topics: Vec<Pattern> = Required, Kind::List(&Kind::Pattern);
+        /// Services that it is called for, by patterns: while no client here serves them, calls of clients here go to it, and what clients here serve is called from there as well. For calls this server needs the right `relay` there ([authentication.md](authentication.md#edges)), to be called the right `serve`. Services below `$` are every server's own.
+        "services" services: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
         /// The token that this server logs in with there, from `file:PATH` or `env:NAME`. Neither this nor `user`: it comes as anybody.
         "token" token: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// The name that this server logs in with there; needs `password`.
@@ -49,6 +51,8 @@ pub struct UpstreamConfig {
     pub urls: Vec<UpstreamUrl>,
     /// The topics that are its own; at least one pattern.
     pub topics: Vec<Pattern>,
+    /// The services that it is called for.
+    pub services: Vec<Pattern>,
     /// The token of this server there.
     pub token: Option<Secret>,
     /// Name and password of this server there.

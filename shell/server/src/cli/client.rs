@@ -238,7 +238,15 @@ impl Client {
     ) -> Result<u32, ClientError> {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let destination = Destination::Path(Kind::Service, service);
-        let call = CallMessage { number: 0, flags, timeout_ms, destination, properties, body };
+        let call = CallMessage {
+            number: 0,
+            flags,
+            timeout_ms,
+            destination,
+            credit: None,
+            properties,
+            body,
+        };
         let number = self.connection.send(|client, out| client.call(call, true, out));
         number.map_err(told)
     }

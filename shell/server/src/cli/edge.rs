@@ -18,6 +18,10 @@ pub(crate) struct EdgeArgs {
     /// Which topics are passed on, by patterns; all others are this server's own [default: **, all].
     #[arg(long, value_name = "PATTERN")]
     topics: Vec<String>,
+    /// Which services it is called for, by patterns, while no client here serves them; what clients here serve of them is
+    /// called from there as well. Takes the right `relay` there [default: none].
+    #[arg(long, value_name = "PATTERN")]
+    services: Vec<String>,
     /// Its name here, for logs, metrics and $sys/upstreams/NAME.
     #[arg(long, value_name = "NAME", default_value = "source")]
     name: String,
@@ -75,6 +79,9 @@ impl EdgeArgs {
         ] {
             settings.extend(value.as_ref().map(|value| setting(flag, name, value)));
         }
+        if !self.services.is_empty() {
+            settings.push(setting("--services", "services", &self.services.join(",")));
+        }
         if self.eager {
             settings.push(setting("--eager", "eager", "true"));
         }
@@ -127,12 +134,13 @@ mod tests {
     #[test]
     fn all_else_can_be_said_and_what_is_wrong_is_told_by_its_flag() {
         let config = load(
-            "edge wss://a wss://b:1 --topics fx/** --topics news/* --name london --eager --write --listen 127.0.0.1:1",
+            "edge wss://a wss://b:1 --topics fx/** --topics news/* --services pricing/** --name london --eager --write --listen 127.0.0.1:1",
         );
         let config = config.unwrap();
         let [upstream] = &config.upstreams[..] else { panic!("{:?}", config.upstreams) };
         assert_eq!((upstream.urls.len(), upstream.topics.len(), upstream.eager), (2, 2, true));
         assert!(upstream.write);
+        assert_eq!(upstream.services.len(), 1);
         let error = load("edge ftp://a --topics $sys/**").unwrap_err();
         assert!(
             error.contains("edge: upstream.urls: \"ftp://a\" begins with none of wss://"),

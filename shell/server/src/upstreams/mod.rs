@@ -35,6 +35,7 @@ pub(crate) fn topics(config: &Config) -> Vec<UpstreamTopics> {
         remove_after: upstream.remove_after,
         eager: upstream.eager,
         write: upstream.write,
+        services: upstream.services.clone(),
     };
     (0..).zip(&config.upstreams).map(topics).collect()
 }

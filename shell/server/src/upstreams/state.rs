@@ -18,6 +18,8 @@ pub(super) fn value(status: &UpstreamStatus) -> Json {
         "subscriptions": deputy.subscriptions,
         "waiting": deputy.waiting,
         "resyncs": deputy.resyncs,
+        "calls": deputy.calls,
+        "serves": deputy.serves,
         "connections": status.connections,
         "failures": status.failures,
     });

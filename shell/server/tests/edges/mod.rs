@@ -1,4 +1,4 @@
-//! Edges of the real program: what they pass on, what they say when their source is away, and what is refused.
+//! Edges of the real program: what they pass on, whom they call, what they say when their source is away, and what is refused.
 
 mod nodes;
 mod pages;

@@ -33,7 +33,7 @@ fn calling(number: u32, path: &str) -> Calling {
     let run = Run::single(exact(path), Time::ZERO, b"", b"x", Meta::default());
     let key = Key { slot: number, generation: 0 };
     let caller = Address { place: Place::here(ShardId(0)), key };
-    Calling { caller, run: Arc::new(run), last: true, credit: None }
+    Calling { caller, session: key, run: Arc::new(run), last: true, credit: None }
 }
 
 /// A caller whose calls nobody looks for.
@@ -85,7 +85,7 @@ impl Model {
         let mut open = Vec::new();
         for step in steps {
             let caller = match &step {
-                Step::Assign(_, call) => call.caller,
+                Step::Assign(_, call) | Step::Again(call) => call.caller,
                 Step::Refuse(caller, _) => *caller,
             };
             let at = self.waiting.iter().position(|row| row.0 == caller.key.slot);
@@ -106,7 +106,7 @@ impl Model {
                     row.credit = row.credit.map(|credit| credit - 1);
                     open.push((to.session.slot, to.responder));
                 }
-                Step::Refuse(_, CloseCode::NoResponder) => {
+                Step::Again(_) | Step::Refuse(_, CloseCode::NoResponder) => {
                     prop_assert!(self.eligible(path.unwrap()).is_empty());
                 }
                 Step::Refuse(_, code) => prop_assert_eq!(code, CloseCode::ServiceBusy),
@@ -206,7 +206,7 @@ fn equals_take_turns_and_so_do_services() {
         services.call(calling(0, path), &options, &mut out);
         out.into_iter().next().map(|step| match step {
             Step::Assign(to, _) => to,
-            Step::Refuse(..) => panic!("nobody answers"),
+            Step::Refuse(..) | Step::Again(_) => panic!("nobody answers"),
         })
     };
     let first: Vec<u32> =
@@ -244,7 +244,7 @@ fn a_call_does_not_look_at_every_responder() {
         // Each has one before any has two.
         let first = out.iter().take(20_000).map(|step| match step {
             Step::Assign(to, _) => to.session.slot,
-            Step::Refuse(..) => panic!("all have room"),
+            Step::Refuse(..) | Step::Again(_) => panic!("all have room"),
         });
         assert_eq!(first.collect::<std::collections::BTreeSet<_>>().len(), 20_000);
         assert!(services.looked_at() < 40_000, "{}", services.looked_at());
@@ -285,14 +285,14 @@ proptest! {
                     services.call(calling(number, "a/x"), &ServiceOptions::default(), &mut out);
                     let got = out.first().and_then(|step| match step {
                         Step::Assign(to, _) => Some(to.responder),
-                        Step::Refuse(..) => None,
+                        Step::Refuse(..) | Step::Again(_) => None,
                     });
                     prop_assert_eq!(got, best.map(|(_, _, at)| at));
                 }
             }
             open.extend(out.iter().filter_map(|step| match step {
                 Step::Assign(to, _) => Some(to.responder),
-                Step::Refuse(..) => None,
+                Step::Refuse(..) | Step::Again(_) => None,
             }));
         }
     }

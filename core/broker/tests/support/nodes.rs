@@ -1,0 +1,225 @@
+//! Several nodes: a source, edges of it, and what travels between them, one thing at a time and without bytes.
+
+use std::collections::VecDeque;
+
+use super::{EdgeSession, Exchanged, World};
+use tiderace_base::{ShardId, Span};
+use tiderace_broker::{BrokerOptions, Principal, UpstreamTopics};
+use tiderace_topics::Pattern;
+use tiderace_wire::{
+    Call, Command, Commands, Confirm, ExchangeKey, ExchangeSend, FromUpstream, Kind, Side,
+    Subscribe, SubscriptionKey, Target, ToUpstream,
+};
+
+/// The connection of an edge to the source: the session of each, and what is on its way.
+pub struct Link {
+    pub edge: usize,
+    pub source: usize,
+    up: VecDeque<Up>,
+    down: VecDeque<Down>,
+}
+
+enum Up {
+    Asked(ToUpstream),
+    Exchanged(Exchanged),
+}
+
+enum Down {
+    Said(FromUpstream),
+    Exchanged(Exchanged),
+}
+
+/// A node in front of the source.
+pub struct EdgeNode {
+    pub world: World,
+    pub link: Option<Link>,
+}
+
+/// All of them.
+pub struct Nodes {
+    pub source: World,
+    pub edges: Vec<EdgeNode>,
+}
+
+/// An edge that passes on topics and services below `fx`.
+pub fn edge_world(number: u64, base: BrokerOptions) -> World {
+    let shards = 1 + (number % 3) as usize;
+    let upstream = UpstreamTopics {
+        name: "source".into(),
+        topics: vec![Pattern::parse("fx/**").unwrap()],
+        shard: ShardId((number % shards as u64) as u16),
+        linger: Span::from_millis(300),
+        timeout: Span::from_millis(500),
+        remove_after: None,
+        eager: false,
+        write: true,
+        services: vec![Pattern::parse("fx/**").unwrap()],
+    };
+    let options = BrokerOptions { upstreams: vec![upstream], epoch: number, shards, ..base };
+    World::new(number, options)
+}
+
+impl Nodes {
+    pub fn new(source: World, edges: Vec<World>) -> Nodes {
+        let edges = edges.into_iter().map(|world| EdgeNode { world, link: None });
+        Nodes { source, edges: edges.collect() }
+    }
+
+    /// Connects an edge, if it is not.
+    pub fn heal(&mut self, at: usize) {
+        if self.edges[at].link.is_some() {
+            return;
+        }
+        let shard = self.source.random.below(self.source.brokers.len());
+        let source = self.source.connect(shard, "edge");
+        self.source.clients[source].edge = Some(EdgeSession::default());
+        let epoch = self.source.epoch;
+        let world = &mut self.edges[at].world;
+        let shard = (world.epoch % world.brokers.len() as u64) as usize;
+        let edge = world.open(shard);
+        world.verified(edge, Ok(Principal::server()));
+        world.clients[edge].edge = Some(EdgeSession::default());
+        let said = [
+            FromUpstream::Up { upstream: 0, epoch },
+            FromUpstream::Requests { taken: true },
+            FromUpstream::Calls { taken: true },
+        ];
+        let (up, down) = (VecDeque::new(), said.into_iter().map(Down::Said).collect());
+        self.edges[at].link = Some(Link { edge, source, up, down });
+    }
+
+    /// Cuts an edge's connection, with all that is on its way.
+    pub fn cut(&mut self, at: usize) {
+        let Some(link) = self.edges[at].link.take() else { return };
+        self.source.close(link.source);
+        self.edges[at].world.close(link.edge);
+    }
+
+    /// Moves one thing along a link; whether there was one.
+    pub fn pump(&mut self, at: usize) -> bool {
+        let edge = &mut self.edges[at];
+        let Some(link) = &mut edge.link else { return false };
+        let here = &mut edge.world.clients[link.edge];
+        link.up.extend(here.asked_upstream.drain(..).map(Up::Asked));
+        let heard = &mut here.edge.as_mut().unwrap().exchanged;
+        link.up.extend(heard.drain(..).map(Up::Exchanged));
+        let there = self.source.clients[link.source].edge.as_mut().unwrap();
+        link.down.extend(there.said.drain(..).map(Down::Said));
+        link.down.extend(there.exchanged.drain(..).map(Down::Exchanged));
+        let goes_down = self.source.random.one_in(2) || link.up.is_empty();
+        if goes_down && let Some(said) = link.down.pop_front() {
+            match said {
+                Down::Said(said) => {
+                    edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+                }
+                Down::Exchanged(heard) => exchange(&mut edge.world, link.edge, heard),
+            }
+            return true;
+        }
+        match link.up.pop_front() {
+            Some(Up::Asked(asked)) => ask(&mut self.source, link.source, asked),
+            Some(Up::Exchanged(heard)) => exchange(&mut self.source, link.source, heard),
+            None => return false,
+        }
+        true
+    }
+
+    /// Until nothing moves any more.
+    pub fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 10_000, "the nodes never come to rest");
+            let mut moved = false;
+            self.source.quiesce();
+            for at in 0..self.edges.len() {
+                self.edges[at].world.quiesce();
+                while self.pump(at) {
+                    moved = true;
+                    self.source.deliver_envelopes();
+                    self.edges[at].world.deliver_envelopes();
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Time passes everywhere.
+    pub fn advance(&mut self, span: Span) {
+        self.source.advance(span);
+        self.edges.iter_mut().for_each(|edge| edge.world.advance(span));
+    }
+}
+
+/// The source is asked, by the session of an edge.
+fn ask(source: &mut World, session: usize, asked: ToUpstream) {
+    let token = source.token(session);
+    let (request, principal, command) = match asked {
+        ToUpstream::Publish { request, principal, run } => {
+            let confirm = Some(Confirm::one(token));
+            let publish = Command::Publish { run: *run, confirm, confirm_first: true };
+            (request, principal, publish)
+        }
+        ToUpstream::Operate { request, principal, operation } => {
+            (request, principal, Command::Operate { token, operation })
+        }
+        ToUpstream::Serve { key, target } => {
+            assert!(matches!(&target, Target::Exact(it) if it.kind == Kind::Service));
+            let of = SubscriptionKey(1_000 + key);
+            let subscribe = Subscribe { confirm: Some(token), ..Subscribe::new(of, vec![target]) };
+            let edge = source.clients[session].edge.as_mut().unwrap();
+            edge.served.insert(token, (key, true));
+            return source.command(session, Command::Subscribe(Box::new(subscribe)));
+        }
+        ToUpstream::ServeNoMore { key } => {
+            let edge = source.clients[session].edge.as_mut().unwrap();
+            edge.served.insert(token, (key, false));
+            let (key, confirm) = (SubscriptionKey(1_000 + key), Some(token));
+            return source.command(session, Command::Unsubscribe { key, confirm });
+        }
+        other => panic!("{other:?}"),
+    };
+    source.clients[session].edge.as_mut().unwrap().relayed.insert(token, request);
+    let mut commands = Commands::new();
+    commands.push(Command::ActAs(Some(principal)));
+    commands.push(command);
+    commands.push(Command::ActAs(None));
+    source.commands(session, &mut commands);
+}
+
+/// What one side of a link has heard in an exchange is said at the other.
+fn exchange(world: &mut World, session: usize, heard: Exchanged) {
+    let other = |key: ExchangeKey| match key.side {
+        Side::Responder => ExchangeKey::caller(key.number),
+        Side::Caller => ExchangeKey::responder(key.number),
+    };
+    let mut commands = Commands::new();
+    match heard {
+        Exchanged::Said { exchange, service, caller, properties, body } => {
+            let (number, last, bare) = (exchange.key.number, exchange.last, exchange.bare);
+            if exchange.first && exchange.key.side == Side::Responder {
+                let (timeout, credit) = (Span::from_secs(86_400), exchange.credit);
+                let call = Call { number, service, properties, body, last, timeout, credit };
+                let is_for_other = caller.is_some();
+                if is_for_other {
+                    commands.push(Command::ActAs(caller));
+                }
+                commands.push(Command::Call(Box::new(call)));
+                if is_for_other {
+                    commands.push(Command::ActAs(None));
+                }
+            } else {
+                let exchange = other(exchange.key);
+                let sent = ExchangeSend { exchange, properties, body, last, bare };
+                commands.push(Command::SendExchange(Box::new(sent)));
+            }
+        }
+        Exchanged::Ended(key, close) => {
+            commands.push(Command::Cancel { exchange: other(key), close });
+        }
+        Exchanged::Wanted(key, messages) => {
+            commands.push(Command::ExchangeCredit { exchange: other(key), messages });
+        }
+    }
+    world.commands(session, &mut commands);
+}
