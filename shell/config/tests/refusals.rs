@@ -482,6 +482,16 @@ fn upstreams_that_cannot_be_had_are_refused() {
             "t.toml:4:1: upstream.topics: 1 to 256 patterns are possible, but 0 are listed; \"**\" stands for all topics",
         ),
         (
+            format!("{one}services = [\"$sys/a\"]"),
+            "t.toml:5:1: upstream.services: \"$sys/a\" names services below `$`, which are every server's own; take it out",
+        ),
+        (
+            format!(
+                "{one}services = [\"a/**\"]\n[[upstream]]\nname = \"b\"\nurls = [\"wss://b\"]\ntopics = [\"news\"]\nservices = [\"a/b\"]"
+            ),
+            "t.toml:10:1: upstream.services: \"a/b\" and \"a/**\" of the upstream \"a\" name the same services, but a call goes to one upstream; for servers that are called for the same services write one upstream with several `urls`",
+        ),
+        (
             format!("{one}when_away = \"remove after lunch\""),
             "t.toml:5:1: upstream.when_away: \"remove after lunch\" is neither \"keep\" nor \"remove after DURATION\", such as \"remove after 10min\"",
         ),

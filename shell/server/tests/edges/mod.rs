@@ -1,5 +1,6 @@
 //! Edges of the real program: what they pass on, whom they call, what they say when their source is away, and what is refused.
 
+mod calling;
 mod nodes;
 mod pages;
 mod refusals;
