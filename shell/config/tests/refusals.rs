@@ -248,6 +248,14 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:1: auth_http.login_url: \"app.example.org\" would have passwords go over the network in the clear, or is no address; use https://, or http:// on this machine",
     ),
     (
+        "[auth_http]\nlogin_url = \"https://\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: auth_http.login_url: \"https://\" names no host, or no port from 1 to 65535; write one such as \"https://app.example.org/login\"",
+    ),
+    (
+        "[[jwt]]\nname = \"id\"\nkeys = \"https://:443/keys\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:3:1: jwt.keys: \"https://:443/keys\" names no host, or no port from 1 to 65535; write one such as \"https://id.example.org/keys\", or a file",
+    ),
+    (
         "[auth_http]\nlogin_url = \"https://app.example.org\"\nunanswered = \"allow\"",
         "t.toml:3:1: auth_http.unanswered = \"allow\" needs auth_http.unanswered_user, the user that clients are then",
     ),

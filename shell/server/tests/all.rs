@@ -12,6 +12,7 @@ mod crashes;
 mod drain;
 mod edges;
 mod hosts;
+mod lasting_logins;
 mod operations;
 mod program;
 mod queue_crashes;
