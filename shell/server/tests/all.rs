@@ -13,6 +13,7 @@ mod drain;
 mod edges;
 mod hosts;
 mod lasting_logins;
+mod limits;
 mod operations;
 mod program;
 mod queue_crashes;

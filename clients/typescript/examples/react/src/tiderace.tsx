@@ -34,7 +34,7 @@ export function useConnection(): State {
 
 /**
  * The current value of a topic: undefined before the first, and when it has been removed. The path may be short, as `~/inbox`
- * is for the inbox of whoever is logged in: values come under the whole path, so it is not asked for by the one given.
+ * is for the inbox of the user who is logged in: values come under the whole path, so it is not asked for by the one given.
  */
 export function useTopic<Value>(path: string): Value | undefined {
   const [value] = useTopics<Value>(path).values();
