@@ -99,12 +99,36 @@ async function shows(url, text) {
   }
 }
 
-const publish = (bid) =>
-  fetch(`${target}/topics/fx/EUR-USD`, {
+const put = (path, value) =>
+  fetch(`${target}/topics/${path}`, {
     method: "PUT",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ bid, ask: bid + 1 }),
+    body: JSON.stringify(value),
   });
+const publish = (bid) => put("fx/EUR-USD", { bid, ask: bid + 1 });
+
+/** Asks for a topic of its own by the short name, and then for another one in the same place. */
+const OWN = `import { useEffect, useState } from "react";
+import { createRoot } from "react-dom/client";
+import { Tiderace, useTopic } from "./tiderace";
+function Own() {
+  const [path, setPath] = useState("~/inbox");
+  const text = useTopic<string>(path);
+  const [seen, setSeen] = useState<string[]>([]);
+  useEffect(() => {
+    if (text === undefined) return;
+    setSeen((seen) => [...seen, path + "=" + text]);
+    setPath("~/outbox");
+  }, [text]);
+  return <h1>{seen.join(" ")}</h1>;
+}
+const address = import.meta.env.VITE_TIDERACE;
+createRoot(document.getElementById("root")!).render(
+  <Tiderace address={address} options={{ login: "ann", password: "" }}>
+    <Own />
+  </Tiderace>,
+);
+`;
 
 /** Subscribes and publishes, and says by which transport. */
 const USE = `import { connect, TideraceError } from "tiderace";
@@ -213,6 +237,16 @@ if (isThere) {
     await served(join(react, "dist"), async (url) => {
       await shows(url, "fx/EUR-USD 8");
     });
+  });
+}
+if (isThere) {
+  await test("a hook finds the value of a topic by its short name", async () => {
+    await put("user/ann/inbox", "in");
+    await put("user/ann/outbox", "out");
+    writeFileSync(join(react, "src/main.tsx"), OWN);
+    await npm(react, "run", "check");
+    await run("npm", ["run", "build"], { cwd: react, env: { ...process.env, VITE_TIDERACE: target } });
+    await served(join(react, "dist"), (url) => shows(url, "~/inbox=in ~/outbox=out"));
   });
 }
 rmSync(root, { recursive: true });

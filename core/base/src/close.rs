@@ -350,10 +350,10 @@ close_codes! {
         "The server that keeps the topic cannot be reached, or has too much to do: what was asked for was not done."
         "Try again later.";
     600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
-        "The server or the client's address has reached its limit of connections."
+        "The server, the client's address or who it is logged in as has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
     601 TooManySubscriptions "too-many-subscriptions" Operation Rejected 1008 429 false
-        "The session has reached its limit of subscriptions."
+        "The session, or who it is logged in as, has reached its limit of subscriptions."
         "End subscriptions that are not needed, or raise the limit.";
     602 TransactionTooLarge "transaction-too-large" Operation Failed 1009 413 false
         "Open transactions hold more bytes, frames or names than the limit."
@@ -394,6 +394,9 @@ close_codes! {
     614 AccountFull "account-full" Operation Rejected 1013 503 true
         "The owner of the queue has as many bytes of messages, or as many queues, as a principal may have."
         "Try again when consumers have taken some messages of its queues, or raise `queues.principal_bytes_max` or `queues.principal_queues_max`.";
+    615 RateLimited "rate-limited" Operation Rejected 1013 429 true
+        "Who the client is logged in as, or its address, has sent more than a `[[limit]]` of the server allows, and the request cannot be held back."
+        "Ask less often; the same request succeeds after a pause.";
     620 LargeMessagesFull "large-messages-full" Operation Rejected 1013 503 true
         "The disk space for large messages is used up, the disk does not take one, or too many of them arrive at once."
         "Try again when others have been delivered, or raise `large_messages.disk_bytes_max` or `large_messages.uploads_max`.";
@@ -438,10 +441,19 @@ impl CloseCode {
         self == CloseCode::Draining
     }
 
-    /// Whether it refuses credentials, so that it answers a login.
+    /// Whether it refuses credentials, or who has shown them, so that it answers a login.
     pub fn refuses_login(self) -> bool {
-        use CloseCode::{LoginFailed, LoginRequired, LoginUnavailable, TooManyLogins, WrongHost};
-        matches!(self, LoginFailed | LoginRequired | LoginUnavailable | TooManyLogins | WrongHost)
+        use CloseCode::{LoginFailed, LoginRequired, LoginUnavailable};
+        use CloseCode::{TooManyConnections, TooManyLogins, WrongHost};
+        matches!(
+            self,
+            LoginFailed
+                | LoginRequired
+                | LoginUnavailable
+                | TooManyConnections
+                | TooManyLogins
+                | WrongHost
+        )
     }
 }
 

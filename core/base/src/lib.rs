@@ -7,6 +7,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod addresses;
+mod allowance;
 mod close;
 mod counter;
 mod id;
@@ -26,6 +27,7 @@ mod varint;
 mod wheel;
 
 pub use addresses::{Addresses, AddressesError};
+pub use allowance::{Allowance, Allowances, ClientLimit, ClientLimits, Wait};
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow, ErrorClass, Severity};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};

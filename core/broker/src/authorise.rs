@@ -137,7 +137,7 @@ pub enum Who {
 }
 
 impl Who {
-    fn includes(&self, principal: &Principal) -> bool {
+    pub(crate) fn includes(&self, principal: &Principal) -> bool {
         match self {
             Who::All => true,
             Who::Anonymous => principal.anonymous,

@@ -7,6 +7,7 @@
 
 mod closing;
 mod hosting;
+mod limiting;
 mod local;
 mod messages;
 mod peers;
@@ -36,6 +37,7 @@ use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::home::Home;
 use crate::journal::HomeJournal;
+use crate::limits::least_mark;
 use crate::loopback::Loopback;
 use crate::messages::Envelope;
 use crate::notices::Notices;
@@ -95,7 +97,7 @@ impl Broker {
             exchanges: Exchanges::new(memory.clone()),
             notices: Box::default(),
             loopback: Loopback::new(shard),
-            delivery: Deliveries::default(),
+            delivery: Deliveries::new(least_mark(&options.limits, options.backlog_bytes_high)),
             memory: memory.clone(),
             metrics: BrokerMetrics::default(),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),

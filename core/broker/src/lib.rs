@@ -51,6 +51,7 @@ mod identity;
 mod interest;
 mod journal;
 mod large_bodies;
+mod limits;
 mod lock;
 mod long_jobs;
 mod loopback;
@@ -145,6 +146,7 @@ pub use journal::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
     queue_owner,
 };
+pub use limits::{LimitPer, LimitRule};
 pub use messages::{
     Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
     ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, UpstreamMarks,

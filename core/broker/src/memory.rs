@@ -2,7 +2,7 @@
 //!
 //! Relies on [`tiderace_base::Memory`], which decides. Invariant: what is refused here has changed nothing.
 
-use tiderace_base::{Close, Memory, MemoryUse};
+use tiderace_base::{Close, Key, Memory, MemoryUse};
 use tiderace_wire::{Run, Subscribe, Target};
 
 use crate::price::TEXT_BYTES;
@@ -14,10 +14,17 @@ use crate::subscription::Listening;
 use crate::subscriptions::{SUBSCRIPTION_BYTES, target_bytes};
 
 impl SessionSide<'_> {
-    /// Bytes above which a session counts as slow.
+    /// Bytes up to which no session counts as slow: above, it depends on whose it is.
     #[inline]
     pub(crate) fn mark(&self) -> usize {
-        if self.memory.is_full() { self.mark_of_little() } else { self.options.backlog_bytes_high }
+        if self.memory.is_full() { self.mark_of_little() } else { self.delivery.mark() }
+    }
+
+    /// Bytes above which a session counts as slow.
+    pub(crate) fn mark_of(&self, session: Key) -> usize {
+        let usual = self.options.backlog_bytes_high;
+        let usual = if self.memory.is_full() { self.mark_of_little() } else { usual };
+        self.sessions.get(session).map_or(usual, |record| record.own_mark(usual))
     }
 
     /// The same while memory is short.

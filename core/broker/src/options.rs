@@ -12,8 +12,10 @@ use tiderace_wire::{
 
 use crate::Rules;
 use crate::authorise::is_reserved;
+use crate::limits::{LimitRule, limits_of};
 use crate::maker::Maker;
 use crate::places::{Place, PlaceSet};
+use crate::principal::Principal;
 
 /// Options for the topics that match; the first that matches counts.
 #[derive(Clone, Debug)]
@@ -193,6 +195,8 @@ pub struct BrokerOptions {
     pub queue_default: QueueOptions,
     /// What principals may have in queues.
     pub quotas: Quotas,
+    /// What clients may have at a time, and how fast they may send and be sent to.
+    pub limits: Vec<LimitRule>,
     /// Whether sessions show below `$sys/sessions/`.
     pub sessions_shown: bool,
     /// A number that nobody can guess, the same on all shards and another in each life of the node: from
@@ -225,6 +229,14 @@ impl BrokerOptions {
     /// Whether views of that name come from the configuration when the server starts.
     pub(crate) fn configures_view(&self, name: &Path) -> bool {
         self.views.iter().any(|(configured, _)| configured == name)
+    }
+
+    /// The limits that apply to a client, with their places among all; the first of each kind.
+    pub fn limits_of<'a>(
+        &'a self,
+        principal: &'a Principal,
+    ) -> impl Iterator<Item = (usize, &'a LimitRule)> {
+        limits_of(&self.limits, principal)
     }
 
     /// The home of a destination.
@@ -375,6 +387,7 @@ impl Default for BrokerOptions {
                 owner: None,
             },
             quotas: Quotas::default(),
+            limits: Vec::new(),
             sessions_shown: false,
             temporary_secret: 0,
             temporary_queues_max: 256,

@@ -262,7 +262,7 @@ impl SessionSide<'_> {
             let throttle = record.backlog.as_ref().and_then(|it| it.throttle(pending.key, path));
             throttle.is_some() || !record.affords(pending.key, pending.len())
         };
-        if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
+        if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark_of(session)) {
             let known = self.directory.find(path).and_then(|key| self.directory.get(key));
             let known = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
             let priority = spec.unwrap_or(known).priority;

@@ -211,7 +211,7 @@ impl SessionSide<'_> {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) {
-        let mark = self.mark();
+        let mark = self.mark_of(key_of(session));
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tiderace_base::{Key, SessionId, ShardId, Time};
+use tiderace_base::{Allowances, Key, SessionId, ShardId, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, Numbering, Priority, Root, Run, SubscriptionKey, Token};
 
@@ -56,6 +56,8 @@ pub(crate) struct Rare {
     pub(crate) asked_will: Option<Box<AskedWill>>,
     /// Whether its client has said goodbye.
     pub(crate) leaving: bool,
+    /// What limits it, if something does.
+    pub(crate) allowances: Option<Allowances>,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Option<Box<Holdings>>,
     /// The homes that it has asked for something that may take long.
@@ -95,6 +97,7 @@ impl Rare {
             && self.asked_will.is_none()
             && !self.leaving
             && self.holdings.is_none()
+            && self.allowances.is_none()
             && self.jobs.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0
@@ -201,6 +204,49 @@ impl Session {
     #[inline]
     pub(crate) fn root(&self) -> Option<&Root> {
         self.rare.as_ref()?.host.as_ref()?.root.as_ref()
+    }
+
+    /// What limits it, if something does.
+    pub(crate) fn allowances(&self) -> Option<&Allowances> {
+        self.rare.as_ref()?.allowances.as_ref()
+    }
+
+    /// It is limited by these from now on, or no more; its subscriptions count there.
+    pub(crate) fn set_allowances(&mut self, allowances: Option<Allowances>) {
+        let count = u32::try_from(self.subscriptions.count()).unwrap_or(u32::MAX);
+        if let Some(before) = self.allowances() {
+            before.remove_subscriptions(count);
+        }
+        if let Some(allowances) = &allowances {
+            allowances.add_subscriptions(count);
+        }
+        if allowances.is_some() || self.rare.is_some() {
+            self.rare.get_or_insert_default().allowances = allowances;
+        }
+    }
+
+    /// Bytes above which it counts as slow, where `usual` is what holds for one without limits.
+    pub(crate) fn own_mark(&self, usual: usize) -> usize {
+        self.allowances().map_or(usual, |allowances| allowances.backlog_bytes(usual))
+    }
+
+    /// Another subscription begins, so its client is there.
+    pub(crate) fn begin_subscription(&mut self, key: SubscriptionKey, entry: Entry) {
+        self.subscriptions.insert(key, entry);
+        let Some(rare) = &mut self.rare else { return };
+        rare.leaving = false;
+        if let Some(allowances) = &rare.allowances {
+            allowances.add_subscriptions(1);
+        }
+    }
+
+    /// A subscription ends, if there is one of that key.
+    pub(crate) fn end_subscription(&mut self, key: SubscriptionKey) -> Option<Entry> {
+        let entry = self.subscriptions.remove(key)?;
+        if let Some(allowances) = self.allowances() {
+            allowances.remove_subscriptions(1);
+        }
+        Some(entry)
     }
 
     /// The subscription of that key, unless it is plain.

@@ -16,6 +16,7 @@ use crate::authorise::Caller;
 use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
 use crate::effects::Effects;
+use crate::limits::check_allowances;
 use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToHome};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::session_side::SessionSide;
@@ -115,13 +116,10 @@ impl SessionSide<'_> {
             recovery,
             handed: Vec::new(),
         };
-        if let Some(rare) = &mut record.rare {
-            rare.leaving = false;
-        }
         let recovering = subscription.recovering;
         let entry = Entry::Full(Box::new(subscription));
         self.memory.charge(MemoryUse::Names, entry.bytes());
-        record.subscriptions.insert(key, entry);
+        record.begin_subscription(key, entry);
         self.metrics.subscriptions += 1;
         if recovering {
             self.begin_recovering(session, recoveries, effects);
@@ -165,7 +163,7 @@ impl SessionSide<'_> {
     ) -> Option<Ended> {
         self.forget_asked(session, key, effects);
         let record = self.sessions.get_mut(key_of(session))?;
-        let Some(mut subscription) = record.subscriptions.remove(key) else {
+        let Some(mut subscription) = record.end_subscription(key) else {
             self.confirm(session, confirm, effects);
             return None;
         };
@@ -285,7 +283,7 @@ impl SessionSide<'_> {
             );
             return Err(Close::new(CloseCode::TooManySubscriptions, reason));
         }
-        check_browsing(subscribe)?;
+        check_allowances(record.allowances()).and_then(|()| check_browsing(subscribe))?;
         if subscribe.selector.is_some() && subscribe.targets.iter().any(is_service) {
             let reason = "a service takes every call; a selector cannot choose among them";
             return Err(Close::new(CloseCode::BadSelector, reason));

@@ -2,6 +2,8 @@
 //!
 //! Protocol-neutral: a STOMP SEND, an MQTT PUBLISH and an HTTP POST all become the same command.
 
+mod weight;
+
 use bytes::Bytes;
 use tiderace_base::limits::IN_FILE_BYTES_MIN;
 use tiderace_base::{ShardId, Time};
@@ -11,6 +13,8 @@ use crate::{
     Call, Destination, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder, SubscriptionKey,
     Target,
 };
+
+pub use weight::Weight;
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;

@@ -45,7 +45,7 @@ mod virtual_host;
 pub use action::{SessionAction, SessionActions, Takeover};
 pub use command::{
     Browsing, Command, Commands, Confirm, Credentials, Outcome, Prefetch, QueueStart, Settle,
-    Subscribe, Token,
+    Subscribe, Token, Weight,
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};

@@ -112,8 +112,8 @@ pub enum LoginError {
     /// More logins are under way than the server verifies at a time.
     #[error("too many logins are under way; try again in a few seconds")]
     Busy,
-    /// The token was valid once.
-    #[error("the token has expired; get another one")]
+    /// What was shown was valid once: a token, a certificate, or what the server that was asked has answered about.
+    #[error("what you log in with has expired; log in with new credentials")]
     Expired,
     /// No credentials were given.
     #[error("this server requires a login: send a user name and password, or a token")]

@@ -43,7 +43,7 @@ use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
-use crate::{build_auth, build_hosts, build_tls, build_upstreams};
+use crate::{build_auth, build_hosts, build_limits, build_tls, build_upstreams};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -68,6 +68,7 @@ pub(crate) fn build(
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
         quotas: repeated(tables, "quota", QuotaConfig::from_values),
+        client_limits: build_limits::build(tables, problems),
         subscriptions: single(tables, "subscriptions", SubscriptionsConfig::from_values)?,
         durables: repeated(tables, "subscription", SubscriptionConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
@@ -100,6 +101,7 @@ pub(crate) fn build(
     check_views(tables, problems);
     check_subscriptions(tables, problems);
     check_quotas(tables, problems);
+    build_limits::check(&config.client_limits, &config.auth, tables, problems);
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
     build_hosts::check(&config, tables, problems);

@@ -4,7 +4,7 @@
 //! that does not answer lets somebody in only as a user that the file names.
 
 use crate::problem::Problems;
-use crate::resolve::{is_safe, resolve};
+use crate::resolve::{has_host, is_address, is_safe, resolve};
 use crate::sections::auth_http::{
     AuthHttpConfig, AuthHttpHeaderSection, AuthHttpSection, Unanswered, UnansweredLogins,
 };
@@ -54,10 +54,16 @@ pub(crate) fn build(
         (UnansweredLogins::Deny, _) => Unanswered::Deny,
     };
     let login_url = section.login_url?;
-    let is_address = login_url.starts_with("https://") || login_url.starts_with("http://");
-    if !is_address || !is_safe(&login_url) {
+    if !is_address(&login_url) || !is_safe(&login_url) {
         let message = format!(
             "auth_http.login_url: {login_url:?} would have passwords go over the network in the clear, or is no address; use https://, or http:// on this machine"
+        );
+        problems.add(at("auth_http.login_url"), message);
+        return None;
+    }
+    if !has_host(&login_url) {
+        let message = format!(
+            "auth_http.login_url: {login_url:?} names no host, or no port from 1 to 65535; write one such as \"https://app.example.org/login\""
         );
         problems.add(at("auth_http.login_url"), message);
         return None;

@@ -4,7 +4,7 @@
 //! algorithms are for, and no key comes over a network in the clear.
 
 use crate::problem::Problems;
-use crate::resolve::{is_safe, resolve};
+use crate::resolve::{has_host, is_address, is_safe, resolve};
 use crate::sections::auth::{JwtAlgorithm, JwtConfig, JwtKeys, JwtSection};
 use crate::sources::Sources;
 use crate::table::Table;
@@ -27,6 +27,13 @@ pub(crate) fn issuer(
             if !is_safe(&place) {
                 let message = format!(
                     "jwt.keys: anybody on the way could put other keys into the answer of {place}; use https://, or a file"
+                );
+                problems.add(table.origin_of("keys"), message);
+                return None;
+            }
+            if is_address(&place) && !has_host(&place) {
+                let message = format!(
+                    "jwt.keys: {place:?} names no host, or no port from 1 to 65535; write one such as \"https://id.example.org/keys\", or a file"
                 );
                 problems.add(table.origin_of("keys"), message);
                 return None;

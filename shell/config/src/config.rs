@@ -3,6 +3,7 @@
 //! Relies on the sections. Invariant: it holds no text that still has to be parsed.
 
 use crate::sections::auth::AuthConfig;
+use crate::sections::client_limits::LimitConfig;
 use crate::sections::deltas::DeltasConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
@@ -56,6 +57,8 @@ pub struct Config {
     pub queue_rules: Vec<QueueConfig>,
     /// What single principals may have in queues.
     pub quotas: Vec<QuotaConfig>,
+    /// What clients may have at a time, and how fast they may send and be sent to.
+    pub client_limits: Vec<LimitConfig>,
     /// How many durable subscriptions there may be.
     pub subscriptions: SubscriptionsConfig,
     /// Durable subscriptions that are there from the start.

@@ -14,6 +14,7 @@ mod build_auth;
 mod build_auth_http;
 mod build_hosts;
 mod build_jwt;
+mod build_limits;
 mod build_tls;
 mod build_upstreams;
 mod config;
@@ -46,6 +47,7 @@ pub use sections::auth::{
     TokenConfig, TokenSecret, UserConfig, UserPassword,
 };
 pub use sections::auth_http::{AuthHttpConfig, Unanswered, UnansweredLogins};
+pub use sections::client_limits::{LimitConfig, LimitPerWord};
 pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{
     ConflationWord, DispatchWord, FullPolicyWord, MemoryConfig, PriorityWord, QueueConfig,

@@ -44,10 +44,37 @@ pub(crate) fn resolve(
     }
 }
 
+/// Whether a place is an address, and not a file.
+pub(crate) fn is_address(place: &str) -> bool {
+    place.starts_with("https://") || place.starts_with("http://")
+}
+
+/// Whether an address names a host, and a port that can be one, if any.
+pub(crate) fn has_host(address: &str) -> bool {
+    let authority = authority_of(address.split_once("://").map_or(address, |(_, rest)| rest));
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    let (host, behind) = match authority.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, behind)) if host.parse::<std::net::Ipv6Addr>().is_ok() => (host, behind),
+            _ => return false,
+        },
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_strange = |byte: u8| byte.is_ascii_whitespace() || byte.is_ascii_control();
+    !host.is_empty()
+        && !host.bytes().any(is_strange)
+        && (behind.is_empty() || behind.strip_prefix(':').is_some_and(is_port))
+}
+
+fn authority_of(rest: &str) -> &str {
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
 /// A file, an address with TLS, or one of this machine.
 pub(crate) fn is_safe(place: &str) -> bool {
     let Some(rest) = place.strip_prefix("http://") else { return true };
-    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority_of(rest);
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
@@ -59,6 +86,29 @@ pub(crate) fn is_safe(place: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_names_a_host() {
+        for good in
+            ["https://a", "https://a:1/x", "http://[::1]:80?x", "https://me@a.example.org#x"]
+        {
+            assert!(has_host(good), "{good}");
+        }
+        for bad in [
+            "https://",
+            "https:///x",
+            "http://?x",
+            "https://:443",
+            "https://a:",
+            "https://a:0",
+            "https://a:70000",
+            "https://[a]",
+            "https://[::1",
+            "https://a b",
+        ] {
+            assert!(!has_host(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn keys_come_in_the_clear_from_this_machine_alone() {

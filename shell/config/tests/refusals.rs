@@ -248,6 +248,26 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:1: auth_http.login_url: \"app.example.org\" would have passwords go over the network in the clear, or is no address; use https://, or http:// on this machine",
     ),
     (
+        "[auth_http]\nlogin_url = \"https://\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: auth_http.login_url: \"https://\" names no host, or no port from 1 to 65535; write one such as \"https://app.example.org/login\"",
+    ),
+    (
+        "[[jwt]]\nname = \"id\"\nkeys = \"https://:443/keys\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:3:1: jwt.keys: \"https://:443/keys\" names no host, or no port from 1 to 65535; write one such as \"https://id.example.org/keys\", or a file",
+    ),
+    (
+        "[[limit]]\nprincipals = [\"ann\"]\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:2:1: limit.principals: \"ann\" names nobody; write \"user:NAME\", \"group:NAME\", \"anonymous\" or \"*\" for everybody",
+    ),
+    (
+        "[[limit]]\nprincipals = [\"*\"]\nper = \"address\"\n[[limit]]\nprincipals = [\"anonymous\"]\nper = \"address\"\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
+        "t.toml:5:1: limit.principals: an earlier [[limit]] with per = \"address\" is for everybody, so this one would never apply; put it before that one",
+    ),
+    (
+        "[[limit]]\nprincipals = [\"*\"]\nconnections_max = 5",
+        "t.toml:2:1: a [[limit]] is by who clients are, and this server believes every name: it has no [[user]], [[token]], [[jwt]], [auth_http], client certificates or [[rule]]; add one, such as [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"]",
+    ),
+    (
         "[auth_http]\nlogin_url = \"https://app.example.org\"\nunanswered = \"allow\"",
         "t.toml:3:1: auth_http.unanswered = \"allow\" needs auth_http.unanswered_user, the user that clients are then",
     ),

@@ -98,6 +98,7 @@ impl<D: Driver> Shard<D> {
             self.release_client_session_id(key);
             self.detached.remove(key);
             self.login_ends.remove(key);
+            self.end_limits(key);
             if let Transport::Requests(requests) = live.transport {
                 self.dismiss_requests(key, *requests, close);
             }

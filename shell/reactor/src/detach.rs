@@ -69,6 +69,7 @@ impl<D: Driver> Shard<D> {
         }
         self.count_input(key);
         self.detached.add(key, principal);
+        self.limited.detach(key);
         self.metrics.detached.add(1);
         self.rearm(key);
         true

@@ -69,6 +69,7 @@ impl<D: Driver> Shard<D> {
         let login_until = self.login_ends.remove(key);
         let principal = self.broker.principal_name(id);
         self.broker.close(self.now, id, &mut self.effects);
+        self.end_limits(key);
         let connection = self.connections.get_mut(key)?;
         if connection.flags.has(Flags::PAUSED) {
             self.metrics.paused.sub(1);
@@ -164,6 +165,7 @@ impl<D: Driver> Shard<D> {
         self.metrics.resumed.add(1);
         if let Some(address) = detached_of {
             self.shared.dismiss_carried(address);
+            self.limited.attach(to);
         }
         let ping = self.shared.options.deadlines.ping;
         let Some(record) = self.connections.get_mut(to) else { return };

@@ -16,8 +16,8 @@
 //! | `connection`, `http_stage`, `departure`, `outcome` | the record of a connection and its stages; what calls lead to |
 //! | `h2` | HTTP/2: its connections and what its streams carry |
 //! | `upstream`: `options`, `attempts`, `status`, `reasons`, `table`, `authorities` | connections to other servers: which, when, how far they are |
-//! | `client_session_ids`, `detached_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
-//! | `mailbox`, `waker`, `store_gateway`, `shared` | between shards, other threads and the store |
+//! | `client_session_ids`, `detached_sessions`, `limited_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
+//! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
 //! | `pool`, `spare`, `metrics`, `log`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `driver` | the seam to the operating system and to the simulator |
@@ -29,6 +29,7 @@
 //! | `upstream`: `dial`, `handshake` | connecting to other servers |
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
+//! | `limited` | sessions to which limits apply: logging in, reading and writing |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
 
@@ -58,6 +59,9 @@ mod http_stage;
 mod internal_sessions;
 mod large_frames;
 mod large_input;
+mod limit_registry;
+mod limited;
+mod limited_sessions;
 mod log;
 mod login;
 mod login_ends;

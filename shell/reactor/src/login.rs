@@ -21,6 +21,7 @@ impl<D: Driver> Shard<D> {
         result: Result<Principal, Close>,
         valid_for: Option<Span>,
     ) {
+        let (result, admitted) = self.admit_limited(session, result);
         self.broker.verified(self.now, session, result, &mut self.effects);
         let accepted = self.effects.replies.iter().find_map(|(link, whose, reply)| {
             (*whose == session && matches!(reply, Reply::LoggedIn { .. })).then_some(*link)
@@ -28,6 +29,9 @@ impl<D: Driver> Shard<D> {
         if let Some(key) = accepted.and_then(|link| self.find(link, session)) {
             let now = self.now.time;
             self.set_login_end(key, valid_for.map_or(Time::NEVER, |span| now + span));
+        }
+        if let Some(admitted) = admitted {
+            self.begin_limits(session, admitted, accepted.is_some());
         }
         self.drain_effects();
     }

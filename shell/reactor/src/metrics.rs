@@ -3,7 +3,8 @@
 //! Every shard writes its own numbers with plain loads and stores; only reading crosses threads.
 
 use tiderace_base::{
-    CLOSE_CODES, CloseCode, Counter as Cell, MetricKind, MetricRow, Sample, SampleValue, Span,
+    CLOSE_CODES, ClientLimit, CloseCode, Counter as Cell, MetricKind, MetricRow, Sample,
+    SampleValue, Span,
 };
 use tiderace_broker::{BROKER_METRICS, BrokerMetrics};
 use tiderace_http2::{FLOODS, Flood};
@@ -52,6 +53,8 @@ metrics! {
         "Connections ended, by close code.";
     rejected REJECTED Counter "tiderace_connections_rejected_total" ["reason"]
         "Connections closed as soon as they came.";
+    limits_reached LIMITS_REACHED Counter "tiderace_client_limits_reached_total" ["limit"]
+        "Times that a limit of [[limit]] was reached: logins, subscriptions and requests refused, and clients that were not read, or not written to, for a while.";
     migrated MIGRATED Counter "tiderace_connections_migrated_total" []
         "Connections that moved to another shard.";
     detached DETACHED Counter "tiderace_sessions_detached_total" []
@@ -65,7 +68,7 @@ metrics! {
     resumes_refused RESUMES_REFUSED Counter "tiderace_sessions_resumes_refused_total" []
         "Connections whose client wanted to go on with a session that was not there for it.";
     paused PAUSED Gauge "tiderace_connections_paused" []
-        "Connections that are not read now, to slow their clients down.";
+        "Connections that are not read now, since a topic or a queue that they publish to is full.";
     bytes_received BYTES_RECEIVED Counter "tiderace_bytes_received_total" []
         "Bytes read from connections.";
     bytes_sent BYTES_SENT Counter "tiderace_bytes_sent_total" []
@@ -154,6 +157,7 @@ pub(crate) struct ShardMetrics {
     connections: Vec<[Cell; TRANSPORTS.len()]>,
     closed: Vec<Cell>,
     rejected: [Cell; REJECTED_NAMES.len()],
+    limits_reached: [Cell; ClientLimit::ALL.len()],
     pub(crate) opened: Cell,
     pub(crate) migrated: Cell,
     pub(crate) detached: Cell,
@@ -222,6 +226,7 @@ impl ShardMetrics {
             protocols,
             closed: CLOSE_CODES.iter().map(|_| Cell::default()).collect(),
             rejected: Default::default(),
+            limits_reached: Default::default(),
             opened: Cell::default(),
             migrated: Cell::default(),
             detached: Cell::default(),
@@ -271,6 +276,12 @@ impl ShardMetrics {
     pub(crate) fn count_rejected(&self, reason: Rejected) {
         if let Some(cell) = self.rejected.get(reason as usize) {
             cell.add(1);
+        }
+    }
+
+    pub(crate) fn count_limit(&self, limit: ClientLimit, times: u64) {
+        if let Some(cell) = self.limits_reached.get(limit as usize) {
+            cell.add(times);
         }
     }
 
@@ -328,6 +339,10 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static
     for (index, name) in REJECTED_NAMES.iter().enumerate() {
         let value = sum(&|shard| shard.rejected.get(index).map_or(0, Cell::value));
         number(&REJECTED, vec![name], value);
+    }
+    for (index, limit) in ClientLimit::ALL.iter().enumerate() {
+        let value = sum(&|shard| shard.limits_reached.get(index).map_or(0, Cell::value));
+        number(&LIMITS_REACHED, vec![limit.option()], value);
     }
     type Read = fn(&ShardMetrics) -> &Cell;
     for (version, version_name) in TLS_VERSIONS.iter().enumerate() {

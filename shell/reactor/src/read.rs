@@ -360,6 +360,9 @@ impl<D: Driver> Shard<D> {
                 Stage::Dialling => self.upgrade_answer(key, rest),
                 Stage::Starting(_) | Stage::Seeking(_) => return Handled::stay(consumed),
                 Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
+                Stage::Live(_) if connection.flags.has(Flags::LIMITED) => {
+                    self.stream_limited(key, rest)
+                }
                 Stage::Live(_) => self.stream(key, rest),
                 Stage::Closing { .. } => self.discard_input(key, rest),
             };

@@ -221,7 +221,7 @@ impl<D: Driver> Shard<D> {
         let Some(record) = self.connections.get_mut(session) else {
             return false;
         };
-        if !record.flags.has(Flags::PAUSED) {
+        if !record.flags.is_slowed() {
             return false;
         }
         if let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() {

@@ -206,6 +206,14 @@ impl<D: Driver> Shard<D> {
         if self.commands.is_empty() {
             return;
         }
+        if self.connections.get(key).is_some_and(|it| it.flags.has(Flags::LIMITED)) {
+            return self.run_limited_commands(key);
+        }
+        self.run_all_commands(key);
+    }
+
+    /// The same whatever limits it.
+    pub(crate) fn run_all_commands(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             self.commands.drain();
             return;

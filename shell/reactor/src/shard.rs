@@ -18,6 +18,7 @@ use crate::drain::draining::Draining;
 use crate::driver::Driver;
 use crate::h2::streams::H2Streams;
 use crate::large_frames::LargeFrames;
+use crate::limited_sessions::LimitedSessions;
 use crate::log::EndLog;
 use crate::login_ends::LoginEnds;
 use crate::mailbox::Post;
@@ -64,6 +65,7 @@ pub struct Shard<D: Driver> {
     pub(crate) client_session_ids: ClientSessionIds,
     pub(crate) detached: Detached,
     pub(crate) login_ends: LoginEnds,
+    pub(crate) limited: LimitedSessions,
     pub(crate) clock: TurnClock,
 }
 
@@ -106,6 +108,7 @@ impl<D: Driver> Shard<D> {
             client_session_ids: ClientSessionIds::default(),
             detached: Detached::default(),
             login_ends: LoginEnds::default(),
+            limited: LimitedSessions::default(),
             clock: TurnClock::new(now.time),
         }
     }

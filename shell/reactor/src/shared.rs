@@ -11,6 +11,7 @@ use tiderace_base::ShardId;
 
 use crate::connection::NO_LISTENER;
 use crate::drain::board::DrainBoard;
+use crate::limit_registry::LimitRegistry;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     sockets: AtomicUsize,
     /// What each address has, if that is limited.
     addresses: Mutex<HashMap<IpAddr, AddressLoad>>,
+    /// What clients have of what the limits of the configuration allow.
+    pub(crate) limits: LimitRegistry,
 }
 
 /// What one address has.
@@ -87,6 +90,7 @@ impl Shared {
             full: AtomicU32::new(0),
             sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
+            limits: LimitRegistry::default(),
             options,
             services,
         }

@@ -78,6 +78,7 @@ impl<D: Driver> Shard<D> {
         if let Stage::Live(live) = &stage {
             self.broker.close(self.now, live.id, &mut self.effects);
             self.release_client_session_id(from);
+            self.limited.remove(from);
         }
         if let Some(record) = self.connections.get_mut(to)
             && (record.input.is_some() || record.flags.is_peer_ended())

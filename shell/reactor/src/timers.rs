@@ -29,6 +29,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn expire(&mut self, key: Key) {
         let now = self.now.time;
         self.end_expired_login(key);
+        self.end_limit_waits(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

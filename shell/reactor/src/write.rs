@@ -132,11 +132,12 @@ impl<D: Driver> Shard<D> {
             return 0;
         };
         connection.flags.clear(Flags::WRITE_LISTED);
-        if !connection.flags.has(Flags::WRITABLE) || connection.flags.has(Flags::LONG_LISTED) {
+        if !connection.flags.may_write() {
             self.count_backlog(key);
             return 0;
         }
         let is_outgoing = connection.flags.has(Flags::OUTGOING);
+        let is_limited = connection.flags.has(Flags::LIMITED);
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
             // Delivering may have left something to be asked of the broker at once.
@@ -145,6 +146,9 @@ impl<D: Driver> Shard<D> {
         if self.connections.get_mut(key).is_some_and(|connection| connection.is_carried()) {
             self.answer_known(key);
             let written = self.write_carried(key);
+            if is_limited {
+                self.charge_sent(key, written);
+            }
             self.count_backlog(key);
             self.reclaim(key);
             return written;
@@ -158,6 +162,9 @@ impl<D: Driver> Shard<D> {
         }
         match outcome {
             Ok(written) => {
+                if is_limited {
+                    self.charge_sent(key, written);
+                }
                 self.count_backlog(key);
                 self.after_write(key);
                 written
@@ -188,6 +195,10 @@ impl<D: Driver> Shard<D> {
             self.shared.options.block_bytes.min(H2_STREAM_BLOCK_BYTES)
         } else {
             self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES)
+        };
+        let block_bytes = match connection.flags.has(Flags::LIMITED) {
+            true => self.limited.block_bytes(key, block_bytes),
+            false => block_bytes,
         };
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
@@ -257,12 +268,16 @@ impl<D: Driver> Shard<D> {
         let Some(stream) = &mut connection.stream else {
             return Ok(0);
         };
+        let most = match connection.flags.has(Flags::LIMITED) {
+            true => self.limited.block_bytes(key, WRITE_CALL_BYTES_MAX),
+            false => WRITE_CALL_BYTES_MAX,
+        };
         // Mostly there are few pieces, and places for many would cost more than writing those.
         let (driver, queue) = (&mut self.driver, &outgoing.queue);
         let (offered, written) = if queue.pieces() <= FEW_SLICES {
-            write_slices::<D, FEW_SLICES>(driver, stream, queue)?
+            write_slices::<D, FEW_SLICES>(driver, stream, queue, most)?
         } else {
-            write_slices::<D, SLICES_PER_WRITE>(driver, stream, queue)?
+            write_slices::<D, SLICES_PER_WRITE>(driver, stream, queue, most)?
         };
         self.metrics.write_blocks.add(1);
         self.metrics.bytes_sent.add(written as u64);
@@ -347,18 +362,19 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Offers a socket what comes first in a queue, as so many pieces at most; bytes that were offered, and
+/// Offers a socket what comes first in a queue, as so many pieces and bytes at most; bytes that were offered, and
 /// that it took.
 fn write_slices<D: Driver, const SLICES: usize>(
     driver: &mut D,
     stream: &mut D::Stream,
     queue: &OutQueue,
+    most: usize,
 ) -> io::Result<(usize, usize)> {
     let mut slices = [IoSlice::new(&[]); SLICES];
     let mut count = queue.slices(&mut slices);
     let mut offered = bytes_of(&slices, count);
-    if offered > WRITE_CALL_BYTES_MAX {
-        count = queue.first_slices(&mut slices, WRITE_CALL_BYTES_MAX);
+    if offered > most {
+        count = queue.first_slices(&mut slices, most);
         offered = bytes_of(&slices, count);
     }
     let slices = slices.get(..count).unwrap_or_default();

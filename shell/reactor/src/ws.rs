@@ -66,9 +66,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Whether the session takes messages whole and its client has not logged in.
+    /// Whether the session takes one message and then waits: it takes messages whole and its client has not logged in,
+    /// or a limit is asked after each whether there may be another one.
     fn is_early(&mut self, key: Key) -> bool {
-        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        if connection.flags.has(Flags::LIMITED) {
+            return true;
+        }
+        let live = connection.live();
         live.is_some_and(|live| live.session.takes_messages() && !live.session.is_established())
     }
 

@@ -13,6 +13,7 @@ mod http2_floods;
 mod intake;
 mod internal_sessions;
 mod latency;
+mod limits;
 mod logins;
 mod long_writes;
 mod loopback;

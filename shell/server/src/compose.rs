@@ -6,14 +6,17 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use tiderace_base::ClientLimits;
 use tiderace_bodies::Maps;
 use tiderace_broker::{
-    Action, BrokerOptions, DurableOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who,
+    Action, BrokerOptions, DurableOptions, LimitPer, LimitRule, QueuePolicy, Rule, Rules,
+    ServiceOptions, Who,
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
-    LargeMessagesConfig, ListenerProtocol, ListenerTls, PrincipalMatch, QueueConfig, QueuesConfig,
-    RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, ViewConfig,
+    LargeMessagesConfig, LimitConfig, LimitPerWord, ListenerProtocol, ListenerTls, PrincipalMatch,
+    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync,
+    SubscriptionConfig, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -77,6 +80,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         persistent_in_memory: config.stomp.persistent_in_memory,
         queue_default: queue_options(&config.queues, None),
         quotas: quotas::all(&config.queues, &config.quotas),
+        limits: config.client_limits.iter().map(limit).collect(),
         views: config.views.iter().filter_map(view).collect(),
         services: service_options(&config.services),
         history_bytes_max: config.history.bytes_max / shards,
@@ -384,22 +388,41 @@ fn rule(rule: &RuleConfig) -> Rule {
     Rule {
         allow: rule.allow,
         actions: rule.actions.iter().map(action).collect(),
-        who: rule
-            .principals
-            .iter()
-            .map(|who| match who {
-                PrincipalMatch::Anonymous => Who::Anonymous,
-                PrincipalMatch::Everybody => Who::All,
-                PrincipalMatch::Group(name) => Who::Group(name.as_str().into()),
-                PrincipalMatch::User(name) => Who::User(name.as_str().into()),
-            })
-            .collect(),
+        who: rule.principals.iter().map(who).collect(),
         paths: rule.paths.clone(),
         kind: match rule.kind {
             RuleKind::Any => None,
             RuleKind::Queue => Some(Kind::Queue),
             RuleKind::Service => Some(Kind::Service),
             RuleKind::Topic => Some(Kind::Topic),
+        },
+    }
+}
+
+fn who(who: &PrincipalMatch) -> Who {
+    match who {
+        PrincipalMatch::Anonymous => Who::Anonymous,
+        PrincipalMatch::Everybody => Who::All,
+        PrincipalMatch::Group(name) => Who::Group(name.as_str().into()),
+        PrincipalMatch::User(name) => Who::User(name.as_str().into()),
+    }
+}
+
+fn limit(limit: &LimitConfig) -> LimitRule {
+    LimitRule {
+        who: limit.principals.iter().map(who).collect(),
+        per: match limit.per {
+            LimitPerWord::All => LimitPer::All,
+            LimitPerWord::Address => LimitPer::Address,
+            LimitPerWord::User => LimitPer::User,
+        },
+        limits: ClientLimits {
+            connections: limit.connections_max.unwrap_or(0),
+            subscriptions: limit.subscriptions_max.unwrap_or(0),
+            messages_per_second: limit.messages_per_second.unwrap_or(0),
+            received_bytes_per_second: limit.received_bytes_per_second.unwrap_or(0),
+            sent_bytes_per_second: limit.sent_bytes_per_second.unwrap_or(0),
+            backlog_bytes: limit.backlog_bytes_max.unwrap_or(0),
         },
     }
 }

@@ -12,6 +12,8 @@ mod crashes;
 mod drain;
 mod edges;
 mod hosts;
+mod lasting_logins;
+mod limits;
 mod operations;
 mod program;
 mod queue_crashes;

@@ -13,11 +13,11 @@ use crate::program::{Directory, Server};
 
 const SECRET: &str = "a secret of thirty-two bytes, ok";
 
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-fn jwt(claims: &Value) -> String {
+pub(crate) fn jwt(claims: &Value) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let message = format!("{}.{}", part(&json!({ "alg": "HS256" })), part(claims));
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
@@ -26,7 +26,7 @@ fn jwt(claims: &Value) -> String {
 }
 
 /// A configuration in which ann has a password and a token here, and everybody else is asked about there.
-fn config(directory: &Directory, address: std::net::SocketAddr, more: &str) -> String {
+pub(crate) fn config(directory: &Directory, address: std::net::SocketAddr, more: &str) -> String {
     let file = |name: &str, text: &str| {
         let path = directory.0.join(name);
         std::fs::write(&path, text).unwrap();

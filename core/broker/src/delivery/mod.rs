@@ -38,11 +38,24 @@ pub(crate) struct Deliveries {
     slow: SlowSessions,
     throttles: Throttles,
     selectors: SelectorState,
+    /// Bytes in a backlog up to which nothing limits any session.
+    mark: usize,
     /// Empty between calls: the stretches of a run that a subscriber wants.
     stretches: Vec<(u32, u32)>,
 }
 
 impl Deliveries {
+    /// Nothing waits; what some session may have waiting is more than these bytes.
+    pub(crate) fn new(mark: usize) -> Deliveries {
+        Deliveries { mark, ..Deliveries::default() }
+    }
+
+    /// Bytes in a backlog up to which nothing limits any session.
+    #[inline]
+    pub(crate) fn mark(&self) -> usize {
+        self.mark
+    }
+
     /// Bytes that wait of something have become more or less.
     #[inline]
     pub(crate) fn count(&mut self, before: usize, after: usize) {

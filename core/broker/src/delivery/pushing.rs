@@ -165,7 +165,11 @@ impl SessionSide<'_> {
         pending: Pending,
         effects: &mut Effects,
     ) {
-        let (mark, priority) = (self.mark(), self.priority_of(topic));
+        let (mark, priority) = (self.mark_of(session), self.priority_of(topic));
+        if self.sessions.get(session).is_some_and(|it| it.backlog_bytes() + pending.bytes() <= mark)
+        {
+            return self.push(session, pending, Some(topic), priority, effects);
+        }
         self.work.charge_at(now, ABOVE_MARK);
         if mark == 0 {
             return self.push_exhausted(now, topic, session, pending, effects);
@@ -178,7 +182,7 @@ impl SessionSide<'_> {
         let merge = spec.is_some_and(|spec| spec.conflation.merge);
         // Of the ordinary mark: a shortage of memory holds publishers back sooner, but takes nothing
         // from a subscriber before its grace is over.
-        let most = self.options.backlog_bytes_high.saturating_mul(OVERSHOOT);
+        let most = record.own_mark(self.options.backlog_bytes_high).saturating_mul(OVERSHOOT);
         let within = held + bytes <= most;
         let waits = spec.is_some_and(|spec| !spec.grace.is_zero());
         if policy == SlowConsumer::Block || (waits && !over_grace && within) {

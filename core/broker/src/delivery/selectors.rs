@@ -91,7 +91,7 @@ impl SessionSide<'_> {
 
     /// The budget is used up, or something waits already.
     fn select_later(&mut self, topic: Key, to: Subscriber, epoch: u32, run: &Rc<SharedRun>) {
-        let mark = self.mark();
+        let mark = self.mark_of(to.session);
         let Some(record) = self.sessions.get_mut(to.session) else { return };
         let rare = record.rare.get_or_insert_default();
         let first = rare.unselected.is_none();

@@ -5,6 +5,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod auth_http;
+pub(crate) mod client_limits;
 pub(crate) mod deltas;
 pub(crate) mod destinations;
 pub(crate) mod engineio;
@@ -46,6 +47,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
     quotas::QuotaConfig::SECTION,
+    client_limits::LimitSection::SECTION,
     subscriptions::SubscriptionsConfig::SECTION,
     subscriptions::SubscriptionConfig::SECTION,
     views::ViewConfig::SECTION,

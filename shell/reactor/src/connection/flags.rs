@@ -12,6 +12,7 @@
 //! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
 //! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
+//! | limits | [`Flags::LIMITED`], [`Flags::THROTTLED`] and [`Flags::PACED`], the last two only with the first | [`crate::limited`] |
 //! | leaving | [`Flags::LEAVING`]: in `Http`, in `Http2` and in `Closing` | `crate::drain` |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
 //! | begun by us | [`Flags::OUTGOING`] for good, [`Flags::CONNECTING`] until the other side has taken it | [`crate::upstream`] |
@@ -23,6 +24,7 @@
 //! |---|---|---|
 //! | `Ended` | the peer: it sends no more | nothing |
 //! | `Backpressure` | the broker: a topic or queue of the publisher's is full | the broker |
+//! | `Rate` | a limit: its client has sent more than it may for now | time |
 //! | `Session` | the stage: what has been read is not taken in (a login is judged, a request waits for its answer) | an answer, when kept input is handled again |
 //! | `Disk` | the writer of the file in which a large frame arrives: it is behind, or about to be done | its notice |
 //! | `Turn` | the session: it has more to take in than one turn allows | the next turn |
@@ -77,6 +79,7 @@ pub(crate) enum Liveness {
 pub(crate) enum ReadGate {
     Open,
     Backpressure,
+    Rate,
     Session,
     Disk,
     Turn,
@@ -127,6 +130,12 @@ impl Flags {
     pub(crate) const CONNECTING: Mark = Mark(1 << 24);
     /// A drain sends it away: its next answer is the last, or it ends already.
     pub(crate) const LEAVING: Mark = Mark(1 << 25);
+    /// Limits apply to its session.
+    pub(crate) const LIMITED: Mark = Mark(1 << 26);
+    /// Its client has sent more than it may for now, and is not read.
+    pub(crate) const THROTTLED: Mark = Mark(1 << 27);
+    /// Its client has been written more than it may for now, and is not written to.
+    pub(crate) const PACED: Mark = Mark(1 << 28);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
@@ -135,7 +144,13 @@ impl Flags {
     const HEARD: u32 = 1 << 20;
     const PINGED: u32 = 1 << 21;
 
-    const UNREAD: u32 = Flags::PAUSED.0 | Flags::HELD.0 | Flags::YIELDED.0 | Flags::STORING.0;
+    const UNREAD: u32 =
+        Flags::PAUSED.0 | Flags::THROTTLED.0 | Flags::HELD.0 | Flags::YIELDED.0 | Flags::STORING.0;
+    /// What of these holds input back for longer than a turn.
+    const HELD_BACK: u32 = Flags::PAUSED.0 | Flags::THROTTLED.0 | Flags::HELD.0;
+    const OF_LIMITS: u32 = Flags::LIMITED.0 | Flags::THROTTLED.0 | Flags::PACED.0;
+    /// What of these decides whether it is written at its turn.
+    const OF_WRITING: u32 = Flags::WRITABLE.0 | Flags::LONG_LISTED.0 | Flags::PACED.0;
     /// What of these goes where a carrier goes.
     const OF_CARRIER: u32 = Flags::TLS
         | Flags::H2_STREAM
@@ -147,7 +162,7 @@ impl Flags {
         Flags::READ_LISTED.0 | Flags::WRITE_LISTED.0 | Flags::LONG_LISTED.0 | Flags::AGAIN_LISTED.0;
     /// What of these is the session's, whatever carries it.
     const OF_SESSION: u32 =
-        Flags::LISTS | Flags::PAUSED.0 | Flags::ESTABLISHED.0 | Flags::COUNTED.0;
+        Flags::LISTS | Flags::OF_LIMITS | Flags::PAUSED.0 | Flags::ESTABLISHED.0 | Flags::COUNTED.0;
 
     #[inline]
     pub(crate) fn has(self, mark: Mark) -> bool {
@@ -177,10 +192,26 @@ impl Flags {
         fresh
     }
 
-    /// Whether the broker or the stage holds its input back.
+    /// Whether the broker, a limit or the stage holds its input back.
     #[inline]
     pub(crate) fn is_held_back(self) -> bool {
-        self.0 & (Flags::PAUSED.0 | Flags::HELD.0) != 0
+        self.0 & Flags::HELD_BACK != 0
+    }
+
+    /// Whether its client is slowed down on purpose: by the broker or by a limit.
+    pub(crate) fn is_slowed(self) -> bool {
+        self.0 & (Flags::PAUSED.0 | Flags::THROTTLED.0) != 0
+    }
+
+    /// Whether it may be written at its turn.
+    #[inline]
+    pub(crate) fn may_write(self) -> bool {
+        self.0 & Flags::OF_WRITING == Flags::WRITABLE.0
+    }
+
+    /// No limits apply any more.
+    pub(crate) fn end_limits(&mut self) {
+        self.0 &= !Flags::OF_LIMITS;
     }
 
     /// Whether it is not read, for whatever reason but the peer.
@@ -212,6 +243,7 @@ impl Flags {
         match self {
             flags if flags.is_peer_ended() => ReadGate::Ended,
             flags if flags.has(Flags::PAUSED) => ReadGate::Backpressure,
+            flags if flags.has(Flags::THROTTLED) => ReadGate::Rate,
             flags if flags.has(Flags::HELD) => ReadGate::Session,
             flags if flags.has(Flags::STORING) => ReadGate::Disk,
             _ => ReadGate::Turn,
@@ -348,11 +380,29 @@ mod tests {
         assert_eq!(flags.shut_gate(), ReadGate::Turn);
         flags.set(Flags::HELD);
         assert_eq!(flags.shut_gate(), ReadGate::Session);
+        flags.set(Flags::THROTTLED);
+        assert_eq!(flags.shut_gate(), ReadGate::Rate);
+        assert!(flags.is_held_back() && flags.is_slowed());
         flags.set(Flags::PAUSED);
         assert_eq!(flags.shut_gate(), ReadGate::Backpressure);
         flags.note_peer_ended();
         flags.note_peer_ending();
         assert_eq!((flags.peer(), flags.shut_gate()), (PeerSide::Ended, ReadGate::Ended));
+    }
+
+    #[test]
+    fn what_is_paced_is_not_written_until_its_limits_let_it() {
+        let mut flags = Flags::default();
+        assert!(!flags.may_write());
+        flags.set(Flags::WRITABLE);
+        assert!(flags.may_write());
+        flags.set(Flags::LIMITED);
+        flags.set(Flags::PACED);
+        assert!(!flags.may_write() && flags.without_carrier().has(Flags::PACED));
+        flags.end_limits();
+        assert!(flags.may_write() && !flags.has(Flags::LIMITED));
+        flags.set(Flags::LONG_LISTED);
+        assert!(!flags.may_write());
     }
 
     #[test]

@@ -156,9 +156,9 @@ impl<S> Connection<S> {
         if shut == ReadGate::Open && self.is_clogged() { ReadGate::Clogged } else { shut }
     }
 
-    /// Whether its client is slowed down on purpose: by the broker, or since it does not read.
+    /// Whether its client is slowed down on purpose: by the broker, by a limit, or since it does not read.
     pub(crate) fn is_slowed(&self) -> bool {
-        self.flags.has(Flags::PAUSED) || self.is_clogged()
+        self.flags.is_slowed() || self.is_clogged()
     }
 
     /// Whether nothing is read, whatever comes.

@@ -11,7 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
-use tiderace_client::{Auth, Client, Connection};
+use tiderace_base::write_varint;
+use tiderace_client::{Auth, Client, Connection, Event};
 
 /// What a client shows.
 #[derive(Clone, Copy, Debug)]
@@ -80,14 +81,81 @@ impl Way {
 
 /// Logs in by a protocol as the client that the credentials name; the error is what came instead.
 pub(crate) fn log_in(protocol: &str, way: &Way, show: Show<'_>) -> Result<(), String> {
-    match protocol {
-        "stomp" => Stomp::log_in(way, show).map(drop),
-        "native" => native(way, show),
-        "socketio" => SocketIo::log_in(way, show).map(drop),
-        "rsocket" => rsocket(way, show),
-        "http" => http(way, show),
-        "sse" => sse(way, show),
-        other => panic!("{other}"),
+    LoggedIn::begin(protocol, way, show).map(drop)
+}
+
+/// A client that has logged in, and what is there of its session.
+pub(crate) enum LoggedIn {
+    Stomp(Stomp),
+    Native(Box<Native>),
+    SocketIo(SocketIo),
+    RSocket(Box<dyn Wire>),
+    Stream(BufReader<Box<dyn Wire>>),
+    /// A request has been answered.
+    Nothing,
+}
+
+impl LoggedIn {
+    pub(crate) fn begin(protocol: &str, way: &Way, show: Show<'_>) -> Result<LoggedIn, String> {
+        Ok(match protocol {
+            "stomp" => LoggedIn::Stomp(Stomp::log_in(way, show)?),
+            "native" => LoggedIn::Native(Box::new(Native::log_in(way, show)?)),
+            "socketio" => LoggedIn::SocketIo(SocketIo::log_in(way, show)?),
+            "rsocket" => LoggedIn::RSocket(rsocket(way, show)?),
+            "http" => {
+                http(way, show)?;
+                LoggedIn::Nothing
+            }
+            "sse" => LoggedIn::Stream(sse(way, show)?),
+            other => panic!("{other}"),
+        })
+    }
+
+    /// What the server says when it ends the session, for which this waits.
+    pub(crate) fn last_words(&mut self) -> String {
+        match self {
+            LoggedIn::Stomp(stomp) => stomp.frame(),
+            LoggedIn::Native(native) => native.last_words(),
+            LoggedIn::SocketIo(client) => client.poll(),
+            LoggedIn::RSocket(wire) => loop {
+                match rsocket_frame(wire) {
+                    Ok(frame) if frame[4] >> 2 != 11 => {}
+                    Ok(frame) => return String::from_utf8_lossy(&frame[6..]).into_owned(),
+                    Err(error) => return error,
+                }
+            },
+            LoggedIn::Stream(stream) => {
+                let mut text = Vec::new();
+                // A server that ends does not always say so to TLS.
+                let _ = stream.read_to_end(&mut text);
+                String::from_utf8_lossy(&text).into_owned()
+            }
+            LoggedIn::Nothing => panic!("there is no session"),
+        }
+    }
+
+    /// Logs in again on the same connection; the error is how that was refused.
+    pub(crate) fn renew(&mut self, show: Show<'_>) -> Result<(), String> {
+        match self {
+            LoggedIn::Native(native) => native.renew(show),
+            LoggedIn::SocketIo(client) => {
+                let shown = match show {
+                    Show::Nothing => panic!("nothing to show"),
+                    Show::Password(user, password) => json!({"user": user, "password": password}),
+                    Show::Token(token) => json!({ "token": token }),
+                };
+                client.post(&format!("427[\"login\",{shown}]"));
+                let answer = client.poll();
+                let is_done = answer.starts_with("437[") && !answer.contains("\"code\"");
+                if is_done { Ok(()) } else { Err(answer) }
+            }
+            LoggedIn::Stomp(stomp) => {
+                stomp.send("CONNECT\naccept-version:1.2\nhost:localhost\n");
+                let answer = stomp.frame();
+                if answer.starts_with("CONNECTED") { Ok(()) } else { Err(answer) }
+            }
+            _ => panic!("there is no way to log in again"),
+        }
     }
 }
 
@@ -127,14 +195,66 @@ impl Stomp {
     }
 }
 
-fn native(way: &Way, show: Show<'_>) -> Result<(), String> {
-    let auth = match show {
-        Show::Nothing => Auth::Anonymous,
-        Show::Password(user, password) => Auth::Password { user, password },
-        Show::Token(token) => Auth::Token(token),
-    };
-    let mut connection = Connection::new(way.open(), Client::new("test"));
-    connection.open("localhost", auth).map_err(|error| error.to_string())
+/// A client of the native protocol.
+pub(crate) struct Native(pub(crate) Connection<Box<dyn Wire>>);
+
+impl Native {
+    pub(crate) fn log_in(way: &Way, show: Show<'_>) -> Result<Native, String> {
+        let auth = match show {
+            Show::Nothing => Auth::Anonymous,
+            Show::Password(user, password) => Auth::Password { user, password },
+            Show::Token(token) => Auth::Token(token),
+        };
+        let mut connection = Connection::new(way.open(), Client::new("test"));
+        connection.open("localhost", auth).map_err(|error| error.to_string())?;
+        Ok(Native(connection))
+    }
+
+    fn last_words(&mut self) -> String {
+        loop {
+            if let Err(error) = self.0.receive(|_| {}) {
+                return error.to_string();
+            }
+        }
+    }
+
+    /// LOGIN, which the client has no method for.
+    fn renew(&mut self, show: Show<'_>) -> Result<(), String> {
+        let text = |out: &mut Vec<u8>, text: &str| {
+            write_varint(out, text.len() as u64);
+            out.extend(text.as_bytes());
+        };
+        let say = |client: &mut Client, out: &mut Vec<u8>| {
+            let mut payload = Vec::new();
+            write_varint(&mut payload, client.next_request().into());
+            match show {
+                Show::Nothing => payload.push(0),
+                Show::Password(user, password) => {
+                    payload.push(1);
+                    text(&mut payload, user);
+                    text(&mut payload, password);
+                }
+                Show::Token(token) => {
+                    payload.push(2);
+                    text(&mut payload, token);
+                }
+            }
+            out.push(2);
+            write_varint(out, payload.len() as u64);
+            out.extend(&payload);
+        };
+        self.0.send(say).unwrap();
+        let mut answer = None;
+        while answer.is_none() {
+            let tell = |event: Event<'_>| match event {
+                Event::LoggedIn(_) => answer = Some(Ok(())),
+                Event::Refused { slug, .. } => answer = Some(Err(slug.to_owned())),
+                _ => {}
+            };
+            self.0.receive(tell).map_err(|error| error.to_string())?;
+        }
+        answer.unwrap()
+    }
 }
 
 /// A client of Socket.IO by long polling, each request on a connection of its own.
@@ -165,15 +285,15 @@ impl SocketIo {
     }
 
     pub(crate) fn poll(&self) -> String {
-        exchange(&self.way, &format!("GET {} HTTP/1.1\r\n", self.target()), "", true).1
+        exchange(&self.way, &format!("GET {} HTTP/1.1\r\n", self.target()), "").1
     }
 
     pub(crate) fn post(&self, packet: &str) -> String {
-        exchange(&self.way, &format!("POST {} HTTP/1.1\r\n", self.target()), packet, true).1
+        exchange(&self.way, &format!("POST {} HTTP/1.1\r\n", self.target()), packet).1
     }
 }
 
-fn rsocket(way: &Way, show: Show<'_>) -> Result<(), String> {
+fn rsocket(way: &Way, show: Show<'_>) -> Result<Box<dyn Wire>, String> {
     let mime = |name: &str| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
     let mut authentication = Vec::new();
     match show {
@@ -201,21 +321,25 @@ fn rsocket(way: &Way, show: Show<'_>) -> Result<(), String> {
     // KEEPALIVE that wants an answer.
     let alive = [&[0, 0, 0, 0, 0x0C, 0x80][..], &[0; 8]].concat();
     let mut wire = way.open();
-    for frame in [frame, alive] {
-        wire.write_all(&[length(&frame), frame].concat()).unwrap();
-    }
+    wire.write_all(&[length(&frame), frame, length(&alive), alive].concat()).unwrap();
     wire.flush().unwrap();
-    let mut head = [0; 3];
-    wire.read_exact(&mut head).map_err(|error| error.to_string())?;
-    let mut answer = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
-    wire.read_exact(&mut answer).unwrap();
+    let answer = rsocket_frame(&mut wire)?;
     match answer[4] >> 2 {
-        3 => Ok(()),
+        3 => Ok(wire),
         _ => Err(String::from_utf8_lossy(&answer[6..]).into_owned()),
     }
 }
 
-fn authorization(show: Show<'_>) -> String {
+/// The next frame of RSocket.
+fn rsocket_frame(wire: &mut dyn Wire) -> Result<Vec<u8>, String> {
+    let mut head = [0; 3];
+    wire.read_exact(&mut head).map_err(|error| error.to_string())?;
+    let mut frame = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+    wire.read_exact(&mut frame).map_err(|error| error.to_string())?;
+    Ok(frame)
+}
+
+pub(crate) fn authorization(show: Show<'_>) -> String {
     match show {
         Show::Nothing => String::new(),
         Show::Password(user, password) => {
@@ -225,8 +349,17 @@ fn authorization(show: Show<'_>) -> String {
     }
 }
 
-/// One request and its answer: head and body, or the head alone.
-fn exchange(way: &Way, head: &str, body: &str, is_whole: bool) -> (String, String) {
+/// One request and its answer: head and body.
+pub(crate) fn exchange(way: &Way, head: &str, body: &str) -> (String, String) {
+    let (head, mut reader) = ask(way, head, body);
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
+
+/// One request, the head of its answer, and what the rest is read from.
+fn ask(way: &Way, head: &str, body: &str) -> (String, BufReader<Box<dyn Wire>>) {
     let mut wire = way.open();
     let length = body.len();
     let request = format!(
@@ -237,26 +370,20 @@ fn exchange(way: &Way, head: &str, body: &str, is_whole: bool) -> (String, Strin
     let mut reader = BufReader::new(wire);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|count| count > 0) {}
-    let mut body = Vec::new();
-    if is_whole {
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-        body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
-        reader.read_exact(&mut body).unwrap();
-    }
-    (head, String::from_utf8(body).unwrap())
+    (head, reader)
 }
 
 /// A topic of ann's own, of which there is none: everybody else who asks is refused.
 fn http(way: &Way, show: Show<'_>) -> Result<(), String> {
     let head = format!("GET /topics/own/ann/x HTTP/1.1\r\n{}", authorization(show));
-    let (head, body) = exchange(way, &head, "", true);
+    let (head, body) = exchange(way, &head, "");
     if head.starts_with("HTTP/1.1 404") { Ok(()) } else { Err(format!("{head}{body}")) }
 }
 
-fn sse(way: &Way, show: Show<'_>) -> Result<(), String> {
+fn sse(way: &Way, show: Show<'_>) -> Result<BufReader<Box<dyn Wire>>, String> {
     let head = format!("GET /events?topic=own/ann/x HTTP/1.1\r\n{}", authorization(show));
-    let (head, _) = exchange(way, &head, "", false);
-    if head.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(head) }
+    let (head, stream) = ask(way, &head, "");
+    if head.starts_with("HTTP/1.1 200") { Ok(stream) } else { Err(head) }
 }
 
 /// A server that is asked about logins, on a port of its own; it ends with the test.

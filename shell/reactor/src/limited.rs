@@ -1,0 +1,254 @@
+//! Sessions to which limits apply: whether they may log in, and when they are read and written to.
+//!
+//! The one place where rates are held to, for every protocol: what a client asks for is charged when it has become
+//! commands, and what it is sent when it was written. A client that has sent more than it may is not read until that is
+//! paid for, so it is slowed down by its own connection and loses nothing; requests by HTTP that stand alone, of which
+//! anybody could send more on other connections, are refused instead. Of a client that was written more than it may the
+//! rest waits in the broker, where it is conflated or dropped as for a slow one.
+//!
+//! Relies on [`crate::limit_registry`] for what those who share a limit have, and on [`crate::limited_sessions`] for who
+//! waits. Invariant: a session without limits never comes here.
+
+use tiderace_base::{Allowance, Allowances, ClientLimit, Close, CloseCode, Key, SessionId, Wait};
+use tiderace_broker::Principal;
+use tiderace_wire::Weight;
+
+use crate::connection::{Connection, Flags, Stage, Transport};
+use crate::departure::Step;
+use crate::driver::Driver;
+use crate::limited_sessions::LimitWait;
+use crate::shard::Shard;
+
+/// A session that may log in, and what limits it then.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    key: Key,
+    allowances: Option<Allowances>,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Whether limits let a client log in, which counts as a connection from now on; absent if nothing changes.
+    pub(crate) fn admit_limited(
+        &mut self,
+        session: SessionId,
+        result: Result<Principal, Close>,
+    ) -> (Result<Principal, Close>, Option<Admitted>) {
+        let options = &self.shared.services.broker;
+        let principal = match &result {
+            Ok(principal) if !options.limits.is_empty() => principal,
+            _ => return (result, None),
+        };
+        let link = self.broker.link_of(session);
+        let key = link.and_then(|link| self.find(link, session));
+        let Some((key, connection)) = key.and_then(|key| Some((key, self.connections.get(key)?)))
+        else {
+            return (result, None);
+        };
+        let address = connection.peer.address();
+        let options = &self.shared.services.broker;
+        let allowances = self.shared.limits.of(self.now.time, options, principal, address);
+        if allowances.as_ref() == self.limited.of(key) {
+            return (result, None);
+        }
+        if let Some(allowances) = &allowances
+            && let Err(full) = allowances.admit_connection()
+        {
+            self.note_limit(full, ClientLimit::Connections, 1);
+            let reason = format!(
+                "{} may have {} connections (`limit.connections_max`); close one and try again",
+                full.who(),
+                full.limits().connections
+            );
+            return (Err(Close::new(CloseCode::TooManyConnections, reason)), None);
+        }
+        (result, Some(Admitted { key, allowances }))
+    }
+
+    /// A session that limits let in has logged in, or was refused for something else.
+    pub(crate) fn begin_limits(&mut self, session: SessionId, admitted: Admitted, has_begun: bool) {
+        let Admitted { key, allowances } = admitted;
+        if !has_begun {
+            if let Some(allowances) = &allowances {
+                allowances.dismiss_connection();
+            }
+            return;
+        }
+        self.end_limits(key);
+        self.broker.limit(session, allowances.clone());
+        if let Some(allowances) = allowances {
+            self.limited.insert(key, allowances);
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.flags.set(Flags::LIMITED);
+            }
+        }
+    }
+
+    /// Nothing limits a session any more, or it has ended.
+    pub(crate) fn end_limits(&mut self, key: Key) {
+        self.limited.remove(key);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let (was_throttled, was_paced) =
+            (connection.flags.has(Flags::THROTTLED), connection.flags.has(Flags::PACED));
+        connection.flags.end_limits();
+        if was_throttled {
+            self.read_again(key);
+        }
+        if was_paced {
+            self.write_again(key);
+        }
+    }
+
+    /// Hands the commands of the last calls of a limited session to the broker, and charges for them.
+    #[cold]
+    pub(crate) fn run_limited_commands(&mut self, key: Key) {
+        let weight = self.commands.weight();
+        if weight.asks && self.refuse_above_rate(key) {
+            return;
+        }
+        self.run_all_commands(key);
+        self.charge_received(key, weight);
+        let refused = self.limited.of(key).and_then(Allowances::take_refused_subscriptions);
+        if let Some((allowance, count)) = refused {
+            self.note_limit(allowance, ClientLimit::Subscriptions, u64::from(count));
+        }
+    }
+
+    /// Refuses what a request by HTTP asks for that stands alone, if its client has sent more than it may.
+    fn refuse_above_rate(&mut self, key: Key) -> bool {
+        let stands_alone = |connection: &Connection<D::Stream>| match &connection.stage {
+            Stage::Live(live) => {
+                let by_requests = matches!(live.transport, Transport::Requests(_));
+                (by_requests && live.session.secret().is_none()).then_some(live.id)
+            }
+            _ => None,
+        };
+        let Some(session) = self.connections.get(key).and_then(stands_alone) else { return false };
+        let now = self.now.time;
+        let above = self.limited.of(key).and_then(|allowances| allowances.receives_from(now));
+        let Some((allowance, (_, limit))) = above else { return false };
+        self.note_limit(allowance, limit, 1);
+        let reason = format!(
+            "{} sends more than `limit.{}` allows; ask less often",
+            allowance.who(),
+            limit.option()
+        );
+        let close = Close::new(CloseCode::RateLimited, reason);
+        self.broker.refuse(session, &mut self.commands, &close, &mut self.effects);
+        true
+    }
+
+    /// Charges for what a session has asked for, and stops reading it if that is more than it may.
+    fn charge_received(&mut self, key: Key, weight: Weight) {
+        let (messages, bytes) = (weight.messages, weight.bytes);
+        let Some(allowances) = self.limited.of(key) else { return };
+        let charged = allowances.charge_received(self.now.time, messages, bytes);
+        let Some((allowance, (until, limit))) = charged else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if !connection.flags.raise(Flags::THROTTLED) {
+            return;
+        }
+        let is_carried = connection.is_carried();
+        self.note_limit(allowance, limit, 1);
+        self.limited.wait_to_read(key, until);
+        self.clock.wheel.arm(key, until);
+        if !is_carried {
+            // What has been read already waits as well.
+            self.go_on_later(key);
+        }
+    }
+
+    /// Charges for what was written to a session, and stops writing to it if that is more than it may.
+    #[cold]
+    pub(crate) fn charge_sent(&mut self, key: Key, bytes: usize) {
+        let Some(allowances) = self.limited.of(key) else { return };
+        let charged: Option<(&Allowance, Wait)> =
+            allowances.charge_sent(self.now.time, bytes as u64);
+        let Some((allowance, (until, limit))) = charged else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if !connection.flags.raise(Flags::PACED) {
+            return;
+        }
+        self.note_limit(allowance, limit, 1);
+        self.limited.wait_to_write(key, until);
+        self.clock.wheel.arm(key, until);
+    }
+
+    /// A timer of a connection has fired: it is read and written to again, if it may be.
+    pub(crate) fn end_limit_waits(&mut self, key: Key) {
+        let Some(connection) = self.connections.get(key) else { return };
+        let (is_throttled, is_paced) =
+            (connection.flags.has(Flags::THROTTLED), connection.flags.has(Flags::PACED));
+        if is_throttled {
+            match self.limited.look_at_reading(key, self.now.time) {
+                LimitWait::Lasts => {}
+                LimitWait::Armed(until) => self.clock.wheel.arm(key, until),
+                LimitWait::Over => self.read_again(key),
+            }
+        }
+        if is_paced {
+            match self.limited.look_at_writing(key, self.now.time) {
+                LimitWait::Lasts => {}
+                LimitWait::Armed(until) => self.clock.wheel.arm(key, until),
+                LimitWait::Over => self.write_again(key),
+            }
+        }
+    }
+
+    fn read_again(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let flags = &mut connection.flags;
+        flags.clear(Flags::THROTTLED);
+        self.lists.read(key, flags);
+        if flags.has(Flags::YIELDED) {
+            self.lists.again(key, flags);
+        }
+        self.unblock(key);
+    }
+
+    fn write_again(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.flags.clear(Flags::PACED);
+        if connection.outgoing.is_some() || connection.flags.has_output() {
+            self.lists.write(key, &mut connection.flags);
+        }
+    }
+
+    /// Gives a limited session the bytes of its stream, a little at a time: after each a limit may say that it was
+    /// enough.
+    pub(crate) fn stream_limited(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let mut most = PIECE_BYTES;
+        loop {
+            let piece = bytes.get(..most).unwrap_or(bytes);
+            let consumed = match self.stream(key, piece) {
+                Step::Wait(consumed) if piece.len() < bytes.len() => consumed,
+                step => return step,
+            };
+            let connection = self.connections.get(key);
+            if connection.is_none_or(|it| it.flags.is_behind() || it.flags.is_slowed()) {
+                return Step::Wait(consumed);
+            }
+            if consumed > 0 {
+                return Step::Next(consumed);
+            }
+            // The piece has no whole frame.
+            most = most.saturating_mul(2);
+        }
+    }
+
+    /// Counts that a limit was reached, and says so in the log once in a while.
+    fn note_limit(&self, allowance: &Allowance, limit: ClientLimit, times: u64) {
+        self.metrics.count_limit(limit, times);
+        if allowance.is_news(self.now.time) {
+            let (who, limit) = (allowance.who(), limit.option());
+            tracing::info!(
+                event = "limit-reached",
+                who,
+                limit,
+                "a [[limit]] holds clients back; raise it there, or find out why they do so much"
+            );
+        }
+    }
+}
+
+/// What a limited session takes in before its limits are asked: some small messages.
+const PIECE_BYTES: usize = 512;
