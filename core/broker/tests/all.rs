@@ -27,6 +27,7 @@ mod histories;
 mod holdings;
 mod kept_views;
 mod large_bodies;
+mod lingering;
 mod lives;
 mod losses;
 mod mirrors;
