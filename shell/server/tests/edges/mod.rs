@@ -1,5 +1,6 @@
 //! Edges of the real program: what they pass on, what they say when their source is away, and what is refused.
 
+mod faults;
 mod nodes;
 mod pages;
 mod refusals;
