@@ -16,6 +16,7 @@ mod demand;
 mod durable;
 mod durable_queues;
 mod durable_subscriptions;
+mod edge_views;
 mod edges;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
