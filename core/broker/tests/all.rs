@@ -16,6 +16,7 @@ mod demand;
 mod durable;
 mod durable_queues;
 mod durable_subscriptions;
+mod edge_views;
 mod edges;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]
@@ -27,6 +28,7 @@ mod histories;
 mod holdings;
 mod kept_views;
 mod large_bodies;
+mod lingering;
 mod lives;
 mod losses;
 mod mirrors;

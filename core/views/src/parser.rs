@@ -24,6 +24,7 @@ pub(crate) fn parse(text: &str) -> Read<Parts> {
         return Err(cursor.unexpected("`map` and the topics that the view follows"));
     }
     let sources = sources(&mut cursor)?;
+    let upstream = upstream(&mut cursor)?;
     let mut left = STEPS_MAX;
     let before = steps(&mut cursor, &mut left)?;
     if !cursor.take_word("to") {
@@ -33,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Read<Parts> {
     let to = Template::parse(&mut cursor, true)?;
     let after = steps(&mut cursor, &mut left)?;
     let options = options(&mut cursor)?;
-    Ok(Parts { sources, before, to, after, options })
+    Ok(Parts { sources, upstream, before, to, after, options })
 }
 
 /// A selector: up to a blank, or a set in its brackets; in quotes if it holds blanks.
@@ -52,6 +53,32 @@ fn sources(cursor: &mut Cursor<'_>) -> Read<Selector> {
     }
     Selector::parse(&text)
         .map_err(|error| cursor.wrong(start, Problem::Selector(error.to_string())))
+}
+
+/// The name of an upstream behind `from`, in quotes if it has other characters than words have.
+fn upstream(cursor: &mut Cursor<'_>) -> Read<Option<Box<str>>> {
+    if !cursor.take_word("from") {
+        return Ok(None);
+    }
+    cursor.next();
+    let name = if cursor.rest().starts_with('"') {
+        cursor.quoted()?
+    } else {
+        let rest = cursor.rest();
+        let end = rest.find(|character| !is_upstream_name(character)).unwrap_or(rest.len());
+        let name = rest.get(..end).unwrap_or_default();
+        cursor.pass(end);
+        name.into()
+    };
+    if name.is_empty() {
+        return Err(cursor.unexpected("the name of an upstream, such as `london`"));
+    }
+    Ok(Some(name.to_string().into()))
+}
+
+/// Whether a name of an upstream may have a character without quotes.
+pub(crate) fn is_upstream_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
 }
 
 /// How long the selector is that a text begins with.

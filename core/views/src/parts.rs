@@ -14,6 +14,8 @@ use crate::template::Template;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parts {
     pub(crate) sources: Selector,
+    /// The upstream whose topics alone it follows.
+    pub(crate) upstream: Option<Box<str>>,
     /// Steps on the source's value.
     pub(crate) before: Vec<Step>,
     pub(crate) to: Template,

@@ -46,6 +46,11 @@ impl View {
         self.parts.sources.patterns()
     }
 
+    /// The upstream whose topics alone it follows; without one it follows topics wherever they come from.
+    pub fn upstream(&self) -> Option<&str> {
+        self.parts.upstream.as_deref()
+    }
+
     /// Whether it follows a topic.
     pub fn follows(&self, path: &Path) -> bool {
         self.sources().iter().any(|pattern| pattern.matches(path))
@@ -97,8 +102,16 @@ impl PartialEq for View {
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { sources, before, to, after, options } = &self.parts;
+        let Parts { sources, upstream, before, to, after, options } = &self.parts;
         write!(f, "map {}", source_text(sources))?;
+        if let Some(upstream) = upstream {
+            // Two hyphens begin a comment.
+            let bare = upstream.chars().all(parser::is_upstream_name) && !upstream.contains("--");
+            match bare {
+                true => write!(f, " from {upstream}")?,
+                false => write!(f, " from {}", Quoted(upstream))?,
+            }
+        }
         before.iter().try_for_each(|step| write!(f, " {step}"))?;
         write!(f, " to {to}")?;
         after.iter().try_for_each(|step| write!(f, " {step}"))?;

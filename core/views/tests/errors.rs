@@ -13,6 +13,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("map a/**/b to c", "view-bad-selector", "a/**/b", "`**`"),
     ("map [a, b to c", "view-bad-selector", "[a, b", "set"),
     ("map ?a/( to c", "view-bad-selector", "?a/(", "unclosed group"),
+    ("map a from", "view-ends-early", "", "the name of an upstream"),
+    ("map a from london", "view-ends-early", "", "`to` and a path"),
     ("map a into b", "view-unexpected", "into", "found `into`"),
     ("map a to", "view-ends-early", "", "a path"),
     ("map a to b//c", "view-bad-path", "b//c", "level 2"),

@@ -124,10 +124,13 @@ fn options() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
+const FROM: [&str; 4] = ["", "from london", "from edge-1.eu", "from \"a -- b\""];
+
 fn view() -> impl Strategy<Value = String> {
-    (proptest::sample::select(&SOURCES[..]), steps(), template(), steps(), options()).prop_map(
-        |(source, before, to, after, options)| {
-            format!("map {source} {before} to {to} {after} {options}")
+    let sources = (proptest::sample::select(&SOURCES[..]), proptest::sample::select(&FROM[..]));
+    (sources, steps(), template(), steps(), options()).prop_map(
+        |((source, from), before, to, after, options)| {
+            format!("map {source} {from} {before} to {to} {after} {options}")
         },
     )
 }

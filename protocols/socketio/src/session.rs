@@ -42,6 +42,7 @@ use tiderace_wire::{
 
 use crate::packet::{self, Packet, PacketKind};
 use crate::write::Text;
+use answer::Made;
 use assembly::Assembly;
 use event::Event;
 use namespace::{Namespace, Standing};
@@ -180,12 +181,13 @@ impl SocketSession {
     /// Questions are answered: it was done.
     fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
         while let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.questions.take(confirm)) {
-            let Waiting { namespace, ack, what, .. } = waiting;
+            let Waiting { namespace, ack, what, complete, .. } = waiting;
             match what {
                 What::Plain => self.succeed(namespace, ack, None, &mut context.output),
                 What::Consume(_) | What::Over => {}
                 What::Listen(key) => {
-                    self.succeed(namespace, ack, Some(u64::from(key.0)), &mut context.output);
+                    let made = Some(Made { id: key.0.into(), recovered: complete });
+                    self.succeed(namespace, ack, made, &mut context.output);
                 }
                 What::Join(_) => self.connected(namespace, context),
                 What::Restore(_) => {
@@ -215,7 +217,7 @@ impl SocketSession {
         {
             waiting = asked;
         }
-        let Waiting { namespace, ack, event, what } = waiting;
+        let Waiting { namespace, ack, event, what, .. } = waiting;
         match what {
             What::Over => return,
             What::Plain | What::Consume(_) => {}

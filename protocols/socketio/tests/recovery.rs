@@ -214,3 +214,54 @@ fn rooms_are_recovered_where_that_is_chosen() {
     events.sort_unstable();
     assert_eq!(events, [r#"2/app,["e","y","#, r#"2/app,["e","z","#]);
 }
+
+#[test]
+fn a_subscription_goes_on_where_its_client_was_without_a_record() {
+    let (mut node, _) = Node::remembering();
+    let (ann, _) = subscribed(&mut node, "ann", "a/*");
+    publish(&mut node, "a/b", "1");
+    let offset = offset(&node.received(ann)[0]);
+    node.cut(ann);
+    publish(&mut node, "a/b", "2");
+    publish(&mut node, "a/c", "3");
+    // As at another server, which has no record of it.
+    let again = node.open("EIO=4");
+    node.say(again, "0{\"token\":\"ann\"}");
+    let subscribe = |offset: &str| {
+        format!(r#"21["subscribe","a/*",{{"recoverable":true,"since":"{offset}"}}]"#)
+    };
+    let received = node.say(again, &subscribe(&offset));
+    assert!(received.contains(&r#"31[{"ok":true,"id":0,"recovered":true}]"#.to_owned()));
+    let rest: Vec<&str> = received
+        .iter()
+        .filter(|event| event.starts_with("2["))
+        .map(|event| event.split(",{").next().unwrap())
+        .collect();
+    assert_eq!(rest, [r#"2["message","a/b",2"#, r#"2["message","a/c",3"#]);
+    publish(&mut node, "a/b", "4");
+    assert_eq!(node.received(again).len(), 1);
+
+    // Nothing is known of what was before the server was started again.
+    node.broker.restart(node.now);
+    let third = node.open("EIO=4");
+    node.say(third, "0{\"token\":\"ann\"}");
+    let received = node.say(third, &subscribe(&offset));
+    assert_eq!(received, [r#"31[{"ok":true,"id":0,"recovered":false}]"#]);
+}
+
+#[test]
+fn where_a_subscription_is_to_go_on_has_to_be_an_offset() {
+    let (mut node, _) = Node::remembering();
+    let ann = node.open("EIO=4");
+    node.say(ann, "0{\"token\":\"ann\"}");
+    for (options, word) in [
+        (r#"{"recoverable":true,"since":7}"#, "last argument"),
+        (r#"{"recoverable":true,"since":"?"}"#, "last argument"),
+        (r#"{"since":"AQ"}"#, ""),
+    ] {
+        let answer = node.say(ann, &format!(r#"21["subscribe","a",{options}]"#));
+        assert!(answer[0].contains(r#""ok":false"#) && answer[0].contains(word), "{answer:?}");
+    }
+    let answer = node.say(ann, r#"21["subscribe","a",{"recoverable":true,"since":null}]"#);
+    assert_eq!(answer, [r#"31[{"ok":true,"id":0}]"#]);
+}

@@ -5,6 +5,7 @@
 
 mod compare;
 mod diffusion;
+mod edge_faults;
 mod edges;
 mod large;
 mod queue;
@@ -21,6 +22,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use edge_faults::{EdgeChurnArgs, EdgeFault, EdgeFaultArgs, EdgeKillArgs, EdgeRestartArgs};
 pub use edges::EdgesArgs;
 pub use large::LargeArgs;
 pub use queue::QueueArgs;
@@ -53,7 +55,9 @@ pub enum BenchCommand {
     /// Diffusion's test: very many topics that hold JSON, few of them for each of many clients, with and
     /// without deltas.
     Diffusion(DiffusionArgs),
-    /// Diffusion's test of edges: a source, edges that take all its topics, and clients at the edges.
+    /// Diffusion's test of edges: a source, edges that take all its topics, and clients at the edges. With `kill`, `restart` or
+    /// `churn`: what edges and clients do when an edge is killed, the source is started again, or clients change what they
+    /// subscribe to.
     Edges(EdgesArgs),
     /// Very many topics with a small value each: creating them, their memory, and a subscription to all.
     Topics(TopicsArgs),

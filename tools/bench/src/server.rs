@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// A server that answers.
 #[derive(Debug)]
@@ -29,13 +29,26 @@ impl Server {
         sections: &str,
         settings: &[String],
     ) -> anyhow::Result<Server> {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
+        let address = free.local_addr()?;
+        drop(free);
+        Server::start_at(address, program, sections, settings)
+    }
+
+    /// The same at an address, such as that of one that has ended.
+    ///
+    /// # Errors
+    /// As those of [`Server::start`].
+    pub(crate) fn start_at(
+        address: SocketAddr,
+        program: Option<&PathBuf>,
+        sections: &str,
+        settings: &[String],
+    ) -> anyhow::Result<Server> {
         let program = match program {
             Some(program) => program.clone(),
             None => find()?,
         };
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
-        let address = free.local_addr()?;
-        drop(free);
         let name = format!("tiderace-bench-{}-{}.toml", std::process::id(), address.port());
         let config = std::env::temp_dir().join(name);
         let mut file = std::fs::File::create(&config)
@@ -62,6 +75,22 @@ impl Server {
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Asks it to end, as an operator does (SIGTERM), and waits until it has.
+    ///
+    /// # Errors
+    /// A sentence when it cannot be asked, or does not end.
+    pub(crate) fn terminate(mut self) -> anyhow::Result<()> {
+        let pid = self.pid().to_string();
+        let asked = Command::new("kill").args(["-s", "TERM", &pid]).status();
+        ensure!(asked.context("there is no kill")?.success(), "the server cannot be asked to end");
+        let begun = Instant::now();
+        while self.process.try_wait()?.is_none() {
+            ensure!(begun.elapsed() < END_TIME_MAX, "the server does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
     }
 
     /// Waits until it accepts connections.
@@ -101,3 +130,5 @@ fn find() -> anyhow::Result<PathBuf> {
     }
     Ok(beside)
 }
+
+const END_TIME_MAX: Duration = Duration::from_secs(60);

@@ -56,11 +56,24 @@ impl Broker {
     pub(super) fn end_call(&mut self, now: Now, effects: &mut Effects) {
         self.take_loopback(now, effects);
         self.work_on_views(now, effects);
+        self.follow_views(now);
         while !self.loopback.is_empty() {
             self.take_loopback(now, effects);
             self.work_on_views(now, effects);
+            self.follow_views(now);
         }
         self.home.count_displaced(&self.directory, &self.memory);
+    }
+
+    /// Has the deputies ask their upstreams for what views follow, if the views have changed.
+    #[inline]
+    fn follow_views(&mut self, now: Now) {
+        if !self.deputies.is_empty() && !self.deputies.follow_as_of(self.views.generation()) {
+            let sources = self.views.sources();
+            let wanted = sources.map(|(it, upstream)| (it.clone(), upstream.map(Into::into)));
+            let wanted = wanted.collect();
+            self.deputy_side().follow(now, wanted);
+        }
     }
 
     /// Does what views have to do within the turn's budget.
@@ -135,6 +148,7 @@ impl Broker {
                 let page = self.session_side().browse_sessions(now, &browse);
                 self.loopback.answer_operation(&requester, Ok(page), effects);
             }
+            LocalMessage::Inserted { path, on } => self.deputy_side().insert(now, &path, on),
             LocalMessage::Upstream { session, asked } => {
                 self.session_side().reply(session, Reply::Upstream(asked), effects);
             }

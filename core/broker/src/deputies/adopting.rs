@@ -227,6 +227,8 @@ impl DeputySide<'_> {
         side.drop_series(key);
         if let Some(home) = side.topic_mut(key) {
             home.remove();
+            // If it is asked for again its value comes, whose version may be the one that it had here.
+            home.begin_at_version(0);
         }
         self.count(at, key, was_held);
     }

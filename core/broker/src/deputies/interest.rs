@@ -177,7 +177,13 @@ impl Deputy {
     }
 
     /// A subscription of this node to a pattern begins or ends.
-    fn note_pattern(&mut self, now: Time, pattern: &Pattern, targets: Vec<Target>, on: bool) {
+    pub(super) fn note_pattern(
+        &mut self,
+        now: Time,
+        pattern: &Pattern,
+        targets: Vec<Target>,
+        on: bool,
+    ) {
         if on {
             if let Some(known) = self.patterns.get_mut(pattern) {
                 known.subscriptions += 1;

@@ -23,6 +23,8 @@ mod backfills;
 mod calling;
 mod calls;
 mod coming_back;
+mod followed;
+mod following;
 mod held;
 mod interest;
 mod link;
@@ -45,6 +47,7 @@ use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
 use calls::Calls;
+use followed::Followed;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
 use relays::Relays;
@@ -56,6 +59,7 @@ use sweeps::Sweep;
 #[derive(Debug, Default)]
 pub(crate) struct Deputies {
     list: Vec<Deputy>,
+    followed: Followed,
 }
 
 /// What stands in for the homes of one upstream's topics.
@@ -148,7 +152,7 @@ impl Deputies {
         let upstreams = (0u16..).zip(&options.upstreams);
         let here = upstreams.filter(|(_, upstream)| upstream.shard == shard);
         let list = here.map(|(upstream, _)| Deputy::new(upstream)).collect();
-        Deputies { list }
+        Deputies { list, followed: Followed::default() }
     }
 
     /// Whether the shard stands in for nobody.
@@ -169,6 +173,12 @@ impl Deputies {
             deputy.keys_of(what).iter().map(known).max().unwrap_or(0)
         };
         self.list.iter().map(keys).max().unwrap_or(0)
+    }
+
+    /// Whether nothing has changed since what views follow was told last; it is told next if something has.
+    #[inline]
+    pub(crate) fn follow_as_of(&mut self, generation: u32) -> bool {
+        std::mem::replace(&mut self.followed.generation, generation) == generation
     }
 
     /// How each is doing.

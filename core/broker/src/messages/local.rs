@@ -75,6 +75,13 @@ pub(crate) enum LocalMessage {
         /// What it is from then on.
         spec: Arc<TopicSpec>,
     },
+    /// A topic of an upstream is inserted by views of some shard, or no more.
+    Inserted {
+        /// The topic.
+        path: Path,
+        /// Whether it is from now on.
+        on: bool,
+    },
     /// For views: a topic has got messages, or without them has lost its value.
     TopicChanged {
         /// Which topic.

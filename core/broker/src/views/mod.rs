@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Key, Time};
-use tiderace_topics::{Path, PatternIndex};
+use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_views::{Limits, View};
 use tiderace_wire::TopicSpec;
 
@@ -225,6 +225,19 @@ impl Views {
             self.index.insert(pattern, rank);
             self.jobs.push_back(Job::Walk { rank, pattern: number, after: None });
         }
+    }
+
+    /// Counts the changes of the views.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What views follow: patterns, and the upstream whose topics alone a view follows.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&Pattern, Option<&str>)> {
+        self.known.values().flat_map(|entry| {
+            let upstream = entry.view.upstream();
+            entry.view.sources().iter().map(move |pattern| (pattern, upstream))
+        })
     }
 
     /// Views there are, and outputs whose home this shard is.

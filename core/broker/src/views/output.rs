@@ -134,6 +134,14 @@ impl ViewSide<'_> {
                 rank,
                 format!("{path}: views write neither below $sys nor below temp"),
             );
+        } else if let Some(upstream) = self.home.options.upstream_of(path) {
+            let name = &upstream.name;
+            self.view_problem(
+                rank,
+                format!(
+                    "{path} is a topic of the upstream {name}; outputs are topics of this server"
+                ),
+            );
         } else if taken {
             self.view_problem(rank, format!("{path} is a topic of its own already"));
         } else if !self.home.memory.has_room(MemoryUse::Views, bytes) {

@@ -125,8 +125,32 @@ impl ViewSide<'_> {
             let reason = "outputs cannot be below $sys, which is the server's own, nor below temp, where sessions have their own destinations";
             return Err(bad(reason.to_owned()));
         }
+        self.check_upstreams(&view).map_err(bad)?;
         output_spec(&view, &TopicSpec::default()).map_err(|error| bad(error.to_string()))?;
         Ok(view)
+    }
+
+    /// Whether the upstream is there that a view names, and its output is not one of an upstream's topics.
+    fn check_upstreams(&self, view: &View) -> Result<(), String> {
+        let options = &self.home.options;
+        let own = view.single_output().and_then(|path| Some((options.upstream_of(&path)?, path)));
+        if let Some((upstream, path)) = own {
+            let name = &upstream.name;
+            return Err(format!(
+                "{path} is a topic of the upstream {name}; outputs are topics of this server, so name another path"
+            ));
+        }
+        let known = |name: &str| options.upstreams.iter().any(|upstream| *upstream.name == *name);
+        match view.upstream().filter(|name| !known(name)) {
+            None => Ok(()),
+            Some(name) if options.upstreams.is_empty() => {
+                Err(format!("there is no upstream {name:?}: this server has none"))
+            }
+            Some(name) => {
+                let names: Vec<&str> = options.upstreams.iter().map(|it| &*it.name).collect();
+                Err(format!("there is no upstream {name:?}; there are: {}", names.join(", ")))
+            }
+        }
     }
 
     /// Tells every shard, this one included.

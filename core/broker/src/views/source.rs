@@ -14,6 +14,7 @@ use tiderace_wire::{Flags, Run, ValueType};
 use super::buckets::{BUCKETS, bucket_of};
 use super::made::{Changed, Made, Why};
 use super::{HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK};
+use crate::BrokerOptions;
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::messages::{ToViews, Values};
@@ -83,7 +84,8 @@ impl ViewSide<'_> {
             let mut found: Vec<u32> = Vec::new();
             views.index.matches(path, &mut |rank| found.push(*rank));
             found.retain(|rank| {
-                views.known.get(rank).is_some_and(|entry| follows(&entry.view, path))
+                let entry = views.known.get(rank);
+                entry.is_some_and(|entry| follows(&entry.view, path, self.home.options))
             });
             found.sort_unstable();
             found.dedup();
@@ -184,7 +186,8 @@ impl ViewSide<'_> {
         let current = topic.value(now);
         let made = self.views.made.get(&rank).and_then(|buckets| buckets.get(bucket_of(key)));
         let known = made.is_some_and(|made| made.contains_key(&key));
-        let followed = follows(&view, &path) && !self.views.outputs.is_of(key, rank);
+        let followed =
+            follows(&view, &path, self.home.options) && !self.views.outputs.is_of(key, rank);
         let run = match why {
             _ if !followed => None,
             Why::Message(run) => Some(run),
@@ -329,8 +332,10 @@ impl ViewSide<'_> {
 }
 
 /// Whether a view follows a topic. As with subscriptions, wildcards do not guess private paths.
-fn follows(view: &View, path: &Path) -> bool {
-    view.sources().iter().any(|pattern| reaches(pattern, path))
+fn follows(view: &View, path: &Path, options: &BrokerOptions) -> bool {
+    let comes_from = |name: &str| options.upstream_of(path).is_some_and(|it| *it.name == *name);
+    view.upstream().is_none_or(comes_from)
+        && view.sources().iter().any(|pattern| reaches(pattern, path))
 }
 
 fn form_of(kind: ValueType) -> Form {

@@ -15,7 +15,7 @@ use tiderace_wire::{Message, Run};
 use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
 use crate::effects::Effects;
-use crate::messages::ToViews;
+use crate::messages::{LocalMessage, ToViews};
 use crate::places::Place;
 use crate::runs::fresh;
 use crate::view_side::ViewSide;
@@ -109,6 +109,9 @@ impl ViewSide<'_> {
         topic.touch(now.time);
         let home = self.home.home.topic_or_new(topic);
         home.set_watcher(from, on);
+        if self.home.options.upstream_of(path).is_some() {
+            self.home.loopback.hand_on(LocalMessage::Inserted { path: path.clone(), on });
+        }
         if on && from != here {
             let value = fresh(home.value(), now);
             let hops = self.views.outputs.hops_of(key);

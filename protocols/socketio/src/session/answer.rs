@@ -10,6 +10,20 @@ use super::questions::{Waiting, What};
 use super::state::SocketSession;
 use crate::write::Text;
 
+/// What an answer says that something was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub(super) id: u64,
+    /// Whether a subscription goes on with nothing missing, if that was asked.
+    pub(super) recovered: Option<bool>,
+}
+
+impl Made {
+    pub(super) fn of(id: u64) -> Made {
+        Made { id, recovered: None }
+    }
+}
+
 impl SocketSession {
     /// A token for a question, remembered.
     pub(super) fn ask(
@@ -24,7 +38,9 @@ impl SocketSession {
             return Err(CloseCode::TooManyReceipts.into());
         }
         let token = self.token();
-        self.cold().questions.insert(token, Waiting { namespace, ack, event, what });
+        self.cold()
+            .questions
+            .insert(token, Waiting { namespace, ack, event, what, complete: None });
         Ok(token)
     }
 
@@ -33,14 +49,17 @@ impl SocketSession {
         &self,
         namespace: u8,
         ack: Option<u64>,
-        id: Option<u64>,
+        made: Option<Made>,
         output: &mut Output<'_>,
     ) {
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
         let mut text = Text::answer(0, known.name(), ack, true);
-        if let Some(id) = id {
+        if let Some(Made { id, recovered }) = made {
             text.raw(",\"id\":");
             text.number(id);
+            if let Some(recovered) = recovered {
+                text.raw(if recovered { ",\"recovered\":true" } else { ",\"recovered\":false" });
+            }
         }
         text.raw("}]");
         output.frame(text.bytes(), true);

@@ -15,7 +15,7 @@ use super::event::Event;
 use super::operate::pattern_of;
 use super::questions::Waiting;
 use super::state::SocketSession;
-use super::subscribe::{prefetch, selector_of, string};
+use super::subscribe::{Begins, prefetch, selector_of, string};
 use super::subscriptions::{Choices, Listening, Subscription};
 
 impl SocketSession {
@@ -50,7 +50,7 @@ impl SocketSession {
             explicit: event.truth(options, "acks", true)?,
             snapshot: false,
         };
-        self.listen(subscription, event.ack, "subscribe", context)
+        self.listen(subscription, Begins::default(), (event.ack, "subscribe"), context)
     }
 
     /// Asks the broker to make a durable subscription, and to consume from it.

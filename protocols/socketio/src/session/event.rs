@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Replay, properties, shown, span_of};
+use tiderace_wire::{Position, Replay, properties, shown, span_of};
 
 use crate::limits::HEADERS_MAX;
 
@@ -140,6 +140,17 @@ impl<'a> Event<'a> {
             Some("since") => Replay::Time(number),
             _ => return Err(wrong()),
         }))
+    }
+
+    /// The option `since` of a subscription: the last argument of a message that came by a recoverable one.
+    pub(super) fn since(&self, options: Json<'_>) -> Result<Option<Position>, Close> {
+        let Some(given) = options.field("since").filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        let position = given.as_text().and_then(|text| Position::decode(&text));
+        let wrong =
+            "its option `since` is the last argument of a message of a recoverable subscription";
+        position.map(Some).ok_or_else(|| self.wrong(wrong))
     }
 
     /// The option `interval` of a subscription, in milliseconds.

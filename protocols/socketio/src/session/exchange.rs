@@ -15,6 +15,7 @@ use tiderace_wire::{
     properties,
 };
 
+use super::answer::Made;
 use super::event::Event;
 use super::exchanges::{Asked, ExchangeState, parse, spell};
 use super::state::SocketSession;
@@ -75,7 +76,12 @@ impl SocketSession {
             credit: once.then_some(1),
         })));
         if !once {
-            self.succeed(event.namespace, event.ack, Some(spell(key)), &mut context.output);
+            self.succeed(
+                event.namespace,
+                event.ack,
+                Some(Made::of(spell(key))),
+                &mut context.output,
+            );
         }
         Ok(())
     }

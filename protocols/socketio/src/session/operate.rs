@@ -11,6 +11,7 @@ use tiderace_wire::{
     Target, Token,
 };
 
+use super::answer::Made;
 use super::event::Event;
 use super::questions::{Waiting, What};
 use super::state::SocketSession;
@@ -69,7 +70,7 @@ impl SocketSession {
         let Some(waiting) = cold.questions.take(Confirm::one(token)) else { return };
         let Waiting { namespace, ack, what, .. } = waiting;
         if let What::Listen(key) = what {
-            return self.succeed(namespace, ack, Some(u64::from(key.0)), output);
+            return self.succeed(namespace, ack, Some(Made::of(u64::from(key.0))), output);
         }
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
         let mut text = Text::answer(0, known.name(), ack, true);

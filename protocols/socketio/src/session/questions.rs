@@ -15,6 +15,8 @@ pub(super) struct Waiting {
     pub(super) ack: Option<u64>,
     pub(super) event: &'static str,
     pub(super) what: What,
+    /// Whether nothing is missing, of a subscription of which that is asked.
+    pub(super) complete: Option<bool>,
 }
 
 /// What the answer means.
@@ -56,6 +58,21 @@ impl Questions {
     #[inline]
     pub(super) fn insert(&mut self, token: Token, waiting: Waiting) {
         self.waiting.insert(token, waiting);
+    }
+
+    /// Its answer says whether anything is missing: something is, unless the broker says otherwise.
+    pub(super) fn expect_recovery(&mut self, token: Token) {
+        if let Some(waiting) = self.waiting.get_mut(&token) {
+            waiting.complete = Some(false);
+        }
+    }
+
+    /// What a subscription has missed is on its way, all of it or not.
+    pub(super) fn recovered(&mut self, token: Token, complete: bool) {
+        let asked = self.waiting.get_mut(&token).and_then(|waiting| waiting.complete.as_mut());
+        if let Some(known) = asked {
+            *known = complete;
+        }
     }
 
     /// Takes the first of those that these tokens are.

@@ -75,6 +75,7 @@ impl SocketSession {
                 ack: None,
                 event: "connect",
                 what: What::Restore(key),
+                complete: None,
             };
             self.cold().questions.insert(token, waiting);
             let is_durable = self.subscriptions.get(key).is_some_and(|it| it.durable().is_some());
@@ -99,6 +100,7 @@ impl SocketSession {
     /// What a subscription missed is on its way, all of it or not.
     pub(super) fn recovered(&mut self, token: Token, complete: bool) {
         let Some(cold) = &mut self.cold else { return };
+        cold.questions.recovered(token, complete);
         if let Some(namespace) = cold.questions.namespace_of(token)
             && let Some(resume) = cold.resumes.get_mut(&namespace)
         {

@@ -16,6 +16,7 @@ use tiderace_wire::{Context, Destination, Kind, Meta, properties};
 use super::event::Event;
 use super::namespace::Standing;
 use super::state::SocketSession;
+use super::subscribe::Begins;
 use super::subscriptions::{Listening, Subscription};
 use crate::body::body_of;
 use crate::ids;
@@ -40,7 +41,7 @@ impl SocketSession {
         if let Some(namespace) = self.namespaces.get_mut(number) {
             namespace.standing = Standing::Joining;
         }
-        self.listen(self.room(number, ""), None, "connect", context)
+        self.listen(self.room(number, ""), Begins::default(), (None, "connect"), context)
     }
 
     fn room(&self, namespace: u8, name: &str) -> Subscription {
@@ -68,7 +69,10 @@ impl SocketSession {
                 if room.is_empty() {
                     return Err(event.wrong("a room has a name"));
                 }
-                self.listen(self.room(event.namespace, &room), event.ack, "join", context)
+                {
+                    let room = self.room(event.namespace, &room);
+                    self.listen(room, Begins::default(), (event.ack, "join"), context)
+                }
             }
             "leave" => {
                 if event.text(0)?.is_empty() {

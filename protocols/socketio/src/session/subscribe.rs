@@ -17,8 +17,17 @@ use super::state::SocketSession;
 use super::subscriptions::{Choices, Listening, Subscription};
 use crate::limits::PREFETCH_MAX;
 
+/// Where a subscription begins.
+#[derive(Debug, Default)]
+pub(super) struct Begins {
+    /// Behind what its client has had.
+    since: Option<Position>,
+    /// Its client asks whether anything is missing.
+    gone_on: bool,
+}
+
 impl SocketSession {
-    /// `subscribe(name, {snapshot, selector, recoverable, deltas, replay, interval, notices}?, ack?)`, or
+    /// `subscribe(name, {snapshot, selector, recoverable, since, deltas, replay, interval, notices}?, ack?)`, or
     /// `subscribe(name, {durable, selector, prefetch, acks}, ack?)`.
     pub(super) fn subscribe(
         &mut self,
@@ -48,7 +57,13 @@ impl SocketSession {
             explicit: false,
             snapshot: event.truth(options, "snapshot", true)?,
         };
-        self.listen(subscription, event.ack, "subscribe", context)
+        let since = event.since(options)?;
+        if since.is_some() && !event.truth(options, "recoverable", false)? {
+            return Err(event.wrong("its option `since` needs `recoverable: true`"));
+        }
+        // Without recovery there is nothing to go on with here, which the answer says.
+        let begins = Begins { gone_on: since.is_some(), since: since.filter(|_| self.remembers()) };
+        self.listen(subscription, begins, (event.ack, "subscribe"), context)
     }
 
     /// `receive(name, {prefetch, acks, browse, follow}?, ack?)` and `serve(name, {prefetch}?, ack?)`.
@@ -80,15 +95,15 @@ impl SocketSession {
             explicit: is_queue && acks,
             snapshot: false,
         };
-        self.listen(subscription, event.ack, name, context)
+        self.listen(subscription, Begins::default(), (event.ack, name), context)
     }
 
-    /// Makes a subscription.
+    /// Makes a subscription, which an event asks for.
     pub(super) fn listen(
         &mut self,
         subscription: Subscription,
-        ack: Option<u64>,
-        event: &'static str,
+        begins: Begins,
+        (ack, event): (Option<u64>, &'static str),
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let (namespace, listening) = (subscription.namespace, subscription.listening);
@@ -102,6 +117,9 @@ impl SocketSession {
         let own = listening == Listening::Room && subscription.name.is_empty();
         let key = self.subscriptions.insert(subscription);
         let what = if own { What::Join(key) } else { What::Listen(key) };
+        if let Some(since) = &begins.since {
+            self.begin_since(since);
+        }
         let asked = self.ask(namespace, ack, event, what).and_then(|token| {
             let is_durable = self.subscriptions.get(key).is_some_and(|it| it.durable().is_some());
             let asked = match is_durable {
@@ -109,8 +127,11 @@ impl SocketSession {
                     let consumes = self.ask(namespace, None, event, What::Consume(key));
                     consumes.and_then(|consumes| self.ask_durably(key, (token, consumes), context))
                 }
-                false => self.ask_to_listen(key, token, None, context),
+                false => self.ask_to_listen(key, token, begins.since, context),
             };
+            if begins.gone_on {
+                self.cold().questions.expect_recovery(token);
+            }
             if asked.is_err() {
                 self.cold().questions.forget(token);
             }
@@ -121,6 +142,14 @@ impl SocketSession {
             self.cold().questions.end_listening(key, false);
         }
         asked
+    }
+
+    /// Where a client is that goes on with a subscription that it had elsewhere: what has come before then was before its
+    /// time here.
+    fn begin_since(&mut self, since: &Position) {
+        for (numbering, number) in since.seen() {
+            self.trail().begin(*numbering, *number);
+        }
     }
 
     /// Asks the broker for a subscription that stands among the others.

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{DiffusionChange, OutputArgs};
+use crate::args::{DiffusionChange, EdgeFault, OutputArgs};
 
 /// `bench edges`.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct EdgesArgs {
+    /// What befalls the edges, instead of measuring them.
+    #[command(subcommand)]
+    pub fault: Option<EdgeFault>,
     /// Numbers of edges, one after the other. Each edge takes all topics of the source.
     #[arg(long, value_delimiter = ',', value_name = "EDGES", default_value = "0,1,2,3,5")]
     pub edges: Vec<usize>,

@@ -7,6 +7,7 @@
 //! Invariant: a cell has servers of its own, and all figures of a cell are of the same window of time.
 
 mod cell;
+mod faults;
 mod figures;
 mod report;
 
@@ -24,6 +25,9 @@ use report::Report;
 /// # Errors
 /// A sentence when a server, a connection or an argument is at fault.
 pub fn run(args: &EdgesArgs) -> anyhow::Result<()> {
+    if let Some(fault) = &args.fault {
+        return faults::run(fault);
+    }
     ensure!(
         args.topics > 0 && args.subscriptions > 0 && args.shards > 0,
         "--topics, --subscriptions and --shards must be above 0"
