@@ -32,6 +32,7 @@ impl Edge {
             remove_after: None,
             eager: false,
             write: false,
+            services: Vec::new(),
         };
         let views = views.iter().map(|(name, text)| (path(name), (*text).into())).collect();
         let upstreams =
