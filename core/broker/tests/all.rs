@@ -57,6 +57,7 @@ mod swapped_queues;
 mod temporary;
 mod topics;
 mod transactions;
+mod upstream_queues;
 mod view_ends;
 mod view_histories;
 mod viewing;

@@ -80,6 +80,7 @@ fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
     let upstream = UpstreamTopics {
         name: "source".into(),
         topics,
+        queues: Vec::new(),
         shard: ShardId((epoch % shards as u64) as u16),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),
@@ -207,9 +208,7 @@ impl Run {
                     edge.ended.insert(token, key);
                     source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
                 }
-                ToUpstream::Publish { .. } | ToUpstream::Operate { .. } => {
-                    panic!("nobody writes here")
-                }
+                other => panic!("nobody writes or consumes here: {other:?}"),
             }
             return true;
         }
@@ -480,6 +479,7 @@ fn of_an_upstream_that_begins_anew_no_other_topics_begin_anew() {
     let upstream = |name: &str, topics: &str| UpstreamTopics {
         name: name.into(),
         topics: vec![Pattern::parse(topics).unwrap()],
+        queues: Vec::new(),
         shard: ShardId(0),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),

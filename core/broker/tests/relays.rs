@@ -104,6 +104,7 @@ fn edge(number: u64) -> World {
     let upstream = UpstreamTopics {
         name: "source".into(),
         topics: vec![pattern("fx/**")],
+        queues: Vec::new(),
         shard: ShardId((number % shards as u64) as u16),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),
@@ -149,7 +150,7 @@ impl Run {
         world.verified(edge, Ok(Principal::server()));
         let down = VecDeque::from([
             FromUpstream::Up { upstream: 0, epoch },
-            FromUpstream::Requests { taken: true },
+            FromUpstream::Requests { taken: true, consumers: false },
         ]);
         self.edges[at].link = Some(Link { edge, source, up: VecDeque::new(), down });
     }
@@ -549,9 +550,10 @@ fn very_many_requests_that_wait_in_vain_are_refused_a_part_at_a_time() {
     world.deliver_envelopes();
     let session = world.open(0);
     world.verified(session, Ok(Principal::server()));
-    for said in
-        [FromUpstream::Up { upstream: 0, epoch: 9 }, FromUpstream::Requests { taken: false }]
-    {
+    for said in [
+        FromUpstream::Up { upstream: 0, epoch: 9 },
+        FromUpstream::Requests { taken: false, consumers: false },
+    ] {
         world.command(session, Command::Upstream(Box::new(said)));
     }
     for _ in 0..3 {

@@ -7,6 +7,7 @@
 mod acting;
 mod addresses;
 mod client;
+mod consumer;
 mod content;
 mod entry;
 mod fields;
@@ -19,6 +20,7 @@ pub use client::{
     Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
     SubscribeMessage,
 };
+pub use consumer::ConsumerMessage;
 pub use content::{Content, check_properties, split_content};
 pub use entry::{Numbers, QueuedEntries, QueuedEntry, Update, Updates, Version};
 pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
@@ -47,6 +49,7 @@ pub mod kind {
     pub const OPERATE: u8 = 0x0e;
     pub const PRINCIPAL: u8 = 0x0f;
     pub const AS: u8 = 0x10;
+    pub const CONSUMER: u8 = 0x12;
     pub const WELCOME: u8 = 0x41;
     pub const OK: u8 = 0x42;
     pub const ERROR: u8 = 0x43;
@@ -112,6 +115,8 @@ pub mod feature {
     pub const NUMBERED: u64 = 0x4;
     /// PRINCIPAL and AS are understood.
     pub const RELAY: u64 = 0x8;
+    /// An AS may hold SUBSCRIBE to queues, with the flag CREDIT, and CONSUMER is understood.
+    pub const QUEUES: u64 = 0x20;
 }
 
 /// Flags of SUBSCRIBE.
@@ -135,5 +140,6 @@ pub mod subscribe {
     pub const FOLLOW: u64 = 0x8000;
     pub const START: u64 = 0x1_0000;
     pub const NUMBERED: u64 = 0x2_0000;
-    pub const ALL: u64 = 0x3_ffff;
+    pub const CREDIT: u64 = 0x4_0000;
+    pub const ALL: u64 = 0x7_ffff;
 }

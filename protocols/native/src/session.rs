@@ -14,6 +14,7 @@ mod acting;
 mod batch;
 mod cold;
 mod connect;
+mod consumer;
 mod deliver;
 mod deltas;
 mod exchange;
@@ -206,6 +207,7 @@ impl NativeSession {
             ClientMessage::Operate(message) => self.operate(now, &message, context),
             ClientMessage::Principal(told) => self.tell_principal(&told),
             ClientMessage::As(message) => self.act_as(now, message, context),
+            ClientMessage::Consumer(message) => self.consumer(message, context),
             ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
             ClientMessage::Other(kind) => {
                 let reason = format!("no client's message has the type {kind:#04x}");

@@ -11,6 +11,7 @@
 //! told in the order in which they came.
 
 mod connect;
+mod consume;
 mod fault;
 mod gather;
 mod liveness;
@@ -145,11 +146,11 @@ impl UpstreamSession {
             }
             // That it has come is its meaning.
             ServerMessage::Pong(_) | ServerMessage::Other(_) => Ok(()),
-            ServerMessage::Queued(_)
-            | ServerMessage::Exchange(_)
+            ServerMessage::Queued(queued) => self.queued(now, &queued, context),
+            ServerMessage::Browsed { subscription } => self.browsed(subscription, context),
+            ServerMessage::Exchange(_)
             | ServerMessage::Ended { .. }
-            | ServerMessage::LoggedIn { .. }
-            | ServerMessage::Browsed { .. } => {
+            | ServerMessage::LoggedIn { .. } => {
                 Err(broken("a message comes that belongs to nothing that was asked"))
             }
         }

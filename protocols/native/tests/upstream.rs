@@ -46,7 +46,10 @@ fn it_says_who_it_is_and_tells_when_it_is_let_in() {
     let told = edge.told();
     let is_up = matches!(
         told[..],
-        [FromUpstream::Up { upstream: 3, epoch: EPOCH }, FromUpstream::Requests { taken: false }]
+        [
+            FromUpstream::Up { upstream: 3, epoch: EPOCH },
+            FromUpstream::Requests { taken: false, consumers: false }
+        ]
     );
     assert!(is_up, "{told:?}");
     assert!(edge.session.is_established());
@@ -110,7 +113,7 @@ fn the_server_refuses_edges_that_go_round() {
     let mut rig = hello(&["a", "b", "c", "d"], "origin");
     rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false, host: None });
     let welcome = rig.received();
-    assert!(welcome[0].contains("features: 15, node: \"origin\""), "{welcome:?}");
+    assert!(welcome[0].contains("features: 47, node: \"origin\""), "{welcome:?}");
     // More than eight are no HELLO at all, nor is a long name.
     for nodes in [&["a"; 9][..], &[&*"a".repeat(65)][..]] {
         assert_eq!(hello(nodes, "").end.unwrap().code, CloseCode::BadFrame);

@@ -197,7 +197,7 @@ impl Got {
     fn take(&mut self, edge: &mut Edge) {
         for told in edge.told() {
             match told {
-                FromUpstream::Up { .. } | FromUpstream::Requests { taken: true } => {}
+                FromUpstream::Up { .. } | FromUpstream::Requests { taken: true, .. } => {}
                 FromUpstream::Messages { key, run } => self.run(key.0, &run),
                 FromUpstream::Joined { path, .. } => {
                     self.joined.insert(path.to_string());

@@ -9,7 +9,8 @@
 //!     ▲                                        │
 //!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
 //! ```
-//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`).
+//! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`), and so is what
+//! they send to its queues. Each of their consumers of these has one there (`consuming.rs`, `settling.rs`).
 //!
 //! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
 //! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
@@ -20,12 +21,15 @@ mod away;
 mod backfilling;
 mod backfills;
 mod coming_back;
+mod consumers;
+mod consuming;
 mod held;
 mod interest;
 mod link;
 mod numberings;
 mod relaying;
 mod relays;
+mod settling;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
@@ -38,6 +42,7 @@ use crate::collections::Map;
 use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
+use consumers::Consumers;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
 use relays::Relays;
@@ -76,6 +81,7 @@ struct Deputy {
     /// It has been away for so long that its topics are removed, and has not been there since.
     is_given_up: bool,
     relays: Relays,
+    consumers: Consumers,
 }
 
 /// Who listens to a topic.
@@ -116,6 +122,8 @@ pub struct DeputyState {
     pub resyncs: u64,
     /// Requests of clients here that it has not answered.
     pub relays: u64,
+    /// Consumers of clients here of its queues.
+    pub consumers: u64,
 }
 
 impl Deputies {
@@ -140,6 +148,11 @@ impl Deputies {
     /// Whether a session is one to an upstream.
     pub(crate) fn has_link(&self, session: SessionId) -> bool {
         self.list.iter().any(|deputy| deputy.link == Some(session))
+    }
+
+    /// Whether a key of an upstream stands for a consumer.
+    fn has_consumer(&self, at: usize, key: u32) -> bool {
+        self.list.get(at).is_some_and(|deputy| deputy.consumers.named(key).is_some())
     }
 
     /// The number of this home before the last of the subscriptions began anew that bring what is asked for.
@@ -181,6 +194,7 @@ impl Deputy {
             resyncs: 0,
             is_given_up: false,
             relays: Relays::default(),
+            consumers: Consumers::default(),
         }
     }
 
@@ -214,6 +228,7 @@ impl Deputy {
             stale: if is_current { 0 } else { self.held_topics },
             resyncs: self.resyncs,
             relays: self.relays.len() as u64,
+            consumers: self.consumers.len() as u64,
         }
     }
 }

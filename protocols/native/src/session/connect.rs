@@ -116,7 +116,11 @@ impl NativeSession {
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
             codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
             server: &options.server,
-            features: feature::VALUES | feature::BROWSE | feature::NUMBERED | feature::RELAY,
+            features: feature::VALUES
+                | feature::BROWSE
+                | feature::NUMBERED
+                | feature::RELAY
+                | feature::QUEUES,
             node: &options.node,
         };
         say(&ServerMessage::Welcome(welcome), &mut context.output);

@@ -18,6 +18,10 @@ pub(crate) struct EdgeArgs {
     /// Which topics are passed on, by patterns; all others are this server's own [default: **, all].
     #[arg(long, value_name = "PATTERN")]
     topics: Vec<String>,
+    /// Which queues live there, by patterns; all others are this server's own [default: none]. What clients here send to
+    /// them and consume from them is passed on; takes the right `relay` there.
+    #[arg(long, value_name = "PATTERN")]
+    queues: Vec<String>,
     /// Its name here, for logs, metrics and $sys/upstreams/NAME.
     #[arg(long, value_name = "NAME", default_value = "source")]
     name: String,
@@ -67,6 +71,9 @@ impl EdgeArgs {
             setting("--topics", "topics", &topics),
             setting("--name", "name", &self.name),
         ];
+        if !self.queues.is_empty() {
+            settings.push(setting("--queues", "queues", &self.queues.join(",")));
+        }
         for (flag, name, value) in [
             ("--token", "token", &self.token),
             ("--user", "user", &self.user),
