@@ -32,6 +32,7 @@ impl Edge {
             remove_after: None,
             eager: false,
             write: false,
+            queues: Vec::new(),
             services: Vec::new(),
         };
         let views = views.iter().map(|(name, text)| (path(name), (*text).into())).collect();

@@ -80,6 +80,7 @@ fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
     let upstream = UpstreamTopics {
         name: "source".into(),
         topics,
+        queues: Vec::new(),
         shard: ShardId((epoch % shards as u64) as u16),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),
@@ -208,7 +209,7 @@ impl Run {
                     edge.ended.insert(token, key);
                     source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
                 }
-                other => panic!("nobody writes here: {other:?}"),
+                other => panic!("nobody writes or consumes here: {other:?}"),
             }
             return true;
         }
@@ -479,6 +480,7 @@ fn of_an_upstream_that_begins_anew_no_other_topics_begin_anew() {
     let upstream = |name: &str, topics: &str| UpstreamTopics {
         name: name.into(),
         topics: vec![Pattern::parse(topics).unwrap()],
+        queues: Vec::new(),
         shard: ShardId(0),
         linger: Span::from_millis(300),
         timeout: Span::from_millis(500),

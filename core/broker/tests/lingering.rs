@@ -44,6 +44,7 @@ fn a_value_that_was_dropped_comes_again_although_it_has_not_changed() {
         remove_after: None,
         eager: false,
         write: false,
+        queues: Vec::new(),
         services: Vec::new(),
     };
     let options = BrokerOptions { epoch: 1, upstreams: vec![upstream], ..BrokerOptions::default() };

@@ -105,6 +105,7 @@ impl Pair {
             name: "source".into(),
             topics: vec![Pattern::parse("fx/**").unwrap()],
             services: vec![Pattern::parse("fx/**").unwrap()],
+            queues: Vec::new(),
             shard: ShardId(1),
             linger: Span::from_secs(1),
             timeout: Span::from_secs(1),
@@ -170,6 +171,7 @@ fn serve(request: u32, key: u32, flags: u64, path: &str) -> ClientMessage<'_> {
         replay: None,
         interval_ms: None,
         start: None,
+        credit: None,
     })
 }
 

@@ -53,6 +53,7 @@ pub fn edge_world(number: u64, base: BrokerOptions) -> World {
         remove_after: None,
         eager: false,
         write: true,
+        queues: Vec::new(),
         services: vec![Pattern::parse("fx/**").unwrap()],
     };
     let options = BrokerOptions { upstreams: vec![upstream], epoch: number, shards, ..base };
@@ -81,7 +82,7 @@ impl Nodes {
         world.clients[edge].edge = Some(EdgeSession::default());
         let said = [
             FromUpstream::Up { upstream: 0, epoch },
-            FromUpstream::Requests { taken: true },
+            FromUpstream::Requests { taken: true, consumers: false },
             FromUpstream::Calls { taken: true },
         ];
         let (up, down) = (VecDeque::new(), said.into_iter().map(Down::Said).collect());
