@@ -349,7 +349,7 @@ close_codes! {
     531 UpstreamAway "upstream-away" Operation Rejected 1013 503 true
         "The server that keeps the topic cannot be reached, or has too much to do: what was asked for was not done."
         "Try again later.";
-    600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
+    600 TooManyConnections "too-many-connections" Operation Rejected 1013 503 true
         "The server, the client's address or who it is logged in as has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
     601 TooManySubscriptions "too-many-subscriptions" Operation Rejected 1008 429 false
