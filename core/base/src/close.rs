@@ -355,7 +355,7 @@ close_codes! {
     535 DeliveryLost "delivery-lost" Operation Failed 1008 409 false
         "The messages were given before the connection to the server that keeps their queue was lost: they are in the queue again, and what was said of them was not done."
         "Expect them again, marked as redelivered, and settle those.";
-    600 TooManyConnections "too-many-connections" Connection Rejected 1013 503 true
+    600 TooManyConnections "too-many-connections" Operation Rejected 1013 503 true
         "The server, the client's address or who it is logged in as has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
     601 TooManySubscriptions "too-many-subscriptions" Operation Rejected 1008 429 false

@@ -257,7 +257,7 @@ fn where_a_subscription_is_to_go_on_has_to_be_an_offset() {
     for (options, word) in [
         (r#"{"recoverable":true,"since":7}"#, "last argument"),
         (r#"{"recoverable":true,"since":"?"}"#, "last argument"),
-        (r#"{"since":"AQ"}"#, ""),
+        (r#"{"since":"AQA"}"#, "needs"),
     ] {
         let answer = node.say(ann, &format!(r#"21["subscribe","a",{options}]"#));
         assert!(answer[0].contains(r#""ok":false"#) && answer[0].contains(word), "{answer:?}");

@@ -223,8 +223,14 @@ impl<D: Driver> Shard<D> {
                 Step::Wait(consumed) if piece.len() < bytes.len() => consumed,
                 step => return step,
             };
-            let connection = self.connections.get(key);
-            if connection.is_none_or(|it| it.flags.is_behind() || it.flags.is_slowed()) {
+            let Some(flags) = self.connections.get(key).map(|it| it.flags) else {
+                return Step::Wait(consumed);
+            };
+            if flags.is_slowed() && !flags.is_behind() {
+                // The socket may have nothing more to say: what is left here is taken in when the client is let on.
+                self.go_on_later(key);
+            }
+            if flags.is_slowed() || flags.is_behind() {
                 return Step::Wait(consumed);
             }
             if consumed > 0 {

@@ -29,10 +29,22 @@ impl Server {
         sections: &str,
         settings: &[String],
     ) -> anyhow::Result<Server> {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
-        let address = free.local_addr()?;
-        drop(free);
-        Server::start_at(address, program, sections, settings)
+        Server::start_at(free(Ipv4Addr::LOCALHOST)?, program, sections, settings)
+    }
+
+    /// The same at an address to which it may come back: one whose ports no connection takes meanwhile as its own end,
+    /// where there is such an address without setting one up.
+    ///
+    /// # Errors
+    /// As those of [`Server::start`].
+    pub(crate) fn start_to_come_back(
+        program: Option<&PathBuf>,
+        sections: &str,
+        settings: &[String],
+    ) -> anyhow::Result<Server> {
+        let has_all = cfg!(target_os = "linux");
+        let host = if has_all { Ipv4Addr::new(127, 0, 0, 2) } else { Ipv4Addr::LOCALHOST };
+        Server::start_at(free(host)?, program, sections, settings)
     }
 
     /// The same at an address, such as that of one that has ended.
@@ -108,6 +120,11 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// An address of a host at which nobody listens.
+fn free(host: Ipv4Addr) -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((host, 0)).context("no port is free")?.local_addr()?)
 }
 
 impl Drop for Server {

@@ -194,11 +194,13 @@ impl DeputySide<'_> {
         let Some(upstream) = self.home.options.upstreams.get(usize::from(deputy.upstream)) else {
             return;
         };
-        for pattern in upstream.topics.iter().filter(|_| upstream.eager) {
-            if !deputy.patterns.contains_key(pattern) {
-                let targets = upstream.targets_for(pattern);
-                deputy.note_pattern(now.time, pattern, targets, true);
-            }
+        if !upstream.eager || std::mem::replace(&mut deputy.needs_all, true) {
+            return;
+        }
+        // A use of its own, so that a view or a client that asked for the same does not take it along.
+        for pattern in &upstream.topics {
+            let targets = upstream.targets_for(pattern);
+            deputy.note_pattern(now.time, pattern, targets, true);
         }
     }
 }

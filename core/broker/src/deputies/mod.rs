@@ -82,6 +82,8 @@ struct Deputy {
     /// Topics that shards listen to, and what is asked of the upstream for each.
     topics: Map<Path, TopicUse>,
     patterns: Map<Pattern, PatternUse>,
+    /// Everything is asked for, if somebody here listens or not.
+    needs_all: bool,
     held: HeldAnswers,
     numberings: Numberings,
     backfills: Backfills,
@@ -216,6 +218,7 @@ impl Deputy {
             subscriptions: UpstreamSubscriptions::default(),
             topics: Map::default(),
             patterns: Map::default(),
+            needs_all: false,
             held: HeldAnswers::default(),
             numberings: Numberings::default(),
             backfills: Backfills::default(),

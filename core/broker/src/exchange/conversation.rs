@@ -317,7 +317,8 @@ impl ExchangeSide<'_> {
         let backlog = record.and_then(|record| record.backlog.as_ref());
         backlog.is_some_and(|backlog| {
             backlog.exchange_bytes() > 0
-                && backlog.exchange_bytes() + bytes > self.sessions.mark().saturating_mul(OVERSHOOT)
+                && backlog.exchange_bytes() + bytes
+                    > self.sessions.mark_of(session).saturating_mul(OVERSHOOT)
         })
     }
 

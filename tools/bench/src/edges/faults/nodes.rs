@@ -35,7 +35,8 @@ impl Nodes {
     ) -> anyhow::Result<Nodes> {
         let server = format!("[server]\nshards = {}\n", args.shards);
         let source_sections = format!("{server}{source_sections}");
-        let source = Server::start(args.server.as_ref(), &source_sections, &args.settings)?;
+        let source =
+            Server::start_to_come_back(args.server.as_ref(), &source_sections, &args.settings)?;
         let edge_sections = format!(
             "{server}{edge_sections}[[upstream]]\nname = \"source\"\nurls = [\"ws://{}\"]\n{upstream}",
             source.address
@@ -50,7 +51,11 @@ impl Nodes {
             addresses: Vec::new(),
         };
         for number in 0..args.edges {
-            let edge = Server::start(args.server.as_ref(), &nodes.edge_sections, &args.settings)?;
+            let edge = Server::start_to_come_back(
+                args.server.as_ref(),
+                &nodes.edge_sections,
+                &args.settings,
+            )?;
             nodes.addresses.push(edge.address);
             nodes.edges.push(Some(edge));
             nodes.wait_for_edge(number)?;
