@@ -20,7 +20,7 @@ section! {
         /// The topics that are its own, by patterns; all others are this server's. Topics below `$` are every server's own. May be empty if there are `queues`.
         "topics" topics: Vec<Pattern> = Required, Kind::List(&Kind::Pattern);
         /// The queues that live there, by patterns; all others are this server's. What clients here send to them, consume from them and do with them is passed on, with or without `write`; this server needs the right `relay` there ([authentication.md](authentication.md#edges)).
-        "queues" queues: Vec<Pattern> = Is("[]"), Kind::List(&Kind::Pattern);
+        "queues" queues: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
         /// The token that this server logs in with there, from `file:PATH` or `env:NAME`. Neither this nor `user`: it comes as anybody.
         "token" token: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// The name that this server logs in with there; needs `password`.
