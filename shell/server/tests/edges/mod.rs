@@ -2,6 +2,7 @@
 
 mod nodes;
 mod pages;
+mod queues;
 mod refusals;
 mod survival;
 mod writing;
