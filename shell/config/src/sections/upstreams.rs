@@ -22,7 +22,7 @@ section! {
         /// Services that it is called for, by patterns: while no client here serves them, calls of clients here go to it, and what clients here serve is called from there as well. For calls this server needs the right `relay` there ([authentication.md](authentication.md#edges)), to be called the right `serve`. Services below `$` are every server's own.
         "services" services: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
         /// The queues that live there, by patterns; all others are this server's. What clients here send to them, consume from them and do with them is passed on, with or without `write`; this server needs the right `relay` there ([authentication.md](authentication.md#edges)).
-        "queues" queues: Vec<Pattern> = Is("[]"), Kind::List(&Kind::Pattern);
+        "queues" queues: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
         /// The token that this server logs in with there, from `file:PATH` or `env:NAME`. Neither this nor `user`: it comes as anybody.
         "token" token: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// The name that this server logs in with there; needs `password`.
