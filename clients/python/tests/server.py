@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("TIDERACE_BIN", str(ROOT / "target/release/tiderace"))
 #: Bounds failure only: seconds.
 WAIT = 30.0
-# Servers come back at the address that they had. Of 127.0.0.1 connections of other programs take free ports meanwhile, as
-# their own ends; of this one they do not. Only Linux has all of 127.0.0.0/8 from the beginning.
+# Servers come back at the address that they had. Of 127.0.0.1 connections of other programs take free ports
+# meanwhile, as their own ends; of this one they do not. Only Linux has all of 127.0.0.0/8 from the beginning.
 HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 LISTENING = re.compile(rb'"event":"listening".*"address":"127\.0\.0\.[12]:(\d+)"')
 
@@ -124,7 +124,7 @@ class Line:
             near.transport.abort()
             return
         self._silent = False
-        source, far = await asyncio.open_connection("127.0.0.1", self._target)
+        source, far = await asyncio.open_connection(HOST, self._target)
         pair = (near, far)
         self._pairs.add(pair)
         for data, target in ((reader, far), (source, near)):

@@ -180,6 +180,24 @@ const rows = {
         equal(JSON.parse(bodies["fx/deltas"]), value(8));
       },
     },
+    {
+      name: "coming back with Socket.IO",
+      scope: () => ({ socket: io(target, { autoConnect: false }) }),
+      async after({ printed, scope: { socket } }) {
+        const seen = [];
+        socket.on("message", (path, value, meta, offset) => seen.push([value, offset]));
+        socket.connect();
+        await until(printed, (line) => line.length === 1 && line[0] === undefined);
+        const has = (bid) => seen.some(([value, offset]) => value?.bid === bid && offset);
+        await until([], () => has(2.1), () => other.topic("fx/EUR-USD").publish({ bid: 2.1 }));
+        // Its session is over, as at another server.
+        socket.disconnect();
+        await other.topic("fx/EUR-USD").publish({ bid: 2.2 });
+        socket.connect();
+        await until(printed, (line) => line[0] === true);
+        await until([], () => has(2.2), () => {});
+      },
+    },
   ],
   "protocols/events/README.md": [
     {

@@ -69,18 +69,19 @@ impl ClientLimit {
 struct Pace(AtomicU64);
 
 impl Pace {
-    /// Charges for so many units; until when they are paid for.
+    /// Charges for so many units; until when they are paid for. What is owed already is at most [`DEBT_MAX`] before that:
+    /// what cannot be held back, such as values that are asked for by HTTP, keeps nobody from going on for long.
     fn charge(&self, now: Time, units: u64, per_second: u64) -> Time {
         if per_second == 0 || units == 0 {
             return Time::ZERO;
         }
         let cost = u128::from(units) * NANOS_PER_SECOND / u128::from(per_second);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
-        let least = (now - BURST).as_nanos();
-        let paid = |until: u64| Some(until.max(least).saturating_add(cost));
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid);
-        let before = before.unwrap_or_else(|until| until);
-        Time::from_nanos(before.max(least).saturating_add(cost))
+        let (least, most) = ((now - BURST).as_nanos(), (now + DEBT_MAX).as_nanos());
+        let paid = |until: u64| until.clamp(least, most).saturating_add(cost);
+        let charge = |until| Some(paid(until));
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge);
+        Time::from_nanos(paid(before.unwrap_or_else(|until| until)))
     }
 
     /// Until when all that was charged is paid for.
@@ -182,13 +183,19 @@ impl Allowances {
         self.0.is_empty()
     }
 
-    /// Counts another connection.
+    /// Counts another connection, which may have a place in some of them already, to be given up when it has these: there is
+    /// room for it.
     ///
     /// # Errors
     /// The allowance that has no room for it; then it is counted nowhere.
-    pub fn admit_connection(&self) -> Result<(), &Allowance> {
+    pub fn admit_connection(&self, held: Option<&Allowances>) -> Result<(), &Allowance> {
+        let is_held = |allowance: &Arc<Allowance>| {
+            held.is_some_and(|held| held.0.iter().any(|it| Arc::ptr_eq(it, allowance)))
+        };
         for (index, allowance) in self.0.iter().enumerate() {
-            if !allowance.admit_connection() {
+            if is_held(allowance) {
+                allowance.connections.fetch_add(1, Ordering::Relaxed);
+            } else if !allowance.admit_connection() {
                 for before in self.0.iter().take(index) {
                     before.connections.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -315,6 +322,8 @@ fn last<'a>(
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// What may come at once is as much as may come in this time.
 const BURST: Span = Span::from_secs(1);
+/// How much may be owed when something is charged for that did not wait until it was paid for.
+const DEBT_MAX: Span = Span::from_secs(5);
 /// How often the log says that those who share an allowance reach its limits.
 const TOLD_INTERVAL: Span = Span::from_secs(60);
 /// A second's worth of what is written is divided into so many blocks.
@@ -349,16 +358,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_held_back_does_not_run_up_debts() {
+        let limits = ClientLimits { messages_per_second: 10, ..ClientLimits::default() };
+        let all: Allowances = [allowance(limits)].into_iter().collect();
+        for _ in 0..10_000 {
+            all.charge_received(at(9000), 1, 0);
+        }
+        let (_, (until, _)) = all.receives_from(at(9000)).unwrap();
+        assert_eq!(until, at(14_100));
+        // What comes at once is paid for as a whole.
+        let (_, (until, _)) = all.charge_received(at(20_000), 1010, 0).unwrap();
+        assert_eq!(until, at(120_000));
+    }
+
+    #[test]
     fn a_connection_that_finds_no_room_is_counted_nowhere() {
         let of = |connections| allowance(ClientLimits { connections, ..ClientLimits::default() });
         let (wide, narrow) = (of(3), of(1));
         let both: Allowances = [wide.clone(), narrow.clone()].into_iter().collect();
-        both.admit_connection().unwrap();
-        assert!(std::ptr::eq(both.admit_connection().unwrap_err(), &*narrow));
+        both.admit_connection(None).unwrap();
+        assert!(std::ptr::eq(both.admit_connection(None).unwrap_err(), &*narrow));
         let alone: Allowances = [wide.clone()].into_iter().collect();
-        alone.admit_connection().unwrap();
-        alone.admit_connection().unwrap();
-        assert!(alone.admit_connection().is_err());
+        // It logs in as somebody else on its connection, which has a place here.
+        let other = of(1);
+        let anew: Allowances = [narrow.clone(), other.clone()].into_iter().collect();
+        anew.admit_connection(Some(&both)).unwrap();
+        assert!(std::ptr::eq(anew.admit_connection(Some(&both)).unwrap_err(), &*other));
+        anew.dismiss_connection();
+        alone.admit_connection(None).unwrap();
+        alone.admit_connection(None).unwrap();
+        assert!(alone.admit_connection(None).is_err());
         for _ in 0..2 {
             alone.dismiss_connection();
         }

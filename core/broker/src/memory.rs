@@ -32,22 +32,22 @@ impl SessionSide<'_> {
     fn mark_of_little(&self) -> usize {
         if self.memory.is_exhausted() { 0 } else { self.options.backlog_bytes_low }
     }
+}
 
-    /// Whether there is memory for a subscription.
-    pub(crate) fn check_subscription_room(&self, subscribe: &Subscribe) -> Result<(), Close> {
-        let targets = subscribe.targets.iter();
-        let texts: usize = targets
-            .map(|it| {
-                let pattern = match it {
-                    Target::Exact(_) => 0,
-                    Target::Pattern(_, pattern) => pattern_bytes(pattern),
-                };
-                size_of::<Listening>() + target_bytes(it) + pattern
-            })
-            .sum();
-        let selector = subscribe.selector.as_ref().map_or(0, |it| TEXT_BYTES * it.text().len());
-        check_room(self.memory, MemoryUse::Names, SUBSCRIPTION_BYTES + texts + selector)
-    }
+/// Whether there is memory for a subscription.
+pub(crate) fn check_subscription_room(memory: &Memory, subscribe: &Subscribe) -> Result<(), Close> {
+    let targets = subscribe.targets.iter();
+    let texts: usize = targets
+        .map(|it| {
+            let pattern = match it {
+                Target::Exact(_) => 0,
+                Target::Pattern(_, pattern) => pattern_bytes(pattern),
+            };
+            size_of::<Listening>() + target_bytes(it) + pattern
+        })
+        .sum();
+    let selector = subscribe.selector.as_ref().map_or(0, |it| TEXT_BYTES * it.text().len());
+    check_room(memory, MemoryUse::Names, SUBSCRIPTION_BYTES + texts + selector)
 }
 
 impl Rare {

@@ -226,6 +226,7 @@ impl SessionSide<'_> {
             let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
             let topic = self.directory.find(&run.destination().path);
             if let Some(topic) = topic.and_then(|key| self.directory.get(key)) {
+                let wants_deltas = wants_deltas && topic.spec.deltas;
                 let known = match wants_deltas {
                     true => Some(self.fanout.subscribers_or_new(topic)),
                     false => self.fanout.subscribers_mut(topic),

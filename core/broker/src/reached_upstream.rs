@@ -68,6 +68,10 @@ impl SessionSide<'_> {
             let close = CloseCode::UpstreamRestarted.into();
             effects.close.push((record.link, self.id_of(subscriber.session), close));
         }
+        // What comes next is no change of what was.
+        if let Some(known) = self.fanout.subscribers_mut(topic) {
+            known.replace_previous(None);
+        }
     }
 
     fn say_reached_upstream(

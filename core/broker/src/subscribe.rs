@@ -17,6 +17,7 @@ use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
 use crate::effects::Effects;
 use crate::limits::check_allowances;
+use crate::memory::check_subscription_room;
 use crate::messages::{Answer, Ask, Consumption, Interest, SubscribeRequestId, ToHome};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::session_side::SessionSide;
@@ -302,7 +303,7 @@ impl SessionSide<'_> {
             self.options.may_listen(caller, target)?;
         }
         self.options.check_elsewhere(&subscribe.targets, principal)?;
-        self.check_subscription_room(subscribe)?;
+        check_subscription_room(self.memory, subscribe)?;
         self.may_hold_regexes(record, subscribe)
     }
 

@@ -124,11 +124,11 @@ impl TopicSubscribers {
     }
 
     /// The value that a subscriber begins with, by a pattern that wants deltas or not: where somebody does, the next run is
-    /// a change of it.
+    /// a change of it. Of two with one version this is the one that the subscriber gets: the other may be of a former life.
     pub(crate) fn follow(&mut self, value: &Arc<Run>, wants_deltas: bool) {
         let end = |run: &Arc<Run>| run.version() + run.len() as u64;
         if (self.deltas > 0 || wants_deltas)
-            && self.previous.as_ref().is_none_or(|known| end(known) < end(value))
+            && self.previous.as_ref().is_none_or(|known| end(known) <= end(value))
         {
             self.previous = Some(value.clone());
         }

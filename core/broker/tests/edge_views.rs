@@ -4,10 +4,10 @@
 
 use crate::support::asking::{answer, path};
 use crate::support::destination;
+use crate::support::upstream::upstream;
 use crate::viewing::Node;
-use tiderace_base::{CloseCode, ShardId, Span, Time};
-use tiderace_broker::{BrokerOptions, Principal, UpstreamTopics};
-use tiderace_topics::Pattern;
+use tiderace_base::{CloseCode, ShardId, Time};
+use tiderace_broker::{BrokerOptions, Principal};
 use tiderace_wire::{
     Command, Flags, FromUpstream, Meta, Numbering, Operation, Run, SubscriptionKey, Target,
     ToUpstream, UpstreamNumbers,
@@ -23,18 +23,6 @@ struct Edge {
 
 impl Edge {
     fn new(shards: usize, views: &[(&str, &str)]) -> Edge {
-        let upstream = |name: &str, topics: &[&str]| UpstreamTopics {
-            name: name.into(),
-            topics: topics.iter().map(|it| Pattern::parse(it).unwrap()).collect(),
-            shard: ShardId(0),
-            linger: Span::from_millis(300),
-            timeout: Span::from_millis(500),
-            remove_after: None,
-            eager: false,
-            write: false,
-            queues: Vec::new(),
-            services: Vec::new(),
-        };
         let views = views.iter().map(|(name, text)| (path(name), (*text).into())).collect();
         let upstreams =
             vec![upstream("london", &["fx/**", "news"]), upstream("paris", &["rates/**"])];

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::support::nodes::Joined;
+use crate::support::upstream::upstream;
 use crate::support::{EdgeSession, Wish, World, destination, for_seeds, names};
 use tiderace_base::{ShardId, Span, Time};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer, UpstreamTopics};
@@ -75,21 +77,76 @@ fn options(epoch: u64, shards: usize) -> BrokerOptions {
 }
 
 fn edge_options(epoch: u64, shards: usize) -> BrokerOptions {
-    let patterns = ["fx/**", "kept/**", "news"];
-    let topics = patterns.iter().map(|text| Pattern::parse(text).unwrap()).collect();
     let upstream = UpstreamTopics {
-        name: "source".into(),
-        topics,
-        queues: Vec::new(),
         shard: ShardId((epoch % shards as u64) as u16),
-        linger: Span::from_millis(300),
-        timeout: Span::from_millis(500),
-        remove_after: None,
         eager: epoch.is_multiple_of(5),
-        write: false,
-        services: Vec::new(),
+        ..upstream("source", &["fx/**", "kept/**", "news"])
     };
     BrokerOptions { upstreams: vec![upstream], ..options(epoch, shards) }
+}
+
+impl Joined for Run {
+    fn source(&mut self) -> &mut World {
+        &mut self.source
+    }
+
+    fn edges(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn edge(&mut self, at: usize) -> &mut World {
+        &mut self.edges[at].world
+    }
+
+    fn pump(&mut self, at: usize) -> bool {
+        let edge = &mut self.edges[at];
+        let Some(link) = &mut edge.link else { return false };
+        link.up.extend(edge.world.clients[link.edge].asked_upstream.drain(..));
+        let taken = self.source.pull(link.source);
+        let session = self.source.clients[link.source].edge.as_mut().unwrap();
+        if taken == 0 {
+            session.all_given();
+        }
+        link.down.extend(session.said.drain(..));
+        let down_first = self.source.random.one_in(2);
+        if down_first && let Some(said) = link.down.pop_front() {
+            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+            return true;
+        }
+        if let Some(asked) = link.up.pop_front() {
+            let (source, session) = (&mut self.source, link.source);
+            let token = source.token(session);
+            match asked {
+                ToUpstream::Subscribe { key, target, since } => {
+                    let edge = source.clients[session].edge.as_mut().unwrap();
+                    edge.begun.insert(token, key);
+                    let subscribe = Subscribe {
+                        confirm: Some(token),
+                        confirm_values: true,
+                        recoverable: true,
+                        notices: true,
+                        since,
+                        ..Subscribe::new(key, vec![target])
+                    };
+                    source.command(session, Command::Subscribe(Box::new(subscribe)));
+                }
+                ToUpstream::Unsubscribe { key } => {
+                    let edge = source.clients[session].edge.as_mut().unwrap();
+                    edge.ended.insert(token, key);
+                    source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
+                }
+                other => panic!("nobody writes here: {other:?}"),
+            }
+            return true;
+        }
+        match link.down.pop_front() {
+            Some(said) => {
+                edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 impl Run {
@@ -169,57 +226,6 @@ impl Run {
         let Some(link) = self.edges[at].link.take() else { return };
         self.source.close(link.source);
         self.edges[at].world.close(link.edge);
-    }
-
-    /// Moves one thing along a link; whether there was one.
-    fn pump(&mut self, at: usize) -> bool {
-        let edge = &mut self.edges[at];
-        let Some(link) = &mut edge.link else { return false };
-        link.up.extend(edge.world.clients[link.edge].asked_upstream.drain(..));
-        let taken = self.source.pull(link.source);
-        let session = self.source.clients[link.source].edge.as_mut().unwrap();
-        if taken == 0 {
-            session.all_given();
-        }
-        link.down.extend(session.said.drain(..));
-        let down_first = self.source.random.one_in(2);
-        if down_first && let Some(said) = link.down.pop_front() {
-            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
-            return true;
-        }
-        if let Some(asked) = link.up.pop_front() {
-            let (source, session) = (&mut self.source, link.source);
-            let token = source.token(session);
-            match asked {
-                ToUpstream::Subscribe { key, target, since } => {
-                    let edge = source.clients[session].edge.as_mut().unwrap();
-                    edge.begun.insert(token, key);
-                    let subscribe = Subscribe {
-                        confirm: Some(token),
-                        confirm_values: true,
-                        recoverable: true,
-                        notices: true,
-                        since,
-                        ..Subscribe::new(key, vec![target])
-                    };
-                    source.command(session, Command::Subscribe(Box::new(subscribe)));
-                }
-                ToUpstream::Unsubscribe { key } => {
-                    let edge = source.clients[session].edge.as_mut().unwrap();
-                    edge.ended.insert(token, key);
-                    source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
-                }
-                other => panic!("nobody writes or consumes here: {other:?}"),
-            }
-            return true;
-        }
-        match link.down.pop_front() {
-            Some(said) => {
-                edge.world.command(link.edge, Command::Upstream(Box::new(said)));
-                true
-            }
-            None => false,
-        }
     }
 
     fn publish(&mut self) {
@@ -326,32 +332,6 @@ impl Run {
         person.seen = client.received.len();
     }
 
-    fn settle(&mut self) {
-        for round in 0.. {
-            assert!(round < 10_000, "the nodes never come to rest");
-            let mut moved = false;
-            self.source.quiesce();
-            for at in 0..self.edges.len() {
-                self.edges[at].world.quiesce();
-                while self.pump(at) {
-                    moved = true;
-                    self.source.deliver_envelopes();
-                    self.edges[at].world.deliver_envelopes();
-                }
-            }
-            if !moved {
-                break;
-            }
-        }
-    }
-
-    fn pass_time(&mut self, span: Span) {
-        self.source.advance(span);
-        for edge in &mut self.edges {
-            edge.world.advance(span);
-        }
-    }
-
     fn step(&mut self) {
         match self.source.random.below(20) {
             0..5 => self.publish(),
@@ -385,7 +365,7 @@ impl Run {
                 self.heal(at);
             }
             17 if self.source.random.one_in(8) && self.cuts => self.end_edge(),
-            18 => self.pass_time(Span::from_millis(50)),
+            18 => self.advance(Span::from_millis(50)),
             _ => {
                 for person in 0..self.people.len() {
                     self.look(person);
@@ -421,7 +401,7 @@ impl Run {
         }
         for _ in 0..4 {
             self.settle();
-            self.pass_time(Span::from_millis(50));
+            self.advance(Span::from_millis(50));
         }
         self.settle();
         let before = self.newest.clone();
@@ -477,19 +457,7 @@ fn connections_that_are_lost_and_edges_that_end_are_made_good_or_told() {
 
 #[test]
 fn of_an_upstream_that_begins_anew_no_other_topics_begin_anew() {
-    let upstream = |name: &str, topics: &str| UpstreamTopics {
-        name: name.into(),
-        topics: vec![Pattern::parse(topics).unwrap()],
-        queues: Vec::new(),
-        shard: ShardId(0),
-        linger: Span::from_millis(300),
-        timeout: Span::from_millis(500),
-        remove_after: None,
-        eager: false,
-        write: false,
-        services: Vec::new(),
-    };
-    let upstreams = vec![upstream("one", "*/x"), upstream("other", "b/y")];
+    let upstreams = vec![upstream("one", &["*/x"]), upstream("other", &["b/y"])];
     let mut world = World::new(1, BrokerOptions { upstreams, ..options(1, 1) });
     let say = |world: &mut World, session, said| {
         world.command(session, Command::Upstream(Box::new(said)));

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::support::upstream::upstream;
 use crate::support::{Wish, World, destination};
 use tiderace_base::{ShardId, Span, Time};
-use tiderace_broker::{BrokerOptions, Principal, UpstreamTopics};
-use tiderace_topics::Pattern;
+use tiderace_broker::{BrokerOptions, Principal};
 use tiderace_wire::{
     Command, Flags, FromUpstream, Meta, Numbering, Run, SubscriptionKey, ToUpstream,
     UpstreamNumbers,
@@ -35,19 +35,8 @@ fn value(key: SubscriptionKey) -> FromUpstream {
 
 #[test]
 fn a_value_that_was_dropped_comes_again_although_it_has_not_changed() {
-    let upstream = UpstreamTopics {
-        name: "source".into(),
-        topics: vec![Pattern::parse("fx/**").unwrap()],
-        shard: ShardId(0),
-        linger: Span::from_millis(300),
-        timeout: Span::from_millis(500),
-        remove_after: None,
-        eager: false,
-        write: false,
-        queues: Vec::new(),
-        services: Vec::new(),
-    };
-    let options = BrokerOptions { epoch: 1, upstreams: vec![upstream], ..BrokerOptions::default() };
+    let upstreams = vec![upstream("source", &["fx/**"])];
+    let options = BrokerOptions { epoch: 1, upstreams, ..BrokerOptions::default() };
     let mut world = World::new(1, options);
     let link = world.open(0);
     world.verified(link, Ok(Principal::server()));

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::support::nodes::{Nodes, edge_world};
+use crate::support::nodes::{Joined, Nodes, edge_world};
 use crate::support::{Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};

@@ -9,11 +9,13 @@
 //! Relies on [`crate::limit_registry`] for what those who share a limit have, and on [`crate::limited_sessions`] for who
 //! waits. Invariant: a session without limits never comes here.
 
-use tiderace_base::{Allowance, Allowances, ClientLimit, Close, CloseCode, Key, SessionId, Wait};
+use tiderace_base::{
+    Allowance, Allowances, ClientLimit, Close, CloseCode, Key, SessionId, Time, Wait,
+};
 use tiderace_broker::Principal;
 use tiderace_wire::Weight;
 
-use crate::connection::{Connection, Flags, Stage, Transport};
+use crate::connection::{Flags, Stage, Transport};
 use crate::departure::Step;
 use crate::driver::Driver;
 use crate::limited_sessions::LimitWait;
@@ -51,7 +53,7 @@ impl<D: Driver> Shard<D> {
             return (result, None);
         }
         if let Some(allowances) = &allowances
-            && let Err(full) = allowances.admit_connection()
+            && let Err(full) = allowances.admit_connection(self.limited.of(key))
         {
             self.note_limit(full, ClientLimit::Connections, 1);
             let reason = format!(
@@ -80,6 +82,22 @@ impl<D: Driver> Shard<D> {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.flags.set(Flags::LIMITED);
             }
+            self.hold_to_debts(key);
+        }
+    }
+
+    /// A session that has just been let in does not come past what is owed: others of the same client have run it up, or the
+    /// connection before. Requests that stand alone are refused for it, each when it asks for something.
+    fn hold_to_debts(&mut self, key: Key) {
+        let now = self.now.time;
+        let Some(allowances) = self.limited.of(key) else { return };
+        let reads = allowances.receives_from(now).map(|(_, (until, _))| until);
+        let writes = allowances.sends_from(now).map(|(_, (until, _))| until);
+        if let Some(until) = reads.filter(|_| self.stands_alone(key).is_none()) {
+            self.stop_reading(key, until);
+        }
+        if let Some(until) = writes {
+            self.stop_writing(key, until);
         }
     }
 
@@ -115,14 +133,7 @@ impl<D: Driver> Shard<D> {
 
     /// Refuses what a request by HTTP asks for that stands alone, if its client has sent more than it may.
     fn refuse_above_rate(&mut self, key: Key) -> bool {
-        let stands_alone = |connection: &Connection<D::Stream>| match &connection.stage {
-            Stage::Live(live) => {
-                let by_requests = matches!(live.transport, Transport::Requests(_));
-                (by_requests && live.session.secret().is_none()).then_some(live.id)
-            }
-            _ => None,
-        };
-        let Some(session) = self.connections.get(key).and_then(stands_alone) else { return false };
+        let Some(session) = self.stands_alone(key) else { return false };
         let now = self.now.time;
         let above = self.limited.of(key).and_then(|allowances| allowances.receives_from(now));
         let Some((allowance, (_, limit))) = above else { return false };
@@ -137,18 +148,34 @@ impl<D: Driver> Shard<D> {
         true
     }
 
+    /// The session, if it is one request by HTTP.
+    fn stands_alone(&self, key: Key) -> Option<SessionId> {
+        match &self.connections.get(key)?.stage {
+            Stage::Live(live) => {
+                let by_requests = matches!(live.transport, Transport::Requests(_));
+                (by_requests && live.session.secret().is_none()).then_some(live.id)
+            }
+            _ => None,
+        }
+    }
+
     /// Charges for what a session has asked for, and stops reading it if that is more than it may.
     fn charge_received(&mut self, key: Key, weight: Weight) {
         let (messages, bytes) = (weight.messages, weight.bytes);
         let Some(allowances) = self.limited.of(key) else { return };
         let charged = allowances.charge_received(self.now.time, messages, bytes);
         let Some((allowance, (until, limit))) = charged else { return };
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if !connection.flags.raise(Flags::THROTTLED) {
-            return;
+        let is_read = self.connections.get(key).is_some_and(|it| !it.flags.has(Flags::THROTTLED));
+        if is_read {
+            self.note_limit(allowance, limit, 1);
+            self.stop_reading(key, until);
         }
+    }
+
+    fn stop_reading(&mut self, key: Key, until: Time) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.flags.set(Flags::THROTTLED);
         let is_carried = connection.is_carried();
-        self.note_limit(allowance, limit, 1);
         self.limited.wait_to_read(key, until);
         self.clock.wheel.arm(key, until);
         if !is_carried {
@@ -164,11 +191,16 @@ impl<D: Driver> Shard<D> {
         let charged: Option<(&Allowance, Wait)> =
             allowances.charge_sent(self.now.time, bytes as u64);
         let Some((allowance, (until, limit))) = charged else { return };
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if !connection.flags.raise(Flags::PACED) {
-            return;
+        let is_written = self.connections.get(key).is_some_and(|it| !it.flags.has(Flags::PACED));
+        if is_written {
+            self.note_limit(allowance, limit, 1);
+            self.stop_writing(key, until);
         }
-        self.note_limit(allowance, limit, 1);
+    }
+
+    fn stop_writing(&mut self, key: Key, until: Time) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.flags.set(Flags::PACED);
         self.limited.wait_to_write(key, until);
         self.clock.wheel.arm(key, until);
     }

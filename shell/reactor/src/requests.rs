@@ -53,8 +53,17 @@ impl<D: Driver> Shard<D> {
             self.answer(key, &response);
             return true;
         };
-        if !request.body.is_empty() && self.block(session, key) {
-            return false;
+        if !request.body.is_empty() {
+            match self.block(session, key) {
+                Block::TakesIn => {}
+                Block::Waits => return false,
+                Block::Refused => {
+                    self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
+                    let reason = "the client sends more than a `[[limit]]` allows, in more requests than can wait";
+                    self.answer(key, &refusal(&Close::new(CloseCode::RateLimited, reason)));
+                    return true;
+                }
+            }
         }
         self.set_work(key, Work::Waiting(Asked { session, ..asked }));
         let mut answer = None;
@@ -217,25 +226,42 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Whether the session takes nothing in now; then the connection waits for its turn.
-    fn block(&mut self, session: Key, key: Key) -> bool {
+    fn block(&mut self, session: Key, key: Key) -> Block {
         let Some(record) = self.connections.get_mut(session) else {
-            return false;
+            return Block::TakesIn;
         };
-        if !record.flags.is_slowed() {
-            return false;
+        let flags = record.flags;
+        if !flags.is_slowed() {
+            return Block::TakesIn;
         }
         if let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() {
-            let blocked = requests.blocked.get_or_insert_default();
-            if blocked.len() >= BLOCKED_MAX {
-                return false;
+            let mut blocked = requests.blocked.take().unwrap_or_default();
+            // Some have been closed meanwhile.
+            let waits =
+                |key: &Key| self.connections.get(*key).is_some_and(|it| it.flags.has(Flags::HELD));
+            blocked.retain(waits);
+            let has_room = blocked.len() < BLOCKED_MAX;
+            if has_room {
+                blocked.push(key);
             }
-            blocked.push(key);
+            if let Some(Live { transport: Transport::Requests(requests), .. }) =
+                self.connections.get_mut(session).and_then(|record| record.live())
+            {
+                requests.blocked = Some(blocked);
+            }
+            if !has_room {
+                // A full destination keeps nobody else back for long; a rate has to hold.
+                return match flags.has(Flags::THROTTLED) {
+                    true => Block::Refused,
+                    false => Block::TakesIn,
+                };
+            }
         }
         if let Some(connection) = self.connections.get_mut(key) {
             connection.flags.set(Flags::HELD);
             connection.deadline = Time::NEVER;
         }
-        true
+        Block::Waits
     }
 
     /// The session takes requests in again.
@@ -553,6 +579,16 @@ impl<D: Driver> Shard<D> {
             _ => self.answer(connection, &refusal(close)),
         }
     }
+}
+
+/// What becomes of a request whose session may be slowed down.
+enum Block {
+    /// The session takes it in.
+    TakesIn,
+    /// It waits until the session does.
+    Waits,
+    /// Too many wait already.
+    Refused,
 }
 
 /// Connections that may wait for a session that is held back.

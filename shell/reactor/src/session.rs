@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
         };
-        let reading_paused = connection.is_unread() || connection.is_amid_frame();
+        let reading_paused = connection.may_be_silent() || connection.is_amid_frame();
         let Stage::Live(live) = &mut connection.stage else {
             return Ok(());
         };

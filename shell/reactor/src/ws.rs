@@ -348,8 +348,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        // What we do not read we cannot hear.
-        let deaf = connection.is_unread();
+        let deaf = connection.may_be_silent();
         match connection.flags.liveness() {
             Liveness::Pinged if !deaf => {
                 self.end(key, &CloseCode::IdleTimeout.into(), Farewell::Full);

@@ -96,6 +96,59 @@ fn a_client_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
 }
 
 #[test]
+fn connecting_again_wipes_no_debt_out() {
+    for seed in 0..40 {
+        let mut world = world(seed, ClientLimits { messages_per_second: 10, ..NONE });
+        let subscriber = listener(&mut world, "bob");
+        let begun = world.network.now();
+        // Each connection sends less than a piece, and goes.
+        for _ in 0..20 {
+            let client = begin(&mut world, &format!("L ann\n{}", "P news 1\n".repeat(20)));
+            world.run_until("the login", |world| world.text(client) == "OK\n");
+            world.run_for(Span::from_millis(50));
+            world.network.reset(client);
+        }
+        let seconds = world.network.now().since(begun).as_secs_f64();
+        let got = got(&world, subscriber);
+        assert!(
+            got as f64 <= 10.0 * (seconds + 1.0) + 20.0,
+            "seed {seed}: {got} after {seconds} s"
+        );
+        // The last of them goes on when all is paid for.
+        let last = begin(&mut world, "L ann\nP news last\n");
+        world.run_until("the last", |world| world.text(subscriber).ends_with("last\n"));
+        assert_eq!(world.text(last), "OK\n", "seed {seed}");
+    }
+}
+
+#[test]
+fn what_a_limited_client_sent_before_a_full_topic_held_it_back_is_not_forgotten() {
+    for seed in 0..12 {
+        let mut world = world(seed, ClientLimits { connections: 5, ..NONE });
+        let reader = listener(&mut world, "bob");
+        world.network.stall(reader, true);
+        let lines = |count: usize| format!("P news {}\n", "x".repeat(10_000)).repeat(count);
+        let paused =
+            |world: &World| metric(&world.control.metrics(), "tiderace_connections_paused", &[]);
+        let eve = begin(&mut world, "L eve\n");
+        let mut sent = 0;
+        while paused(&world) == 0 {
+            world.network.send(eve, lines(50).as_bytes());
+            sent += 50;
+            assert!(sent < 3_000, "seed {seed}: the publisher is not held back");
+            world.run_for(Span::from_millis(50));
+        }
+        // More than a piece, all of it at once, and nothing after it.
+        begin(&mut world, &format!("L ann\n{}", "P news short\n".repeat(100)));
+        world.run_until("ann is held back", |world| paused(world) == 2);
+        world.network.stall(reader, false);
+        let all = sent * 10_003 + 100 * "M short\n".len();
+        world.run_until("all", |world| world.network.received(reader).len() >= all);
+        assert_eq!(got(&world, reader), sent + 100, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_client_is_written_to_no_faster_than_it_may_be_and_gets_all() {
     for seed in 0..40 {
         let mut world = world(seed, ClientLimits { sent_bytes_per_second: 8_000, ..NONE });

@@ -125,6 +125,7 @@ impl DeputySide<'_> {
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let timeout = upstream.map(|upstream| upstream.timeout).unwrap_or_default();
         (deputy.link, deputy.away, deputy.round_trip) = (None, now.time, None);
+        deputy.has_begun_anew = false;
         deputy.numberings.unlink();
         let position = deputy.numberings.position(deputy.epoch);
         deputy.subscriptions.unlink(&position);

@@ -94,6 +94,8 @@ struct Deputy {
     resyncs: u64,
     /// While topics may have versions of a former life of the upstream: those whose last message has at most this number.
     renewed_after: Option<u64>,
+    /// Whether the upstream has been found to have begun anew since this connection was made.
+    has_begun_anew: bool,
     /// It has been away for so long that its topics are removed, and has not been there since.
     is_given_up: bool,
     relays: Relays,
@@ -226,6 +228,7 @@ impl Deputy {
             held_topics: 0,
             resyncs: 0,
             renewed_after: None,
+            has_begun_anew: false,
             is_given_up: false,
             relays: Relays::default(),
             round_trip: None,

@@ -14,10 +14,14 @@ use crate::effects::Effects;
 use crate::messages::ToSubscriber;
 
 impl DeputySide<'_> {
-    /// The upstream has begun anew: clients that know earlier versions connect again.
+    /// The upstream has begun anew: clients that know earlier versions connect again. Done once for each connection.
     pub(super) fn begin_anew(&mut self, at: usize) {
         let until = self.home.home.last_number();
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        // Each subscription that comes back says so.
+        if std::mem::replace(&mut deputy.has_begun_anew, true) {
+            return;
+        }
         deputy.numberings.clear();
         let nothing: Arc<[_]> = Arc::new([]);
         deputy.subscriptions.begin_all(&nothing);

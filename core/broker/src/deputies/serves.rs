@@ -89,7 +89,8 @@ impl Serves {
         let Some(row) = self.rows.get_mut(key as usize) else { return };
         *row = match (*row, is_refused, serves) {
             (Row::Asked, true, _) => Row::Refused,
-            (Row::Ending, _, false) => Row::Free,
+            // A refusal answers the beginning; the number is free when the end is answered too.
+            (Row::Ending, false, false) => Row::Free,
             (known, ..) => known,
         };
     }

@@ -16,6 +16,7 @@ pub mod keeping;
 pub mod losing;
 pub mod nodes;
 mod random;
+pub mod upstream;
 mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

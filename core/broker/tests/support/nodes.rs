@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::upstream::upstream;
 use super::{EdgeSession, Exchanged, World};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{BrokerOptions, Principal, UpstreamTopics};
@@ -10,6 +11,44 @@ use tiderace_wire::{
     Call, Command, Commands, Confirm, ExchangeKey, ExchangeSend, FromUpstream, Kind, Side,
     Subscribe, SubscriptionKey, Target, ToUpstream,
 };
+
+/// A source and edges of it, each joined to it by a link.
+pub trait Joined {
+    fn source(&mut self) -> &mut World;
+
+    fn edges(&self) -> usize;
+
+    fn edge(&mut self, at: usize) -> &mut World;
+
+    /// Moves one thing along an edge's link; whether there was one.
+    fn pump(&mut self, at: usize) -> bool;
+
+    /// Until nothing moves any more.
+    fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 10_000, "the nodes never come to rest");
+            let mut moved = false;
+            self.source().quiesce();
+            for at in 0..self.edges() {
+                self.edge(at).quiesce();
+                while self.pump(at) {
+                    moved = true;
+                    self.source().deliver_envelopes();
+                    self.edge(at).deliver_envelopes();
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Time passes everywhere.
+    fn advance(&mut self, span: Span) {
+        self.source().advance(span);
+        (0..self.edges()).for_each(|at| self.edge(at).advance(span));
+    }
+}
 
 /// The connection of an edge to the source: the session of each, and what is on its way.
 pub struct Link {
@@ -45,16 +84,10 @@ pub struct Nodes {
 pub fn edge_world(number: u64, base: BrokerOptions) -> World {
     let shards = 1 + (number % 3) as usize;
     let upstream = UpstreamTopics {
-        name: "source".into(),
-        topics: vec![Pattern::parse("fx/**").unwrap()],
         shard: ShardId((number % shards as u64) as u16),
-        linger: Span::from_millis(300),
-        timeout: Span::from_millis(500),
-        remove_after: None,
-        eager: false,
         write: true,
-        queues: Vec::new(),
         services: vec![Pattern::parse("fx/**").unwrap()],
+        ..upstream("source", &["fx/**"])
     };
     let options = BrokerOptions { upstreams: vec![upstream], epoch: number, shards, ..base };
     World::new(number, options)
@@ -95,9 +128,22 @@ impl Nodes {
         self.source.close(link.source);
         self.edges[at].world.close(link.edge);
     }
+}
 
-    /// Moves one thing along a link; whether there was one.
-    pub fn pump(&mut self, at: usize) -> bool {
+impl Joined for Nodes {
+    fn source(&mut self) -> &mut World {
+        &mut self.source
+    }
+
+    fn edges(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn edge(&mut self, at: usize) -> &mut World {
+        &mut self.edges[at].world
+    }
+
+    fn pump(&mut self, at: usize) -> bool {
         let edge = &mut self.edges[at];
         let Some(link) = &mut edge.link else { return false };
         let here = &mut edge.world.clients[link.edge];
@@ -123,32 +169,6 @@ impl Nodes {
             None => return false,
         }
         true
-    }
-
-    /// Until nothing moves any more.
-    pub fn settle(&mut self) {
-        for round in 0.. {
-            assert!(round < 10_000, "the nodes never come to rest");
-            let mut moved = false;
-            self.source.quiesce();
-            for at in 0..self.edges.len() {
-                self.edges[at].world.quiesce();
-                while self.pump(at) {
-                    moved = true;
-                    self.source.deliver_envelopes();
-                    self.edges[at].world.deliver_envelopes();
-                }
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    /// Time passes everywhere.
-    pub fn advance(&mut self, span: Span) {
-        self.source.advance(span);
-        self.edges.iter_mut().for_each(|edge| edge.world.advance(span));
     }
 }
 

@@ -245,6 +245,9 @@ impl UpstreamSession {
             let request = self.subscriptions.request(Request::ServeNoMore(id));
             let message = ClientMessage::Unsubscribe { request, subscription: id };
             say(&message, &mut context.output);
+        } else {
+            // It was refused.
+            self.tell(FromUpstream::Serving { key, result: Ok(false) }, context);
         }
     }
 

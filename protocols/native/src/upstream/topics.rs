@@ -67,6 +67,9 @@ impl Topics {
     /// # Errors
     /// When there are too many.
     pub(super) fn announce(&mut self, id: u32, key: u32, path: Path) -> Result<(), Close> {
+        if id == 0 {
+            self.forget_announced();
+        }
         let is_full = self.announced.len() >= UPSTREAM_TOPICS_MAX;
         match self.announced.get_mut(id) {
             Some(before) => {
@@ -86,6 +89,17 @@ impl Topics {
         self.announced.insert(id, Topic::new(key, path));
         self.own.entry(key).or_default().insert(id);
         Ok(())
+    }
+
+    /// The upstream begins with its numbers again: it knows none of those that it gave before.
+    fn forget_announced(&mut self) {
+        for ids in std::mem::take(&mut self.own).into_values() {
+            for id in ids {
+                if let Some(mut topic) = self.announced.remove(id) {
+                    self.bases.drop(&mut topic);
+                }
+            }
+        }
     }
 
     /// The topic of a number, with what counts its body.

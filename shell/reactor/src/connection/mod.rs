@@ -161,6 +161,11 @@ impl<S> Connection<S> {
         self.flags.is_slowed() || self.is_clogged()
     }
 
+    /// Whether its silence says nothing of the client: what comes is not read, or what asks whether anybody is there may wait.
+    pub(crate) fn may_be_silent(&self) -> bool {
+        self.is_unread() || self.flags.has(Flags::PACED)
+    }
+
     /// Whether nothing is read, whatever comes.
     pub(crate) fn is_unread(&self) -> bool {
         self.flags.is_unread() || self.is_clogged()

@@ -173,7 +173,7 @@ fn clients_of_every_protocol_call_responders_at_the_source() {
     edge.wait_for("connected");
     let _echo = Running::respond(source.address, &["fx/echo", "--echo"]);
     assert_eq!(answer(edge.address, "fx/echo", "by the native protocol"), "by the native protocol");
-    let posted = post(edge.address, "/services/fx/echo", "by HTTP");
+    let posted = edge.post("/services/fx/echo", "by HTTP");
     assert!(posted.starts_with("HTTP/1.1 200 ") && posted.ends_with("by HTTP"), "{posted}");
     let mut client = RSocket::connect(edge.address);
     let stream = client.ask("service:fx/echo", "by RSocket", None);
@@ -311,17 +311,4 @@ fn who_serves_at_an_edge_is_called_there_first_and_from_the_source() {
         let told = said(&call(source.address, "fx/both", "x"));
         if told.contains("no-responder") { Ok(()) } else { Err(told) }
     });
-}
-
-fn post(address: SocketAddr, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nContent-Type: text/plain\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

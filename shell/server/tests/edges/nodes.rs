@@ -88,9 +88,21 @@ impl Node {
 
     /// The answer to a request without a body.
     pub(crate) fn get(&self, path: &str) -> String {
+        self.ask(&format!("GET {path}"), "", "")
+    }
+
+    /// The answer to a text.
+    pub(crate) fn post(&self, path: &str, body: &str) -> String {
+        let length = body.len();
+        let fields = format!("Content-Length: {length}\r\nContent-Type: text/plain\r\n");
+        self.ask(&format!("POST {path}"), &fields, body)
+    }
+
+    fn ask(&self, what: &str, fields: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{what} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n{body}"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -1,7 +1,6 @@
 //! Edges of the real program that pass on what their clients publish and do.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use crate::program::Directory;
 
@@ -29,7 +28,7 @@ fn what_is_confirmed_through_an_edge_is_at_the_source() {
     }
     edge.publish("fx/b", "native");
     assert_eq!(reader.next(), "native");
-    let answer = post(edge.address, "/topics/fx/c", "rest");
+    let answer = edge.post("/topics/fx/c", "rest");
     assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
     assert_eq!(reader.next(), "rest");
     // Its own clients see it, by way of the source.
@@ -63,17 +62,4 @@ fn publishers_are_told_what_was_taken_while_the_source_comes_and_goes() {
     edge.wait_for("connected");
     let mut client = Stomp::connect(edge.address);
     assert!(client.send("fx.a", "3").starts_with("RECEIPT"));
-}
-
-fn post(address: SocketAddr, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nContent-Type: text/plain\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

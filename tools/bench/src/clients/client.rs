@@ -1,7 +1,7 @@
 //! One client of many: its socket, its carrier, its language and how far it has come.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use crate::clients::carrier::{Carrier, Place, Transport};
@@ -37,6 +37,24 @@ pub struct ClientSpec {
     pub credentials: Option<(String, String)>,
     /// What it follows, if it speaks natively and holds values.
     pub values: Option<ValuesSpec>,
+}
+
+impl ClientSpec {
+    /// A client of a Tiderace server that follows values, natively over a WebSocket.
+    pub(crate) fn of_values(address: SocketAddr, values: ValuesSpec) -> ClientSpec {
+        let place = Place {
+            authority: address.to_string(),
+            path: "/tiderace".to_owned(),
+            subprotocol: Some("tiderace.v1"),
+        };
+        ClientSpec {
+            transport: Transport::WebSocket,
+            place: Arc::new(place),
+            speech: Speech::Native,
+            credentials: None,
+            values: Some(values),
+        }
+    }
 }
 
 /// When a client reached each phase, nanoseconds of the run's clock; zero if it has not.

@@ -17,7 +17,7 @@ use crate::report::html::page;
 use crate::report::json::quantiles;
 use crate::report::svg::escape;
 use crate::report::table::{self, Table, thousands};
-use crate::report::write;
+use crate::report::write_files;
 use crate::stomp::watch::Observation;
 
 /// Everything a run has found.
@@ -68,13 +68,7 @@ impl Report {
     /// # Errors
     /// A sentence naming the file that cannot be written.
     pub(crate) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", self.json()))?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &self.html())?;
-        }
-        Ok(())
+        write_files(output, || self.json(), || self.html())
     }
 
     fn tables(&self) -> String {

@@ -10,12 +10,11 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 
 use crate::args::DiffusionArgs;
-use crate::clients::carrier::{Place, Transport};
 use crate::clients::client::ClientSpec;
 use crate::clients::publications::Publications;
 use crate::clients::publisher::{Publisher, PublisherSpec, Rate};
 use crate::clients::values::ValuesSpec;
-use crate::clients::{Clients, ClientsSpec, Level, Speech};
+use crate::clients::{Clients, ClientsSpec, Level};
 use crate::cpu::{self, Usage, ratio};
 use crate::diffusion::quotes::{self, Quotes};
 use crate::scenario::phases::Phases;
@@ -208,18 +207,8 @@ impl StepSpec {
 }
 
 fn client(server: &Server, publications: &Arc<Publications>, codec: Option<u8>) -> ClientSpec {
-    let place = Place {
-        authority: server.address.to_string(),
-        path: "/tiderace".to_owned(),
-        subprotocol: Some("tiderace.v1"),
-    };
-    ClientSpec {
-        transport: Transport::WebSocket,
-        place: Arc::new(place),
-        speech: Speech::Native,
-        credentials: None,
-        values: Some(ValuesSpec { publications: Arc::clone(publications), codec }),
-    }
+    let values = ValuesSpec { publications: Arc::clone(publications), codec };
+    ClientSpec::of_values(server.address, values)
 }
 
 /// How often the server has written to connections.

@@ -11,13 +11,12 @@ use anyhow::{anyhow, bail};
 use indicatif::ProgressBar;
 
 use crate::args::EdgesArgs;
-use crate::clients::carrier::{Place, Transport};
 use crate::clients::client::ClientSpec;
 use crate::clients::native::CODEC;
 use crate::clients::publications::Publications;
 use crate::clients::publisher::{Publisher, PublisherSpec, Rate};
 use crate::clients::values::ValuesSpec;
-use crate::clients::{Clients, ClientsSpec, Counters, Level, Speech};
+use crate::clients::{Clients, ClientsSpec, Counters, Level};
 use crate::clock::{Clock, Window};
 use crate::cpu::Usage;
 use crate::diffusion::quotes::{self, Quotes};
@@ -243,18 +242,8 @@ fn connect(
 }
 
 fn client(server: &Server, publications: &Arc<Publications>) -> ClientSpec {
-    let place = Place {
-        authority: server.address.to_string(),
-        path: "/tiderace".to_owned(),
-        subprotocol: Some("tiderace.v1"),
-    };
-    ClientSpec {
-        transport: Transport::WebSocket,
-        place: Arc::new(place),
-        speech: Speech::Native,
-        credentials: None,
-        values: Some(ValuesSpec { publications: Arc::clone(publications), codec: Some(CODEC) }),
-    }
+    let values = ValuesSpec { publications: Arc::clone(publications), codec: Some(CODEC) };
+    ClientSpec::of_values(server.address, values)
 }
 
 const REST: Duration = Duration::from_millis(500);

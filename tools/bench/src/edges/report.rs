@@ -14,7 +14,7 @@ use crate::report::html::{nanoseconds, page, quantity};
 use crate::report::json::quantiles;
 use crate::report::svg::{Line, LineChart, escape};
 use crate::report::table::{self, Table, thousands};
-use crate::report::write;
+use crate::report::write_files;
 
 /// Everything a run has found.
 #[derive(Debug)]
@@ -61,13 +61,7 @@ impl Report {
     /// # Errors
     /// A sentence naming the file that cannot be written.
     pub(crate) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", self.json()))?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &self.html())?;
-        }
-        Ok(())
+        write_files(output, || self.json(), || self.html())
     }
 
     fn table(&self) -> String {

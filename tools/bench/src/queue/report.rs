@@ -12,7 +12,7 @@ use crate::queue::figures::{Figures, Line};
 use crate::queue::plots;
 use crate::report::html::page;
 use crate::report::table::{self, Table, thousands};
-use crate::report::write;
+use crate::report::write_files;
 
 /// Everything a run has found.
 #[derive(Debug)]
@@ -180,14 +180,9 @@ impl Report {
     /// # Errors
     /// A sentence naming the file that cannot be written.
     pub(super) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", self.json()))?;
-        }
-        if let Some(path) = &output.html {
-            let sections = plots::sections(&self.lines);
-            write(path, &page(&self.label, &self.command, &self.machine, &sections))?;
-        }
-        Ok(())
+        let html =
+            || page(&self.label, &self.command, &self.machine, &plots::sections(&self.lines));
+        write_files(output, || self.json(), html)
     }
 
     fn json(&self) -> Value {

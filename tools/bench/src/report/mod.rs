@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use crate::args::OutputArgs;
 use crate::machine::Machine;
@@ -75,14 +76,26 @@ impl Run {
     /// # Errors
     /// A sentence naming the file that cannot be written.
     pub fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", json::document(self)))?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &html::document(self))?;
-        }
-        Ok(())
+        write_files(output, || json::document(self), || html::document(self))
     }
+}
+
+/// Writes the files that are asked for, of a report in both forms.
+///
+/// # Errors
+/// A sentence naming the file that cannot be written.
+pub(crate) fn write_files(
+    output: &OutputArgs,
+    json: impl FnOnce() -> Value,
+    html: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    if let Some(path) = &output.json {
+        write(path, &format!("{:#}\n", json()))?;
+    }
+    if let Some(path) = &output.html {
+        write(path, &html())?;
+    }
+    Ok(())
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {

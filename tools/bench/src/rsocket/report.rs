@@ -14,7 +14,7 @@ use crate::report::html::page;
 use crate::report::levels::{self, Series};
 use crate::report::svg::escape;
 use crate::report::table::{self, Table, thousands};
-use crate::report::write;
+use crate::report::write_files;
 
 /// Everything a run has found.
 #[derive(Debug)]
@@ -65,13 +65,7 @@ impl Report {
 
     /// Writes the files asked for.
     pub(super) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", self.json()))?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &self.html())?;
-        }
-        Ok(())
+        write_files(output, || self.json(), || self.html())
     }
 
     fn table(&self) -> String {

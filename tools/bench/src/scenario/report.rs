@@ -13,7 +13,7 @@ use crate::report::html::page;
 use crate::report::levels::{self, Series};
 use crate::report::svg::escape;
 use crate::report::table::{self, thousands};
-use crate::report::write;
+use crate::report::write_files;
 use crate::scenario::Outcome;
 use crate::stomp::watch::Observation;
 
@@ -71,13 +71,7 @@ impl Report {
     /// # Errors
     /// A sentence naming the file that cannot be written.
     pub fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
-        if let Some(path) = &output.json {
-            write(path, &format!("{:#}\n", self.json()))?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &self.html())?;
-        }
-        Ok(())
+        write_files(output, || self.json(), || self.html())
     }
 
     fn series(&self) -> Vec<Series<'_>> {
