@@ -181,6 +181,7 @@ impl SubscribeOptions {
             replay: self.replay.filter(|_| !resume),
             interval_ms: self.interval_ms,
             start: self.start,
+            credit: None,
         }
     }
 }

@@ -349,6 +349,12 @@ close_codes! {
     531 UpstreamAway "upstream-away" Operation Rejected 1013 503 true
         "The server that keeps the topic cannot be reached, or has too much to do: what was asked for was not done."
         "Try again later.";
+    534 QueueElsewhere "queue-elsewhere" Operation Unsupported 1008 403 false
+        "The queue lives at another server, and what was asked for is not passed on to that one."
+        "Connect to the server that the sentence names for it.";
+    535 DeliveryLost "delivery-lost" Operation Failed 1008 409 false
+        "The messages were given before the connection to the server that keeps their queue was lost: they are in the queue again, and what was said of them was not done."
+        "Expect them again, marked as redelivered, and settle those.";
     600 TooManyConnections "too-many-connections" Operation Rejected 1013 503 true
         "The server, the client's address or who it is logged in as has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";

@@ -14,7 +14,7 @@
 use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Target, TopicSpec, is_temporary};
+use tiderace_wire::{Destination, Kind, Operation, Target, TopicSpec, is_temporary};
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
@@ -22,6 +22,11 @@ use crate::authorise::is_reserved;
 use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
 use crate::{Action, BrokerOptions, Principal};
+
+/// Where the rules look for who may see the sessions.
+const SESSIONS: &str = "$sys/sessions";
+/// Where they look for who may send the node's clients elsewhere.
+const DRAIN: &str = "$sys/drain";
 
 impl Requester {
     /// The same, as the one who asks.
@@ -40,6 +45,31 @@ impl BrokerOptions {
             return self.may_temporarily(caller, action, path);
         }
         self.rules.authorise(caller.principal, action, kind, path)
+    }
+
+    /// Whether somebody may see how others fare: who may monitor or administer, or has that right.
+    pub(crate) fn may_watch(&self, principal: &Principal, right: Action) -> Result<(), Close> {
+        let may = Path::parse(SESSIONS).is_ok_and(|path| {
+            let may = |action| self.rules.authorise(principal, action, Kind::Topic, &path);
+            [right, Action::Monitor, Action::Admin].into_iter().any(may)
+        });
+        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, SESSIONS)) }
+    }
+
+    /// Whether somebody may drain the node: who may administer `$sys/drain`. Who may monitor it may ask how that
+    /// stands.
+    pub(crate) fn may_drain(
+        &self,
+        principal: &Principal,
+        operation: &Operation,
+    ) -> Result<(), Close> {
+        let watches = matches!(operation, Operation::DrainState);
+        let may = Path::parse(DRAIN).is_ok_and(|path| {
+            let may = |action| self.rules.authorise(principal, action, Kind::Topic, &path);
+            may(Action::Admin) || watches && may(Action::Monitor)
+        });
+        let right = if watches { Action::Monitor } else { Action::Admin };
+        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, DRAIN)) }
     }
 
     /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody

@@ -270,6 +270,7 @@ impl Broker {
             metrics.upstream_relay_waiting += state.relays;
             metrics.upstream_exchanges += state.calls;
             metrics.upstream_serves += state.serves;
+            metrics.upstream_consumers += state.consumers;
         }
         metrics.history_messages = history_messages as u64;
         metrics.history_bytes = history_bytes as u64;
@@ -326,7 +327,7 @@ impl Broker {
             Command::Settle(settle) => match &mut together.transaction {
                 None => self.session_side().settle(session, settle, effects),
                 Some(transaction) => {
-                    self.session_side().settle_together(session, settle, transaction);
+                    self.session_side().settle_together(session, settle, transaction, effects);
                 }
             },
             Command::Together(true) => drop(together.transaction.get_or_insert_default()),
@@ -360,12 +361,12 @@ impl Broker {
                 self.session_side().add_credit(now, session, key, messages, effects);
             }
             Command::Unsubscribe { key, confirm } => {
-                let end = For::Subscription(key);
-                let ending = &mut together.ending;
-                self.exchange_side().begin_ending(session, end, rest, ending);
                 let how = (Ending::Orderly, confirm);
-                self.unsubscribe(now, session, key, how, ending, effects);
-                note_ended(ending, end);
+                self.end_subscription(now, session, (key, how), (rest, together), effects);
+            }
+            Command::Lose { key, confirm } => {
+                let how = (Ending::Lost, confirm);
+                self.end_subscription(now, session, (key, how), (rest, together), effects);
             }
             Command::Upstream(said) => {
                 self.deputy_side().on_upstream(now, session, *said, effects);

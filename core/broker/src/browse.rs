@@ -59,7 +59,7 @@ impl SessionSide<'_> {
     fn may_browse(&self, requester: &Requester, what: Browsable) -> Result<(), Close> {
         let (rules, principal) = (&self.options.rules, &requester.principal);
         let kind = match what {
-            Browsable::Sessions => return self.may_watch(principal, Action::Browse),
+            Browsable::Sessions => return self.options.may_watch(principal, Action::Browse),
             Browsable::Queues => Kind::Queue,
             Browsable::Services => Kind::Service,
         };

@@ -47,10 +47,17 @@ impl BrokerOptions {
     /// Who stands in for the upstream to which messages to a destination are passed on, if they are.
     #[inline]
     pub(crate) fn relayed_to(&self, destination: &Destination) -> Option<Place> {
-        if self.upstreams.is_empty() || destination.kind != Kind::Topic {
+        if self.upstreams.is_empty() {
             return None;
         }
-        self.changed_at(&destination.path).ok().flatten()
+        match destination.kind {
+            Kind::Topic => self.changed_at(&destination.path).ok().flatten(),
+            Kind::Queue => {
+                let upstream = self.upstream_of_queue(&destination.path)?;
+                Some(Place::here(upstream.shard))
+            }
+            Kind::Service => None,
+        }
     }
 
     /// Who stands in for the upstream that changes a topic; absent for a topic of this node.
@@ -70,7 +77,7 @@ impl BrokerOptions {
     }
 
     /// Who stands in for the upstream that does an operation, and what that is told of who asks; absent if it is done here,
-    /// for it concerns no topic of another node, or only reads what is all known here. `is_held` says whether the session
+    /// for it concerns no topic or queue of another node, or only reads what is all known here. `is_held` says whether the session
     /// has something by it until it ends.
     ///
     /// # Errors
@@ -110,7 +117,7 @@ impl BrokerOptions {
             }
             Operation::Fetch(fetch) => (&fetch.selector, true),
             Operation::Remove { selector } => (selector, false),
-            _ => return Ok(None),
+            _ => return self.operated_on_queue(operation),
         };
         let has = |upstream: &UpstreamTopics| {
             let of = |pattern| upstream.topics_among(pattern).next().is_some();

@@ -104,12 +104,12 @@ impl HomeSide<'_> {
             }
             ToHome::Feed { run, number } => self.take_feed(now, from, (&run, number), effects),
             ToHome::Fed { number, result } => {
-                let result = result.map_err(|close| *close);
-                self.fed(now, from, (number, result), effects);
+                self.fed(now, from, (number, result.map_err(|close| *close)), effects);
             }
-            ToHome::Together(_) | ToHome::AccountBytes { .. } | ToHome::Relay(_) => {
-                debug_assert!(false, "taken by the wiring");
-            }
+            ToHome::Together(_)
+            | ToHome::AccountBytes { .. }
+            | ToHome::Relay(_)
+            | ToHome::ConsumeElsewhere(_) => debug_assert!(false, "taken by the wiring"),
         }
     }
 }

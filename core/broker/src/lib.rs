@@ -34,6 +34,7 @@ mod directory;
 mod durables;
 mod effects;
 mod elsewhere;
+mod elsewhere_queues;
 mod ending;
 mod exchange;
 mod exchange_side;
@@ -91,6 +92,7 @@ mod queue_store;
 mod queued;
 mod queueing;
 mod reached_upstream;
+mod recall_side;
 mod recently_told;
 mod recover;
 mod relay;
@@ -148,9 +150,9 @@ pub use journal::{
 };
 pub use limits::{LimitPer, LimitRule};
 pub use messages::{
-    Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
-    ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews, TransferId, UpstreamMarks,
-    Values,
+    Answer, Ask, Body, Consumption, Envelope, First, Interest, Missed, SnapshotPage, Specs,
+    SubscribeRequestId, ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews,
+    TransferId, UpstreamMarks, Values,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use options::{

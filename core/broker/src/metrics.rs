@@ -71,6 +71,8 @@ broker_metrics! {
     upstream_lost Counter "tiderace_upstream_lost_total" [] "Messages of upstreams for which there was no memory.";
     upstream_backfills Counter "tiderace_upstream_backfills_total" [] "Subscriptions of clients that came back for which an upstream was asked what they had missed.";
     upstream_resyncs Counter "tiderace_upstream_resyncs_total" [] "Subscriptions at upstreams whose values came anew to subscribers, since something may have been missing after a connection was lost.";
+    upstream_consumed Counter "tiderace_upstream_consumed_messages_total" [] "Messages of queues that upstreams have given consumers here.";
+    upstream_consumers Gauge "tiderace_upstream_consumers" [] "Consumers of clients here of the queues of upstreams.";
     upstream_relayed Counter "tiderace_upstream_relayed_total" [] "Requests of clients that upstreams have taken: runs of messages, and operations.";
     upstream_relay_refused Counter "tiderace_upstream_relay_refused_total" [] "Requests of clients that an upstream has refused, or for which it was away for too long.";
     upstream_relay_unknown Counter "tiderace_upstream_relay_unknown_total" [] "Requests of clients of which nobody knows what came of them, since the connection to the upstream was lost before it answered.";

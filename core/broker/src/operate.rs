@@ -70,7 +70,7 @@ impl SessionSide<'_> {
                 self.scatter(&requester, operation, effects);
             }
             Operation::Sessions { .. } => {
-                match self.may_watch(&requester.principal, Action::Monitor) {
+                match self.options.may_watch(&requester.principal, Action::Monitor) {
                     Ok(()) => self.scatter(&requester, operation, effects),
                     Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
                 }
@@ -144,7 +144,7 @@ impl SessionSide<'_> {
 
     /// What concerns the node as a whole is done by who runs it, if the session may ask for it.
     fn ask_node(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
-        let allowed = self.may_drain(&requester.principal, &operation);
+        let allowed = self.options.may_drain(&requester.principal, &operation);
         let record = self.session(requester.session);
         match (allowed, record.map(|record| record.link)) {
             (Err(close), _) => self.loopback.answer_operation(requester, Err(close), effects),

@@ -106,7 +106,9 @@ pub struct UpstreamTopics {
     pub name: Arc<str>,
     /// Which topics are its own.
     pub topics: Vec<Pattern>,
-    /// The shard that stands in for the homes of these topics.
+    /// Which queues live there.
+    pub queues: Vec<Pattern>,
+    /// The shard that stands in for the homes of these topics and queues.
     pub shard: ShardId,
     /// How long a subscription there goes on after the last subscriber here has left.
     pub linger: Span,

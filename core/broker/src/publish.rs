@@ -50,6 +50,11 @@ impl SessionSide<'_> {
             self.refuse_run(session, confirm, blame, &close, effects);
             return Admitted::Refused;
         }
+        if let Err(close) = self.sessions.check_relayed_room(session, run.destination()) {
+            self.metrics.queue_refused += run.len() as u64;
+            self.refuse_run(session, confirm, blame, &close, effects);
+            return Admitted::Refused;
+        }
         self.metrics.messages_received += run.len() as u64;
         if self.sessions.pauses_some() {
             self.pause_publisher(now, session, run.destination(), effects);

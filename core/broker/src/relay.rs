@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
-use tiderace_wire::{Command, Confirm, EndPrincipal, Operation, Run};
+use tiderace_wire::{Command, Confirm, EndPrincipal, Operation, Run, Target, ToUpstream};
 
 use crate::requester::Requester;
 
@@ -36,6 +36,14 @@ pub enum Wanted {
         requester: Box<Requester>,
         /// What is to be done.
         operation: Box<Operation>,
+    },
+    /// That it hears something of a consumer there, behind what the session has asked for before. It is of no use once the
+    /// connection is lost, with which the consumer ends.
+    Say {
+        /// What.
+        asked: Box<ToUpstream>,
+        /// Receipts to confirm.
+        confirm: Option<Confirm>,
     },
 }
 
@@ -71,15 +79,31 @@ impl Relay {
                 run.bytes() + run.body_in_file().map_or(0, |it| it.len())
             }
             Wanted::Operate { operation, .. } => operation.bytes(),
+            Wanted::Say { asked, .. } => bytes_said(asked),
         };
         size_of::<Relay>() + self.principal.bytes() + own
     }
 }
 
+/// Bytes of what is said of a consumer.
+pub(crate) fn bytes_said(asked: &ToUpstream) -> usize {
+    let ranges = match asked {
+        ToUpstream::Settle { parts, .. } => parts.iter().map(|(_, ranges)| ranges.len()).sum(),
+        _ => 0,
+    };
+    size_of::<ToUpstream>() + ranges * size_of::<(u64, u64)>()
+}
+
 /// Whether a command may be one of those between the marks.
 pub(crate) fn is_relayed(command: &Command) -> bool {
-    use Command::{ActAs, Call, Operate, Publish};
-    matches!(command, Publish { .. } | Operate { .. } | Call(_) | ActAs(_))
+    match command {
+        Command::Publish { .. }
+        | Command::Operate { .. }
+        | Command::Call(_)
+        | Command::ActAs(_) => true,
+        Command::Subscribe(subscribe) => subscribe.targets.iter().all(Target::is_queue),
+        _ => false,
+    }
 }
 
 /// Why something is not passed on.

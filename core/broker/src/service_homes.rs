@@ -5,22 +5,12 @@
 
 use tiderace_queues::{is_private, reaches};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind};
 
 use crate::BrokerOptions;
 use crate::authorise::is_reserved;
 use crate::places::Place;
 
 impl BrokerOptions {
-    /// The home of a destination, whatever its kind.
-    #[inline]
-    pub(crate) fn home_for(&self, destination: &Destination) -> Place {
-        match destination.kind {
-            Kind::Service => self.home_of_service(&destination.path),
-            Kind::Topic | Kind::Queue => self.home_of(&destination.path),
-        }
-    }
-
     /// The home of a service.
     #[inline]
     pub(crate) fn home_of_service(&self, path: &Path) -> Place {

@@ -35,7 +35,7 @@ impl SessionSide<'_> {
             ToSubscriber::ReachedUpstream { session, marks } => {
                 self.reach_upstream(session, &marks.0, effects);
             }
-            ToSubscriber::SubscribeRefused { .. } => {
+            ToSubscriber::SubscribeRefused { .. } | ToSubscriber::Recall { .. } => {
                 debug_assert!(false, "taken by the wiring");
             }
             ToSubscriber::SnapshotPage { request, page } => {

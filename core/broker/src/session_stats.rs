@@ -6,53 +6,21 @@
 
 use std::cmp::Reverse;
 
-use tiderace_base::{Close, Key, SessionId};
-use tiderace_topics::Path;
-use tiderace_wire::{Kind, Operation, SessionEntry, SessionState};
+use tiderace_base::{Key, SessionId};
+use tiderace_wire::{SessionEntry, SessionState};
 
-use crate::authorise::denied;
 use crate::places::key_of;
 use crate::session::Session;
 use crate::session_side::SessionSide;
-use crate::{Action, Principal};
 
 /// Sessions of one list.
 const SESSIONS_MAX: usize = 1_000;
 /// The same if nobody says how many.
 const SESSIONS_DEFAULT: usize = 100;
-/// Where the rules look for who may see this.
-const PATH: &str = "$sys/sessions";
-/// Where they look for who may send the node's clients elsewhere.
-const DRAIN: &str = "$sys/drain";
 
 impl SessionSide<'_> {
     pub(crate) fn state_of(&self, session: SessionId) -> SessionState {
         self.sessions.get(key_of(session)).map(state).unwrap_or_default()
-    }
-
-    /// Whether somebody may see how others fare: who may monitor or administer, or has that right.
-    pub(crate) fn may_watch(&self, principal: &Principal, right: Action) -> Result<(), Close> {
-        let may = Path::parse(PATH).is_ok_and(|path| {
-            let may = |action| self.options.rules.authorise(principal, action, Kind::Topic, &path);
-            [right, Action::Monitor, Action::Admin].into_iter().any(may)
-        });
-        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, PATH)) }
-    }
-
-    /// Whether somebody may drain the node: who may administer `$sys/drain`. Who may monitor it may ask how that
-    /// stands.
-    pub(crate) fn may_drain(
-        &self,
-        principal: &Principal,
-        operation: &Operation,
-    ) -> Result<(), Close> {
-        let watches = matches!(operation, Operation::DrainState);
-        let may = Path::parse(DRAIN).is_ok_and(|path| {
-            let may = |action| self.options.rules.authorise(principal, action, Kind::Topic, &path);
-            may(Action::Admin) || watches && may(Action::Monitor)
-        });
-        let right = if watches { Action::Monitor } else { Action::Admin };
-        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, DRAIN)) }
     }
 
     /// The session at a place of this shard, if it has logged in.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tiderace_base::{Key, Now, SessionId, Slab, Span};
-use tiderace_wire::{Destination, Token};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Slab, Span};
+use tiderace_wire::{Destination, Kind, Token};
 
 use crate::Principal;
 use crate::collections::{Map, Set};
@@ -216,6 +216,41 @@ impl Sessions {
     #[inline]
     pub(crate) fn pauses_some(&self) -> bool {
         !self.paused.is_empty()
+    }
+
+    /// Whether a queue takes what an edge passes on to it. The edge's session is not paused for a queue that is full: by
+    /// the same session comes what its consumers settle, without which the queue might stay full.
+    #[inline]
+    pub(crate) fn check_relayed_room(
+        &self,
+        session: SessionId,
+        destination: &Destination,
+    ) -> Result<(), Close> {
+        match self.paused.is_empty() {
+            true => Ok(()),
+            false => self.check_room_of_paused(session, destination),
+        }
+    }
+
+    #[cold]
+    fn check_room_of_paused(
+        &self,
+        session: SessionId,
+        destination: &Destination,
+    ) -> Result<(), Close> {
+        let record = self.records.get(key_of(session));
+        let principal = record.and_then(|record| record.principal.as_ref());
+        let is_relayed = principal.is_some_and(|principal| principal.relayed_by.is_some());
+        let is_queue = destination.kind == Kind::Queue;
+        if !is_relayed || !is_queue || !self.paused.contains_key(destination) {
+            return Ok(());
+        }
+        let path = &destination.path;
+        let reason = format!(
+            "the queue {path} is full, and what another server passes on to it does not wait. Send again when consumers \
+             have taken some"
+        );
+        Err(Close::new(CloseCode::QueueFull, reason))
     }
 
     /// Pauses a session that publishes to a destination whose publishers are to wait; whether it went on

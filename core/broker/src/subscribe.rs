@@ -18,7 +18,7 @@ use crate::delivery::credit::Credit;
 use crate::effects::Effects;
 use crate::limits::check_allowances;
 use crate::memory::check_subscription_room;
-use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToHome};
+use crate::messages::{Answer, Ask, Consumption, Interest, SubscribeRequestId, ToHome};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Plain;
@@ -43,6 +43,13 @@ pub(crate) struct Ended {
     session: SessionId,
     /// Whether there may be such exchanges.
     pub(crate) serves: bool,
+}
+
+impl Ended {
+    /// Nothing but messages that were under way: for what waits behind these.
+    pub(crate) fn of_messages(session: SessionId) -> Ended {
+        Ended { session, serves: false }
+    }
 }
 
 impl SessionSide<'_> {
@@ -74,15 +81,13 @@ impl SessionSide<'_> {
     ) -> Option<Begun> {
         self.share_patterns(&mut subscribe);
         self.share_selector(&mut subscribe);
-        let all = self.homes();
         let listening: Vec<Listening> = subscribe
             .targets
             .iter()
             .map(|target| {
                 let waiting = match target {
-                    Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
                     Target::Pattern(Kind::Topic, pattern) => self.homes_of(pattern),
-                    Target::Pattern(..) => all,
+                    target => self.options.homes_of_target(target),
                 };
                 Listening {
                     target: target.clone(),
@@ -297,6 +302,7 @@ impl SessionSide<'_> {
         for target in &subscribe.targets {
             self.options.may_listen(caller, target)?;
         }
+        self.options.check_elsewhere(&subscribe.targets, principal)?;
         check_subscription_room(self.memory, subscribe)?;
         self.may_hold_regexes(record, subscribe)
     }
@@ -342,11 +348,15 @@ impl SessionSide<'_> {
                     self.send(home, message, effects);
                 }
             }
+            target if self.options.upstream_of_queues(target).is_some() => {
+                let principal = self.principal_of(session);
+                let it = principal.and_then(|it| Consumption::of(request, subscribe, &it));
+                for (home, it) in self.options.serving_homes(target).iter().zip(it) {
+                    self.send(home, ToHome::ConsumeElsewhere(it), effects);
+                }
+            }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
-                let homes = match target {
-                    Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
-                    Target::Pattern(..) => self.homes(),
-                };
+                let homes = self.options.serving_homes(target);
                 let consume = Consume {
                     session,
                     key: subscribe.key,

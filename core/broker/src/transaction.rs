@@ -14,7 +14,6 @@ use crate::messages::ToHome;
 use crate::places::Place;
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
-use crate::relay::belongs_to_session;
 use crate::session_side::SessionSide;
 use crate::work::Deferred;
 
@@ -54,7 +53,7 @@ impl SessionSide<'_> {
                 ToHome::PublishAsOwner { run, origin: session, author, confirm, blame }
             }
             Admitted::Relayed(_) => {
-                let close = belongs_to_session();
+                let close = self.options.not_sent_together(run.destination());
                 return self.refuse_run(session, confirm, blame, &close, effects);
             }
             Admitted::Refused => return,
@@ -69,7 +68,14 @@ impl SessionSide<'_> {
         session: SessionId,
         settle: Settle,
         transaction: &mut Transaction,
+        effects: &mut Effects,
     ) {
+        let record = self.session(session);
+        let subscription = record.and_then(|record| record.subscription(settle.key));
+        if let Some(close) = self.options.not_settled_together(subscription) {
+            let confirm = settle.confirm.map(Confirm::one);
+            return self.refuse_run(session, confirm, settle.confirm, &close, effects);
+        }
         let (home, message) = to_settle(session, settle);
         self.note_pending(home, &message);
         transaction.add(home, message);
@@ -151,6 +157,7 @@ pub(crate) fn to_settle(session: SessionId, settle: Settle) -> (Place, ToHome) {
     let settlement = match settle.outcome {
         tiderace_wire::Outcome::Accept => Settlement::Accept,
         tiderace_wire::Outcome::Reject => Settlement::Reject,
+        tiderace_wire::Outcome::Release => Settlement::Return,
     };
     let Settle { key, home, ranges, confirm, .. } = settle;
     let confirm = confirm.map(Confirm::one);

@@ -60,6 +60,7 @@ mod temporary;
 mod topics;
 mod transactions;
 mod upstream_calls;
+mod upstream_queues;
 mod upstream_services;
 mod view_ends;
 mod view_histories;

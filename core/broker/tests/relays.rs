@@ -439,9 +439,10 @@ fn very_many_requests_that_wait_in_vain_are_refused_a_part_at_a_time() {
     world.deliver_envelopes();
     let session = world.open(0);
     world.verified(session, Ok(Principal::server()));
-    for said in
-        [FromUpstream::Up { upstream: 0, epoch: 9 }, FromUpstream::Requests { taken: false }]
-    {
+    for said in [
+        FromUpstream::Up { upstream: 0, epoch: 9 },
+        FromUpstream::Requests { taken: false, consumers: false },
+    ] {
         world.command(session, Command::Upstream(Box::new(said)));
     }
     for _ in 0..3 {

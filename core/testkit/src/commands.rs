@@ -67,7 +67,7 @@ impl CommandCheck {
                 self.wait_for(*confirm)
             }
             Command::Subscribe(subscribe) => self.subscribe(subscribe),
-            Command::Unsubscribe { key, confirm } => {
+            Command::Unsubscribe { key, confirm } | Command::Lose { key, confirm } => {
                 let known = self.subscriptions.remove(key);
                 rule(known.is_some(), || format!("{key:?} is ended and was not there"))?;
                 self.wait_for(confirm.map(Confirm::one))

@@ -167,6 +167,9 @@ pub enum Outcome {
     Accept,
     /// Given back: delivered again, here or elsewhere, until the limit of redeliveries.
     Reject,
+    /// Given back unread, as new, behind which the subscription ends: a node says so of what it has not handed to its own
+    /// consumer.
+    Release,
 }
 
 /// An acknowledgement of messages of one subscription from one home shard.
@@ -246,6 +249,13 @@ pub enum Command {
     },
     /// Ends a subscription in good order; messages under way go back to their queues.
     Unsubscribe {
+        /// Which.
+        key: SubscriptionKey,
+        /// Answered when it has been done.
+        confirm: Option<Token>,
+    },
+    /// The same of a subscription whose consumer was lost: what it has most likely taken counts as failed.
+    Lose {
         /// Which.
         key: SubscriptionKey,
         /// Answered when it has been done.

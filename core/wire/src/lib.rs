@@ -39,6 +39,7 @@ mod spec;
 mod subscribed;
 mod temporary;
 mod ticket;
+mod to_upstream;
 mod upstream;
 mod virtual_host;
 
@@ -83,7 +84,8 @@ pub use subscribed::{LeaveReason, SubscriptionKey, Target};
 pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};
-pub use upstream::{FromUpstream, ToUpstream};
+pub use to_upstream::ToUpstream;
+pub use upstream::FromUpstream;
 pub use virtual_host::{
     EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, called_at, host_name, host_of,
     is_host_name, meant_at, names_host, own_name, root_of, within_host,

@@ -28,6 +28,12 @@ impl Target {
         }
     }
 
+    /// Whether it names queues.
+    pub fn is_queue(&self) -> bool {
+        let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = self;
+        *kind == Kind::Queue
+    }
+
     /// What a selector names: each path that it holds exactly, and its patterns.
     pub fn of(kind: Kind, selector: TopicSelector) -> Vec<Target> {
         let target = |pattern: Pattern| match pattern.as_path() {

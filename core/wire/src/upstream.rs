@@ -1,4 +1,5 @@
-//! What a node and its upstream tell each other: the node stands in for the homes of topics that lie there.
+//! What a node and its upstream tell each other: the node stands in for the homes of topics that lie there, and passes on
+//! what its clients ask of them and of queues.
 //!
 //! The connection to an upstream is a session of the node's own broker. What the upstream says comes as a
 //! [`Command::Upstream`](crate::Command::Upstream), and what the node wants of it goes as a
@@ -11,10 +12,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, Span};
 use tiderace_topics::Path;
 
-use crate::{
-    EndPrincipal, LeaveReason, Numbering, Operation, OperationResult, Position, Run,
-    SubscriptionKey, Target, TopicSpec,
-};
+use crate::{LeaveReason, Numbering, OperationResult, Run, SubscriptionKey, TopicSpec};
 
 /// What an upstream tells a node.
 #[derive(Debug)]
@@ -96,6 +94,23 @@ pub enum FromUpstream {
     Requests {
         /// Whether it does.
         taken: bool,
+        /// Whether it takes their consumers of queues.
+        consumers: bool,
+    },
+    /// Messages of a queue for a consumer of this node, with the numbers that they have there and who gave them
+    /// ([`Run::home`](crate::Run::home)), by which they are settled.
+    Queued {
+        /// The consumer.
+        key: SubscriptionKey,
+        /// How often a consumer had them before, as far as can be known.
+        redeliveries: u32,
+        /// The messages.
+        run: Run,
+    },
+    /// Somebody who browses a queue has been given all that was there.
+    Browsed {
+        /// The consumer.
+        key: SubscriptionKey,
     },
     /// Whether it takes calls of this node's clients. Comes behind [`FromUpstream::Up`]. Then what they call goes to the
     /// session as deliveries of exchanges in which it is the responder, with who calls in
@@ -113,59 +128,9 @@ pub enum FromUpstream {
     },
     /// What came of a request of a client of this node.
     Answered {
-        /// The request, as [`ToUpstream::Publish`] or [`ToUpstream::Operate`] has named it.
+        /// The request, as [`ToUpstream::Publish`](crate::ToUpstream::Publish) or [`ToUpstream::Operate`](crate::ToUpstream::Operate) has named it.
         request: u32,
         /// What came of it; [`OperationResult::Done`] for messages, all of which were taken.
         result: Result<OperationResult, Close>,
-    },
-}
-
-/// What a node asks an upstream for.
-#[derive(Clone, Debug)]
-pub enum ToUpstream {
-    /// To subscribe, with current values, notices, deltas and numbers.
-    Subscribe {
-        /// The node's name for the subscription; small numbers, used again after an end.
-        key: SubscriptionKey,
-        /// Topics.
-        target: Target,
-        /// Where to go on; values come where something is missing. Absent: with the values.
-        since: Option<Position>,
-    },
-    /// To end a subscription. Messages of it may still be on their way.
-    Unsubscribe {
-        /// The subscription.
-        key: SubscriptionKey,
-    },
-    /// To give calls of a service to clients of this node. They come as [`Command::Call`](crate::Command::Call) of the
-    /// session. Answered by [`FromUpstream::Serving`].
-    Serve {
-        /// The node's name for it; small numbers, used again after an end.
-        key: u32,
-        /// Services.
-        target: Target,
-    },
-    /// To give it no more calls. Answered by [`FromUpstream::Serving`]; calls may come before.
-    ServeNoMore {
-        /// The node's name for what is served.
-        key: u32,
-    },
-    /// To take messages. Answered once by [`FromUpstream::Answered`], or the connection is lost.
-    Publish {
-        /// The node's number for the request; of those that are not answered it is unique.
-        request: u32,
-        /// Whose they are.
-        principal: Arc<EndPrincipal>,
-        /// The messages, not numbered.
-        run: Box<Run>,
-    },
-    /// To do something with topics: one of the operations that [`Operation::write_json`] writes. Answered as messages are.
-    Operate {
-        /// The node's number for the request.
-        request: u32,
-        /// Who asks.
-        principal: Arc<EndPrincipal>,
-        /// What is to be done.
-        operation: Box<Operation>,
     },
 }

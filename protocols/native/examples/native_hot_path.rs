@@ -112,6 +112,7 @@ fn session(flags: u64) -> Box<dyn Session> {
             replay: None,
             interval_ms: None,
             start: None,
+            credit: None,
         };
         ClientMessage::Subscribe(message).write(&mut bytes);
     }

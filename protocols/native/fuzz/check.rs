@@ -124,6 +124,7 @@ fn helpful() -> [ClientMessage<'static>; 6] {
             replay: None,
             interval_ms: None,
             start: None,
+            credit: None,
         })
     };
     [

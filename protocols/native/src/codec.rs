@@ -7,6 +7,7 @@
 mod acting;
 mod addresses;
 mod client;
+mod consumer;
 mod content;
 mod entry;
 mod fields;
@@ -20,6 +21,7 @@ pub use client::{
     Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SendMessage, SettleMessage,
     SubscribeMessage,
 };
+pub use consumer::ConsumerMessage;
 pub use content::{Content, check_properties, split_content};
 pub use entry::{Numbers, QueuedEntries, QueuedEntry, Update, Updates, Version};
 pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
@@ -49,6 +51,7 @@ pub mod kind {
     pub const OPERATE: u8 = 0x0e;
     pub const PRINCIPAL: u8 = 0x0f;
     pub const AS: u8 = 0x10;
+    pub const CONSUMER: u8 = 0x11;
     pub const WANT: u8 = 0x12;
     pub const WELCOME: u8 = 0x41;
     pub const OK: u8 = 0x42;
@@ -121,6 +124,8 @@ pub mod feature {
     pub const RELAY: u64 = 0x8;
     /// AS may hold CALL; CALL may have the flag CREDIT and SUBSCRIBE the flag CREDITS, and WANT is understood.
     pub const CALLS: u64 = 0x20;
+    /// An AS may hold SUBSCRIBE to queues, with the flag CREDIT, and CONSUMER is understood.
+    pub const QUEUES: u64 = 0x10;
 }
 
 /// Flags of SUBSCRIBE.
@@ -144,6 +149,7 @@ pub mod subscribe {
     pub const FOLLOW: u64 = 0x8000;
     pub const START: u64 = 0x1_0000;
     pub const NUMBERED: u64 = 0x2_0000;
+    pub const CREDIT: u64 = 0x4_0000;
     pub const CREDITS: u64 = 0x8_0000;
-    pub const ALL: u64 = 0xb_ffff;
+    pub const ALL: u64 = 0xf_ffff;
 }

@@ -38,5 +38,7 @@ pub(crate) const UPSTREAM_TOPICS_MAX: usize = 1 << 20;
 pub(crate) const UPSTREAM_VERSION_MAX: u64 = (1 << 56) - 1;
 /// The highest number that is taken from an upstream, so that none that is counted from it overflows.
 pub(crate) const UPSTREAM_NUMBER_MAX: u64 = 1 << 62;
+/// Homes that an upstream may have: as many as a numbering names.
+pub(crate) const UPSTREAM_HOMES_MAX: u16 = 64;
 /// Bytes of one row of a position: a home and a number.
 pub(crate) const ROW_BYTES_MAX: usize = 3 + 10;

@@ -14,6 +14,7 @@ mod acting;
 mod batch;
 mod cold;
 mod connect;
+mod consumer;
 mod deliver;
 mod deltas;
 mod exchange;
@@ -217,6 +218,7 @@ impl NativeSession {
                 self.want(number, messages, context);
                 Ok(())
             }
+            ClientMessage::Consumer(message) => self.consumer(message, context),
             ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
             ClientMessage::Other(kind) => {
                 let reason = format!("no client's message has the type {kind:#04x}");

@@ -11,6 +11,7 @@
 //! told in the order in which they came.
 
 mod connect;
+mod consume;
 mod exchange;
 mod exchanges;
 mod fault;
@@ -165,6 +166,8 @@ impl UpstreamSession {
             }
             ServerMessage::Nodes(nodes) => self.nodes(&nodes),
             ServerMessage::Other(_) => Ok(()),
+            ServerMessage::Queued(queued) => self.queued(now, &queued, context),
+            ServerMessage::Browsed { subscription } => self.browsed(subscription, context),
             ServerMessage::Exchange(message) => self.exchange(&message, context),
             ServerMessage::Ended { responder, number, code, slug, sentence } => {
                 self.exchange_ended(responder, number, (code, slug, sentence), context);
@@ -174,9 +177,7 @@ impl UpstreamSession {
                 self.wanted(number, messages, context);
                 Ok(())
             }
-            ServerMessage::Queued(_)
-            | ServerMessage::LoggedIn { .. }
-            | ServerMessage::Browsed { .. } => {
+            ServerMessage::LoggedIn { .. } => {
                 Err(broken("a message comes that belongs to nothing that was asked"))
             }
         }

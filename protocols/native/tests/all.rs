@@ -8,6 +8,7 @@ mod browsing;
 mod check;
 #[path = "../fuzz/check_upstream.rs"]
 mod check_upstream;
+mod consuming;
 mod corpus;
 mod deltas;
 mod ends;

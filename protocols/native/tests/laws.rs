@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    AddressList, AsMessage, Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello,
-    Messages, Nodes, Numbers, OperateMessage, PrincipalMessage, Publish, Queued, QueuedEntries,
-    QueuedEntry, ResultMessage, SendMessage, ServerMessage, SettleMessage, SubscribeMessage,
-    Update, Updates, Version, Welcome, flag, subscribe,
+    AddressList, AsMessage, Auth, CallMessage, ClientMessage, ConsumerMessage, Destination,
+    ExchangeMessage, Hello, Messages, Nodes, Numbers, OperateMessage, PrincipalMessage, Publish,
+    Queued, QueuedEntries, QueuedEntry, ResultMessage, SendMessage, ServerMessage, SettleMessage,
+    SubscribeMessage, Update, Updates, Version, Welcome, flag, subscribe,
 };
 use tiderace_wire::{Kind, Prefetch, Replay};
 
@@ -76,7 +76,8 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
                     | subscribe::RESUME
                     | subscribe::REPLAY
                     | subscribe::INTERVAL
-                    | subscribe::START),
+                    | subscribe::START
+                    | subscribe::CREDIT),
             kind,
             path: a,
             selector: bits[0].then_some(b.as_str()),
@@ -90,7 +91,18 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             ][three as usize % 4],
             interval_ms: bits[0].then_some(numbers[0]),
             start: bits[1].then_some(numbers[1]),
+            credit: bits[2].then_some(numbers[2]),
         }),
+        ClientMessage::Consumer(ConsumerMessage::Grant {
+            subscription: two,
+            messages: numbers[0].max(1),
+        }),
+        ClientMessage::Consumer(ConsumerMessage::Release {
+            subscription: two,
+            home: one as u16,
+            ranges: vec![(first, last)],
+        }),
+        ClientMessage::Consumer(ConsumerMessage::Lost { request: one, subscription: two }),
         ClientMessage::Unsubscribe { request: one, subscription: two },
         ClientMessage::Declare { declared: one, kind, path: a },
         ClientMessage::Publish(Publish {

@@ -69,6 +69,7 @@ fn idle_bytes(subscription: u32) -> isize {
         replay: None,
         interval_ms: None,
         start: None,
+        credit: None,
     };
     send(&mut *session, &ClientMessage::Subscribe(wish));
     turn(&mut *session, |session, context| {

@@ -60,6 +60,7 @@ impl Pair {
             replay: None,
             interval_ms: None,
             start: None,
+            credit: None,
         };
         send(&mut world, &mut reader, &ClientMessage::Subscribe(subscribe));
         let server = open(&mut world, &options);

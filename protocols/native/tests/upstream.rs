@@ -47,7 +47,7 @@ fn it_says_who_it_is_and_tells_when_it_is_let_in() {
         told[..],
         [
             FromUpstream::Up { upstream: 3, epoch: EPOCH },
-            FromUpstream::Requests { taken: false },
+            FromUpstream::Requests { taken: false, consumers: false },
             FromUpstream::Calls { taken: false }
         ]
     );
@@ -132,7 +132,7 @@ fn the_server_tells_edges_what_is_above_it() {
     rig.reply(logged_in());
     let said = rig.received();
     assert_eq!(said[0], "Nodes(Nodes { hops: 0, names: [] })");
-    assert!(said[1].contains("features: 47, node: \"one\""), "{said:?}");
+    assert!(said[1].contains("features: 63, node: \"one\""), "{said:?}");
 
     // Behind an upstream whose own upstream is `peak`; then that goes.
     let above = Arc::<Told>::default();

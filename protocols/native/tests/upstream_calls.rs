@@ -105,6 +105,7 @@ impl Pair {
             name: "source".into(),
             topics: vec![Pattern::parse("fx/**").unwrap()],
             services: vec![Pattern::parse("fx/**").unwrap()],
+            queues: Vec::new(),
             shard: ShardId(1),
             linger: Span::from_secs(1),
             timeout: Span::from_secs(1),
@@ -170,6 +171,7 @@ fn serve(request: u32, key: u32, flags: u64, path: &str) -> ClientMessage<'_> {
         replay: None,
         interval_ms: None,
         start: None,
+        credit: None,
     })
 }
 
@@ -500,7 +502,7 @@ fn an_as_holds_one_call_and_credits_are_for_services() {
     assert!(matches!(asked[..], [Command::ActAs(Some(_)), Command::Call(_), Command::ActAs(None)]));
     let mut rig = Rig::new();
     [known, act(&two)].iter().for_each(|message| rig.send(message));
-    assert!(rig.end.unwrap().reason.contains("one OPERATE or CALL"));
+    assert!(rig.end.unwrap().reason.contains("one OPERATE, CALL or"));
     let mut rig = Rig::new();
     let topic = crate::support::subscribe(1, 0, subscribe::CREDITS, "a");
     rig.send(&ClientMessage::Subscribe(topic));

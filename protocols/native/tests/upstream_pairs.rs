@@ -198,7 +198,7 @@ impl Got {
         for told in edge.told() {
             match told {
                 FromUpstream::Up { .. }
-                | FromUpstream::Requests { taken: true }
+                | FromUpstream::Requests { taken: true, .. }
                 | FromUpstream::Calls { taken: true } => {}
                 FromUpstream::Messages { key, run } => self.run(key.0, &run),
                 FromUpstream::Joined { path, .. } => {

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 use tiderace_native::codec::{
-    Auth, ClientMessage, Destination, Messages, QueuedEntries, QueuedEntry, ServerMessage, Update,
-    Updates, Version, flag, subscribe,
+    Auth, ClientMessage, ConsumerMessage, Destination, Messages, QueuedEntries, QueuedEntry,
+    ServerMessage, Update, Updates, Version, flag, subscribe,
 };
 use tiderace_wire::{Kind, Replay};
 
@@ -90,6 +90,10 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 flags |= subscribe::START;
                 more["start"] = json!(start);
             }
+            if let Some(credit) = message.credit {
+                flags |= subscribe::CREDIT;
+                more["credit"] = json!(credit);
+            }
             let fields = json!({
                 "request": message.request, "subscription": message.subscription, "flags": flags,
                 "kind": kind_number(message.kind), "path": message.path,
@@ -164,6 +168,7 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
         ClientMessage::Want { number, messages } => {
             ("WANT", json!({"number": number, "messages": messages}))
         }
+        ClientMessage::Consumer(message) => ("CONSUMER", consumer(message)),
         ClientMessage::As(message) => {
             ("AS", json!({"principal": message.principal, "messages": hex(message.messages)}))
         }
@@ -340,4 +345,18 @@ fn unhex(text: &str) -> Vec<u8> {
         .step_by(2)
         .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
         .collect()
+}
+
+fn consumer(message: &ConsumerMessage) -> Value {
+    match message {
+        ConsumerMessage::Grant { subscription, messages } => {
+            json!({"what": 0, "subscription": subscription, "messages": messages})
+        }
+        ConsumerMessage::Release { subscription, home, ranges } => {
+            json!({"what": 1, "subscription": subscription, "home": home, "ranges": ranges})
+        }
+        ConsumerMessage::Lost { subscription, request } => {
+            json!({"what": 2, "subscription": subscription, "request": request})
+        }
+    }
 }

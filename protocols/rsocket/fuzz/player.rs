@@ -301,7 +301,7 @@ impl Player {
                     *credit = credit.saturating_add(messages);
                 }
             }
-            Command::Unsubscribe { key, confirm } => {
+            Command::Unsubscribe { key, confirm } | Command::Lose { key, confirm } => {
                 self.subscriptions.retain(|known| known.key != key);
                 if let Some(token) = confirm {
                     self.reply(Reply::Confirmed(Confirm::one(token)));

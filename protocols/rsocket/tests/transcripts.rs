@@ -216,7 +216,9 @@ fn broker(command: &Command) -> (String, Option<u32>) {
             (format!("subscribe {} {target}{credit}{prefetch}", wish.key.0), wish.confirm)
         }
         Command::Credit { key, messages } => (format!("credit {} {messages}", key.0), None),
-        Command::Unsubscribe { key, .. } => (format!("unsubscribe {}", key.0), None),
+        Command::Unsubscribe { key, .. } | Command::Lose { key, .. } => {
+            (format!("unsubscribe {}", key.0), None)
+        }
         Command::Settle(settle) => {
             (format!("settle {} {:?} {:?}", settle.key.0, settle.ranges, settle.outcome), None)
         }

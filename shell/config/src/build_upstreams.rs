@@ -67,6 +67,7 @@ pub(crate) fn build(
             name,
             topics,
             services,
+            queues,
             tls_ca_file,
             linger,
             timeout,
@@ -79,6 +80,7 @@ pub(crate) fn build(
             urls,
             topics,
             services,
+            queues,
             token,
             login,
             tls_ca_file,
@@ -130,30 +132,50 @@ fn check_topics(
     others: &[UpstreamConfig],
     problems: &mut Problems,
 ) {
-    let mut wrong = |message: String| {
-        problems.add(table.origin_of("topics"), format!("upstream.topics: {message}"))
-    };
-    if !(1..=TOPICS_MAX).contains(&section.topics.len()) {
-        let found = section.topics.len();
-        return wrong(format!(
-            "1 to {TOPICS_MAX} patterns are possible, but {found} are listed; \"**\" stands for all topics"
-        ));
+    let count = section.topics.len();
+    if count > TOPICS_MAX || (count == 0 && section.queues.is_empty()) {
+        let message = format!(
+            "upstream.topics: 1 to {TOPICS_MAX} patterns are possible, but {count} are listed; \"**\" stands for all topics"
+        );
+        return problems.add(table.origin_of("topics"), message);
     }
-    for pattern in &section.topics {
+    let topics: Vec<_> = others.iter().map(|other| (&*other.name, &*other.topics)).collect();
+    check_patterns(table, "topics", (&section.topics, &topics), problems);
+    let count = section.queues.len();
+    if count > TOPICS_MAX {
+        let message = format!(
+            "upstream.queues: up to {TOPICS_MAX} patterns are possible, but {count} are listed; \"**\" stands for all queues"
+        );
+        return problems.add(table.origin_of("queues"), message);
+    }
+    let queues: Vec<_> = others.iter().map(|other| (&*other.name, &*other.queues)).collect();
+    check_patterns(table, "queues", (&section.queues, &queues), problems);
+}
+
+/// What one upstream has is no other's, and not this server's own.
+fn check_patterns(
+    table: &Table,
+    what: &str,
+    (own, others): (&[Pattern], &[(&str, &[Pattern])]),
+    problems: &mut Problems,
+) {
+    let mut wrong = |message: String| {
+        problems.add(table.origin_of(what), format!("upstream.{what}: {message}"));
+    };
+    let one = what.trim_end_matches('s');
+    for pattern in own {
         let text = pattern.as_str();
         if text.starts_with('$') {
             wrong(format!(
-                "{text:?} names topics below `$`, which are every server's own; take it out"
+                "{text:?} names {what} below `$`, which are every server's own; take it out"
             ));
         }
-        let twin = |other: &&UpstreamConfig| other.topics.iter().any(|it| it.overlaps(pattern));
-        if let Some(other) = others.iter().find(twin) {
-            let twin =
-                other.topics.iter().find(|it| it.overlaps(pattern)).map_or("", Pattern::as_str);
+        let twins = others.iter().flat_map(|(name, all)| all.iter().map(move |it| (*name, it)));
+        for (other, twin) in twins.filter(|(_, twin)| twin.overlaps(pattern)).take(1) {
+            let twin = twin.as_str();
             wrong(format!(
-                "{text:?} and {twin:?} of the upstream {:?} name the same topics, but a topic comes from one \
-                 upstream; for servers that have the same topics write one upstream with several `urls`",
-                other.name
+                "{text:?} and {twin:?} of the upstream {other:?} name the same {what}, but a {one} comes from one \
+                 upstream; for servers that have the same {what} write one upstream with several `urls`"
             ));
         }
     }

@@ -512,6 +512,16 @@ fn upstreams_that_cannot_be_had_are_refused() {
             "t.toml:10:1: upstream.services: \"a/b\" and \"a/**\" of the upstream \"a\" name the same services, but a call goes to one upstream; for servers that are called for the same services write one upstream with several `urls`",
         ),
         (
+            format!(
+                "{one}queues = [\"q/**\"]\n[[upstream]]\nname = \"b\"\nurls = [\"wss://b\"]\ntopics = []\nqueues = [\"q/a\"]"
+            ),
+            "t.toml:10:1: upstream.queues: \"q/a\" and \"q/**\" of the upstream \"a\" name the same queues, but a queue comes from one upstream; for servers that have the same queues write one upstream with several `urls`",
+        ),
+        (
+            format!("{one}queues = [\"$sys/q\"]"),
+            "t.toml:5:1: upstream.queues: \"$sys/q\" names queues below `$`, which are every server's own; take it out",
+        ),
+        (
             format!("{one}when_away = \"remove after lunch\""),
             "t.toml:5:1: upstream.when_away: \"remove after lunch\" is neither \"keep\" nor \"remove after DURATION\", such as \"remove after 10min\"",
         ),

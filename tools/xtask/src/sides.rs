@@ -112,6 +112,22 @@ const SIDES: &[Side] = &[
         ],
     },
     Side {
+        path: "core/broker/src/recall_side.rs",
+        name: "RecallSide",
+        unknown: &[
+            "Broker",
+            "Exchanges",
+            "ExchangeSide",
+            "Home",
+            "HomeJournal",
+            "HomeSide",
+            "NoticeSide",
+            "Notices",
+            "ViewSide",
+            "Views",
+        ],
+    },
+    Side {
         path: "core/broker/src/view_side.rs",
         name: "ViewSide",
         unknown: &[

@@ -5,12 +5,13 @@
 
 use tiderace_base::{Now, SessionId};
 use tiderace_queues::Ending;
-use tiderace_wire::{SubscriptionKey, Token};
+use tiderace_wire::{Command, SubscriptionKey, Token};
 
 use super::Broker;
+use crate::delivery::backlog::For;
 use crate::effects::Effects;
 use crate::ending::Closing;
-use crate::together::EndingTogether;
+use crate::together::{CommandsTogether, EndingTogether, note_ended};
 
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
@@ -48,6 +49,22 @@ impl Broker {
     }
 
     /// Ends a subscription, with what it has been told and the exchanges that it serves.
+    pub(super) fn end_subscription(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        (key, how): (SubscriptionKey, (Ending, Option<Token>)),
+        (rest, together): (&[Command], &mut CommandsTogether),
+        effects: &mut Effects,
+    ) {
+        let end = For::Subscription(key);
+        let ending = &mut together.ending;
+        self.exchange_side().begin_ending(session, end, rest, ending);
+        self.unsubscribe(now, session, key, how, ending, effects);
+        note_ended(ending, end);
+    }
+
+    /// Ends a subscription, with the exchanges that it serves.
     pub(super) fn unsubscribe(
         &mut self,
         now: Now,

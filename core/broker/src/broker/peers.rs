@@ -25,6 +25,7 @@ impl Broker {
         }
         self.loss_side().peer_lost(now, place, effects);
         self.deputy_side().lose_callers(place);
+        self.deputy_side().lose_consumers_of(place, effects);
         self.hand_on(now, effects);
         self.lose_for_sessions(now, place, effects);
         self.take_loopback(now, effects);

@@ -6,6 +6,7 @@ use crate::exchange_side::ExchangeSide;
 use crate::home_side::HomeSide;
 use crate::loss_side::LossSide;
 use crate::notice_side::NoticeSide;
+use crate::recall_side::RecallSide;
 use crate::session_side::SessionSide;
 use crate::view_side::ViewSide;
 
@@ -72,6 +73,11 @@ impl Broker {
     #[inline]
     pub(crate) fn session_side(&mut self) -> SessionSide<'_> {
         session_side!(self)
+    }
+
+    /// What consumers of other nodes' queues give back, upon the shard's sessions.
+    pub(crate) fn recall_side(&mut self) -> RecallSide<'_> {
+        RecallSide { sessions: session_side!(self) }
     }
 
     /// What the shard's sessions have been told of topics, upon its sessions.

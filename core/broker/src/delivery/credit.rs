@@ -53,6 +53,13 @@ impl Credit {
         subscribe.credit.map(|left| Box::new(Credit { left, waiting: None }))
     }
 
+    /// Takes out the messages of queues that wait for more.
+    pub(crate) fn take_segments(&mut self) -> Option<VecDeque<Pending>> {
+        let segments = std::mem::take(&mut self.waiting.as_mut()?.segments);
+        self.tidy();
+        Some(segments)
+    }
+
     pub(super) fn tidy(&mut self) {
         self.waiting.take_if(|waiting| {
             waiting.throttles.is_empty() && waiting.segments.is_empty() && waiting.pages.is_empty()

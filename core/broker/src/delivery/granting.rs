@@ -13,7 +13,7 @@
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_queues::Settlement;
-use tiderace_wire::{Kind, Priority, SubscriptionKey, Target};
+use tiderace_wire::{Priority, SubscriptionKey};
 
 use super::backlog::Pending;
 use super::credit::Credit;
@@ -116,14 +116,8 @@ impl SessionSide<'_> {
 
     /// The homes of the queues and services that a subscription is for.
     pub(crate) fn serving_homes(&self, subscription: &Subscription) -> PlaceSet {
-        let all = PlaceSet::all(self.options.shards);
         let targets = subscription.targets.as_slice().iter();
-        let homes = targets.map(|listening| match &listening.target {
-            Target::Exact(destination) if destination.kind == Kind::Topic => PlaceSet::EMPTY,
-            Target::Pattern(Kind::Topic, _) => PlaceSet::EMPTY,
-            Target::Exact(destination) => PlaceSet::of(self.options.home_for(destination)),
-            Target::Pattern(Kind::Queue | Kind::Service, _) => all,
-        });
+        let homes = targets.map(|listening| self.options.serving_homes(&listening.target));
         homes.fold(PlaceSet::EMPTY, PlaceSet::union)
     }
 

@@ -3,11 +3,12 @@
 //! `deliver.rs` says which subscribers a run is for, and `taking.rs` goes on from here.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Key, Memory, Now, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Priority, SharedRun, SubscriptionKey, Target};
+use tiderace_wire::{Destination, Kind, Priority, Run, SharedRun, SubscriptionKey, Target};
 
 use super::backlog::{Pending, Source};
 use super::offer::{OVERSHOOT, Offer};
@@ -296,7 +297,7 @@ impl SessionSide<'_> {
             to: segment.to,
             redeliveries: segment.redeliveries,
             reached: 0,
-            run: Rc::new(SharedRun::new(segment.run)),
+            run: Rc::new(queued(segment.run, self.memory)),
             source,
             is_past: false,
         };
@@ -312,7 +313,7 @@ impl SessionSide<'_> {
         path: Path,
         effects: &mut Effects,
     ) {
-        let home = self.options.home_of(&path);
+        let home = self.options.home_of_queue(&path);
         if self.consumer(session, key, (home, &path)).is_some() {
             let destination = Destination { kind: Kind::Queue, path };
             let here = (home.shard, now);
@@ -361,4 +362,11 @@ fn listens_to(target: &Target, path: &Path) -> bool {
         Target::Exact(destination) => destination.kind == Kind::Queue && destination.path == *path,
         Target::Pattern(kind, pattern) => *kind == Kind::Queue && pattern.matches(path),
     }
+}
+
+/// Messages of a queue: of another node's queue they count here, where no home counts them.
+fn queued(run: Arc<Run>, memory: &Rc<Memory>) -> SharedRun {
+    let is_elsewhere = run.upstream().is_some();
+    let run = SharedRun::new(run);
+    if is_elsewhere { run.counted(memory) } else { run }
 }

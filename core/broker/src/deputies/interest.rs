@@ -5,11 +5,13 @@
 //! upstream is used by each topic and pattern of this node that it brings, and by nothing else.
 
 use tiderace_base::{Now, Time};
+use tiderace_queues::Ending;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Target};
 
 use super::held::{Held, What};
 use super::{Deputy, PatternUse, TopicUse};
+use crate::UpstreamTopics;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::messages::{Ask, Interest, ToHome};
@@ -41,13 +43,60 @@ impl DeputySide<'_> {
                 self.relay(now, *relay, effects);
                 None
             }
-            message => self.take_call(now, from, message, effects),
+            message => {
+                let rest = self.take_call(now, from, message, effects)?;
+                self.take_of_consumer(now, rest, effects)
+            }
         }
+    }
+
+    /// The same of what concerns consumers of queues.
+    fn take_of_consumer(
+        &mut self,
+        now: Now,
+        message: ToHome,
+        effects: &mut Effects,
+    ) -> Option<ToHome> {
+        let (session, key) = match &message {
+            ToHome::ConsumeElsewhere(it) => (it.request.session, it.request.key),
+            ToHome::Settle { session, key, .. }
+            | ToHome::Credit { session, key, .. }
+            | ToHome::Leave { session, key, .. } => (*session, *key),
+            _ => return Some(message),
+        };
+        let at = self.at_consumer(session, key);
+        match (message, at) {
+            (ToHome::ConsumeElsewhere(consumption), _) => {
+                self.begin_consumer(now, *consumption, effects);
+            }
+            (ToHome::Settle { ranges, settlement, confirm, .. }, Some(at)) => {
+                let what = (&*ranges, settlement);
+                self.settle_there(at, (session, key), what, confirm, effects);
+            }
+            (ToHome::Credit { messages, .. }, Some(at)) => {
+                self.credit_there(at, (session, key), messages, effects);
+            }
+            (ToHome::Leave { handed, ending, confirm, .. }, Some(at)) => {
+                let how = (handed, ending == Ending::Lost);
+                self.leave_there(at, (session, key), how, confirm, effects);
+            }
+            (message, _) => return Some(message),
+        }
+        None
     }
 
     /// The deputy whose a topic is.
     pub(super) fn at_topic(&self, path: &Path) -> Option<usize> {
-        let upstream = self.home.options.upstream_of(path)?;
+        self.at_upstream(self.home.options.upstream_of(path)?)
+    }
+
+    /// The deputy whose a queue is.
+    pub(super) fn at_queue(&self, path: &Path) -> Option<usize> {
+        self.at_upstream(self.home.options.upstream_of_queue(path)?)
+    }
+
+    /// The deputy that stands in for an upstream.
+    pub(super) fn at_upstream(&self, upstream: &UpstreamTopics) -> Option<usize> {
         let of = |deputy: &Deputy| {
             let known = self.home.options.upstreams.get(usize::from(deputy.upstream));
             known.is_some_and(|known| std::ptr::eq(known, upstream))

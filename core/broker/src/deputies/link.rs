@@ -46,8 +46,17 @@ impl DeputySide<'_> {
             FromUpstream::Recovered { key, complete, continues } => {
                 self.recovered(at, key.0, (complete, continues));
             }
-            FromUpstream::Complete { key } => self.complete(now, at, key.0, effects),
+            FromUpstream::Complete { key } => {
+                if !self.consumer_begun(at, key.0, effects) {
+                    self.complete(now, at, key.0, effects);
+                }
+            }
+            FromUpstream::Queued { key, redeliveries, run } => {
+                self.consumed(at, key.0, (redeliveries, run), effects);
+            }
+            FromUpstream::Browsed { key } => self.browsed_there(at, key.0, effects),
             FromUpstream::Ended { key } => {
+                self.consumer_ended(at, key.0, effects);
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
                     deputy.subscriptions.ended(key.0);
                 }
@@ -57,14 +66,21 @@ impl DeputySide<'_> {
                     deputy.round_trip = Some(round_trip);
                 }
             }
-            FromUpstream::Requests { taken } => self.requests_taken(at, taken, effects),
             FromUpstream::Calls { taken } => self.calls_taken(at, taken, effects),
             FromUpstream::Serving { key, result } => self.serving(at, key, result),
+            FromUpstream::Requests { taken, consumers } => {
+                self.requests_taken(at, taken, effects);
+                self.consumers_taken(at, taken && consumers, effects);
+            }
             FromUpstream::Answered { request, result } => {
                 self.relay_answered(at, (request, result), effects);
             }
             FromUpstream::Refused { key, close } => {
                 if self.end_backfill(now, at, key.0, false, effects) {
+                    return;
+                }
+                if self.deputies.has_consumer(at, key.0) {
+                    self.consumer_refused(at, key.0, close, effects);
                     return;
                 }
                 self.settle(now, at, key.0, State::Refused(close), effects);
@@ -117,7 +133,9 @@ impl DeputySide<'_> {
         deputy.calls.note_taken(None);
         deputy.serves.unlink();
         self.give_up_backfills(now, at, effects);
+        self.drop_said(at, effects);
         self.lose_relays(at, effects);
+        self.lose_consumers(at, effects);
     }
 
     /// What was missed while the connection was lost is on its way, or was for clients.
@@ -189,6 +207,7 @@ impl DeputySide<'_> {
             self.end_overdue_relays(now, at, effects);
             self.look_at_calls(now, at, effects);
             self.serve_at_upstream(at);
+            self.end_overdue_consumers(now, at, effects);
         }
     }
 }

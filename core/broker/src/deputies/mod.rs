@@ -10,7 +10,8 @@
 //!     └──ToUpstream── subscriptions ◀── interest of shards; answers wait until a subscription is complete
 //! ```
 //! What clients here publish to topics of an upstream, and do with them, is passed on to it (`relaying.rs`), as are calls for
-//! its services (`calling.rs`); what clients here serve is called from there (`serving.rs`).
+//! its services (`calling.rs`), and what they send to its queues; what clients here serve is called from there
+//! (`serving.rs`). Each of their consumers of its queues has one there (`consuming.rs`, `settling.rs`).
 //!
 //! Relies on the home for all that is kept, and on the session to the upstream for the wire. Invariants: a subscription
 //! is answered as complete only if nothing is missing that the upstream knows of; a message is passed on once.
@@ -23,6 +24,8 @@ mod backfills;
 mod calling;
 mod calls;
 mod coming_back;
+mod consumers;
+mod consuming;
 mod followed;
 mod following;
 mod held;
@@ -34,6 +37,7 @@ mod relays;
 mod renewing;
 mod serves;
 mod serving;
+mod settling;
 mod subscriptions;
 mod sweeping;
 mod sweeps;
@@ -47,6 +51,7 @@ use crate::messages::UpstreamMarks;
 use crate::places::PlaceSet;
 use backfills::Backfills;
 use calls::Calls;
+use consumers::Consumers;
 use followed::Followed;
 use held::{HeldAnswers, What};
 use numberings::{Numberings, Progress};
@@ -98,6 +103,7 @@ struct Deputy {
     round_trip: Option<Span>,
     calls: Calls,
     serves: Serves,
+    consumers: Consumers,
 }
 
 /// Who listens to a topic.
@@ -144,6 +150,8 @@ pub struct DeputyState {
     pub calls: u64,
     /// What clients here serve there, by name or pattern.
     pub serves: u64,
+    /// Consumers of clients here of its queues.
+    pub consumers: u64,
 }
 
 impl Deputies {
@@ -168,6 +176,11 @@ impl Deputies {
     /// Whether a session is one to an upstream.
     pub(crate) fn has_link(&self, session: SessionId) -> bool {
         self.list.iter().any(|deputy| deputy.link == Some(session))
+    }
+
+    /// Whether a key of an upstream stands for a consumer.
+    fn has_consumer(&self, at: usize, key: u32) -> bool {
+        self.list.get(at).is_some_and(|deputy| deputy.consumers.named(key).is_some())
     }
 
     /// The number of this home before the last of the subscriptions began anew that bring what is asked for.
@@ -221,6 +234,7 @@ impl Deputy {
             round_trip: None,
             calls: Calls::default(),
             serves: Serves::default(),
+            consumers: Consumers::default(),
         }
     }
 
@@ -257,6 +271,7 @@ impl Deputy {
             round_trip: self.round_trip,
             calls: self.calls.len() as u64,
             serves: self.serves.len() as u64,
+            consumers: self.consumers.len() as u64,
         }
     }
 }

@@ -10,10 +10,12 @@
 //! so.
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now, SessionId, Span};
+use tiderace_topics::Path;
 use tiderace_wire::{Change, Confirm, Kind, Operation, ToUpstream};
 
 use super::Deputy;
 use super::relays::{Answers, Sent};
+use super::settling::set_request;
 use crate::Action;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
@@ -49,8 +51,22 @@ impl DeputySide<'_> {
     fn deputy_for(&self, wanted: &Wanted) -> Result<usize, Close> {
         let gone = || Close::from(CloseCode::UpstreamAway);
         match wanted {
-            Wanted::Publish { run, .. } => self.at_topic(&run.destination().path).ok_or_else(gone),
+            // That is not asked for, but said (`settling.rs`).
+            Wanted::Say { .. } => Err(gone()),
+            Wanted::Publish { run, .. } => match run.destination().kind {
+                Kind::Queue => self.at_queue(&run.destination().path).ok_or_else(gone),
+                _ => self.at_topic(&run.destination().path).ok_or_else(gone),
+            },
             Wanted::Operate { requester, operation } => {
+                if let Some((action, path)) = on_queue(operation) {
+                    self.home.may_on_queue(requester, action, path)?;
+                    if let Operation::Move(asked) = &**operation
+                        && let Some(to) = &asked.to
+                    {
+                        self.home.may_on_queue(requester, Action::Send, to)?;
+                    }
+                    return self.at_queue(path).ok_or_else(gone);
+                }
                 self.may_relay(requester, operation)?;
                 let path = match &**operation {
                     Operation::Create { path, .. } | Operation::Amend { path, .. } => path,
@@ -139,7 +155,7 @@ impl DeputySide<'_> {
     }
 
     /// Sends requests, as many as may be under way.
-    fn send_relays(&mut self, at: usize, effects: &mut Effects) {
+    pub(super) fn send_relays(&mut self, at: usize, effects: &mut Effects) {
         while let Some(deputy) = self.deputies.list.get_mut(at)
             && let Some(link) = deputy.link
             && let Some((request, relay, resumes)) = deputy.relays.send_next()
@@ -150,6 +166,15 @@ impl DeputySide<'_> {
                 Wanted::Publish { run, .. } => ToUpstream::Publish { request, principal, run },
                 Wanted::Operate { operation, .. } => {
                     ToUpstream::Operate { request, principal, operation }
+                }
+                Wanted::Say { mut asked, confirm: Some(_) } => {
+                    set_request(&mut asked, request);
+                    *asked
+                }
+                Wanted::Say { asked, confirm: None } => {
+                    // It is not answered.
+                    deputy.relays.answered(request);
+                    *asked
                 }
             };
             let asked = Box::new(asked);
@@ -268,7 +293,7 @@ impl DeputySide<'_> {
     }
 
     /// Tells a session's shard that it is not to be read, or again.
-    fn tell_relaying(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
+    pub(super) fn tell_relaying(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
         self.home.send(Place::of(session), ToPublisher::Relaying { session, on }, effects);
     }
 
@@ -295,10 +320,22 @@ impl DeputySide<'_> {
         Close::new(CloseCode::TopicElsewhere, reason)
     }
 
-    fn name_of_upstream(&self, at: usize) -> String {
+    pub(super) fn name_of_upstream(&self, at: usize) -> String {
         let deputy = self.deputies.list.get(at);
         let upstream =
             deputy.and_then(|deputy| self.home.options.upstreams.get(usize::from(deputy.upstream)));
         upstream.map_or_else(String::new, |upstream| upstream.name.to_string())
+    }
+}
+
+/// The right that an operation on a queue needs, and the queue.
+fn on_queue(operation: &Operation) -> Option<(Action, &Path)> {
+    match operation {
+        Operation::Queue(query) => Some((Action::Browse, &query.path)),
+        Operation::Purge { path, .. } | Operation::PauseQueue { path, .. } => {
+            Some((Action::Manage, path))
+        }
+        Operation::Move(asked) => Some((Action::Manage, &asked.from)),
+        _ => None,
     }
 }

@@ -45,8 +45,17 @@ impl Answers {
         match wanted {
             Wanted::Publish { confirm, .. } => Answers::Receipts(*confirm),
             Wanted::Operate { requester, .. } => Answers::Operation(requester.clone()),
+            Wanted::Say { confirm, .. } => Answers::Receipts(*confirm),
         }
     }
+}
+
+/// A request that does not wait any more.
+#[derive(Debug)]
+pub(super) struct Put {
+    pub(super) relay: Relay,
+    /// Whether its session is to be read again.
+    pub(super) resumes: bool,
 }
 
 /// What waits of one session.
@@ -125,14 +134,46 @@ impl Relays {
         Some((self.last, relay, resumes))
     }
 
+    /// What is said of a consumer is sent without having waited, and is to be answered; its number.
+    pub(super) fn begin(&mut self, session: SessionId, confirm: Confirm, bytes: usize) -> u32 {
+        self.last = self.free_number();
+        let answers = Answers::Receipts(Some(confirm));
+        self.sent.insert(self.last, Sent { session, answers, bytes });
+        self.sent_bytes += bytes;
+        self.last
+    }
+
+    /// Whether requests of a session wait.
+    pub(super) fn some_wait_of(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
+    /// Takes out what is to be said of consumers.
+    pub(super) fn take_said(&mut self) -> Vec<Put> {
+        let mut put = Vec::new();
+        for relay in std::mem::take(&mut self.waiting) {
+            if matches!(relay.wanted, Wanted::Say { .. }) {
+                let resumes = self.note_taken_out(&relay);
+                put.push(Put { relay, resumes });
+            } else {
+                self.waiting.push_back(relay);
+            }
+        }
+        put
+    }
+
     /// Takes out the request that has waited longest; whether its session is to be read again.
     pub(super) fn take_first(&mut self) -> Option<(Relay, bool)> {
         let relay = self.waiting.pop_front()?;
+        let resumes = self.note_taken_out(&relay);
+        Some((relay, resumes))
+    }
+
+    /// A request waits no more; whether its session is to be read again.
+    fn note_taken_out(&mut self, relay: &Relay) -> bool {
         let bytes = relay.bytes();
         self.waiting_bytes -= bytes;
-        let Some(known) = self.sessions.get_mut(&relay.session) else {
-            return Some((relay, false));
-        };
+        let Some(known) = self.sessions.get_mut(&relay.session) else { return false };
         known.requests -= 1;
         known.bytes -= bytes;
         let is_little = known.requests <= PAUSE_AT / 2 && known.bytes <= PAUSE_AT_BYTES / 2;
@@ -141,7 +182,7 @@ impl Relays {
         if known.requests == 0 {
             self.sessions.remove(&relay.session);
         }
-        Some((relay, resumes))
+        resumes
     }
 
     /// A request is answered.

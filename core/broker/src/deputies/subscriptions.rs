@@ -64,6 +64,8 @@ enum Slot {
     Subscription(Box<UpstreamSubscription>),
     /// What was missed by clients.
     Backfill,
+    /// A consumer of a client.
+    Consumer,
 }
 
 /// All of a deputy.
@@ -234,6 +236,24 @@ impl UpstreamSubscriptions {
         }
     }
 
+    /// A key for a consumer.
+    pub(super) fn take_for_consumer(&mut self) -> u32 {
+        self.take_key(Slot::Consumer)
+    }
+
+    /// A consumer ends, and the upstream has yet to end it.
+    pub(super) fn end_consumer(&mut self, key: u32) {
+        if let Some(slot @ Slot::Consumer) = self.slots.get_mut(key as usize) {
+            *slot = Slot::Ending;
+        }
+    }
+
+    /// The upstream does not have a consumer: its key is free.
+    pub(super) fn free_consumer(&mut self, key: u32) {
+        self.end_consumer(key);
+        self.ended(key);
+    }
+
     /// A key for what clients have missed.
     pub(super) fn take_for_backfill(&mut self) -> u32 {
         self.take_key(Slot::Backfill)
@@ -307,7 +327,7 @@ impl UpstreamSubscriptions {
                     subscription.state = State::Queued;
                     self.to_ask.push_back(key);
                 }
-                Slot::Ending | Slot::Backfill => {
+                Slot::Ending | Slot::Backfill | Slot::Consumer => {
                     *slot = Slot::Free;
                     self.free.insert(key);
                 }
@@ -376,7 +396,7 @@ impl UpstreamSubscriptions {
     pub(super) fn resume_some(&self) -> bool {
         self.slots.iter().any(|slot| match slot {
             Slot::Subscription(subscription) => subscription.since.is_some(),
-            Slot::Free | Slot::Ending | Slot::Backfill => false,
+            Slot::Free | Slot::Ending | Slot::Backfill | Slot::Consumer => false,
         })
     }
 }

@@ -20,7 +20,9 @@ use tiderace_wire::SubscriptionKey;
 use crate::places::Place;
 
 pub(crate) use local::LocalMessage;
-pub use subscribing::{Answer, Ask, First, Interest, Missed, SnapshotPage, Specs, UpstreamMarks};
+pub use subscribing::{
+    Answer, Ask, Consumption, First, Interest, Missed, SnapshotPage, Specs, UpstreamMarks,
+};
 pub use to_exchange::ToExchange;
 pub use to_home::ToHome;
 pub use to_notices::ToNotices;

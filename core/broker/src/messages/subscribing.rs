@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tiderace_wire::{Numbering, Position, Replay, Run, TopicSpec};
+use tiderace_wire::{EndPrincipal, Numbering, Position, Replay, Run, Subscribe, TopicSpec};
 
 use super::SubscribeRequestId;
+use crate::Principal;
 
 /// What a shard tells a home of its subscribers.
 #[derive(Clone, Debug)]
@@ -15,6 +16,29 @@ pub struct Interest {
     pub recorded: bool,
     /// The subscription that waits for [`ToSubscriber::SubscribeAck`](super::ToSubscriber::SubscribeAck).
     pub ask: Option<Ask>,
+}
+
+/// A consumer of queues that an upstream keeps.
+#[derive(Debug)]
+pub struct Consumption {
+    /// Whose it is.
+    pub principal: Arc<EndPrincipal>,
+    /// What it wants, of one target.
+    pub subscribe: Subscribe,
+    /// The subscription that waits for [`ToSubscriber::SubscribeAck`](super::ToSubscriber::SubscribeAck).
+    pub request: SubscribeRequestId,
+}
+
+impl Consumption {
+    /// The one of a subscription that was admitted, for its session's principal.
+    pub(crate) fn of(
+        request: SubscribeRequestId,
+        subscribe: &Subscribe,
+        principal: &Principal,
+    ) -> Option<Box<Consumption>> {
+        let (principal, subscribe) = (principal.to_end_principal().ok()?, subscribe.clone());
+        Some(Box::new(Consumption { principal: principal.into(), subscribe, request }))
+    }
 }
 
 /// A question to a home.

@@ -7,7 +7,7 @@ use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
 
-use super::{Interest, SubscribeRequestId, TransferId};
+use super::{Consumption, Interest, SubscribeRequestId, TransferId};
 use crate::home::services::{Address, Calling};
 use crate::pending_requests::{Awaits, PendingRequest};
 use crate::queued::MovedFrom;
@@ -238,8 +238,10 @@ pub enum ToHome {
         /// How many.
         bytes: u64,
     },
-    /// What a session wants of topics that an upstream keeps, for which the receiver stands in.
+    /// What a session wants of topics and queues that an upstream keeps, for which the receiver stands in.
     Relay(Box<Relay>),
+    /// A consumer begins of queues that an upstream keeps.
+    ConsumeElsewhere(Box<Consumption>),
     /// What a transaction does at this home, in its order: publications and settlements.
     Together(Vec<ToHome>),
 }
@@ -264,7 +266,9 @@ impl ToHome {
                 (requester.session, Confirm::one(requester.token), Awaits::Operation)
             }
             ToHome::Relay(relay) => match &relay.wanted {
-                Wanted::Publish { confirm, .. } => (relay.session, (*confirm)?, Awaits::Receipt),
+                Wanted::Publish { confirm, .. } | Wanted::Say { confirm, .. } => {
+                    (relay.session, (*confirm)?, Awaits::Receipt)
+                }
                 Wanted::Operate { requester, .. } => {
                     (requester.session, Confirm::one(requester.token), Awaits::Operation)
                 }

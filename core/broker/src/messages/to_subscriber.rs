@@ -37,6 +37,14 @@ pub enum ToSubscriber {
         /// Which queue.
         path: Path,
     },
+    /// The connection to the upstream that keeps a queue is lost, and its messages are in the queue again: those that the
+    /// client has not been given are not for it.
+    Recall {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription's.
+        key: SubscriptionKey,
+    },
     /// Everything published from now on will be sent; before it, the answer.
     SubscribeAck {
         /// Who asked.

@@ -168,7 +168,7 @@ impl SessionSide<'_> {
             let destination = *destination;
             store.as_ref() == Some(destination)
                 || feeding.as_ref() == Some(destination)
-                || self.options.home_of(&destination.path) == place
+                || self.options.home_of_destination(destination) == place
         };
         let paused = self.sessions.paused_destinations().filter(is_lost);
         for destination in paused.cloned().collect::<Vec<_>>() {

@@ -66,6 +66,9 @@ impl SessionSide<'_> {
             ToHome::Consume { request, .. } => {
                 return self.request_lost(now, place, request, effects);
             }
+            ToHome::ConsumeElsewhere(consumption) => {
+                return self.request_lost(now, place, consumption.request, effects);
+            }
             ToHome::RequestPage { request, bytes } => {
                 let page = SnapshotPage { room: bytes, ..SnapshotPage::default() };
                 self.take_page(now, place, request, page, effects);

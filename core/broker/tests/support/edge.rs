@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tiderace_base::Close;
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Delivery, EndPrincipal, Exchange, ExchangeKey, Flags, FromUpstream, Meta, Numbering,
-    OperationResult, Reply, Run, SubscriptionKey, Token, UpstreamNumbers,
+    Delivery, EndPrincipal, Exchange, ExchangeKey, Flags, FromUpstream, Kind, Meta, Numbering,
+    OperationResult, Reply, Run, RunBuilder, SubscriptionKey, Token, UpstreamNumbers,
 };
 
 /// What such a session has to say.
@@ -16,6 +16,8 @@ pub struct EdgeSession {
     pub said: Vec<FromUpstream>,
     pub begun: BTreeMap<Token, SubscriptionKey>,
     pub ended: BTreeMap<Token, SubscriptionKey>,
+    /// Consumers of the edge's clients.
+    pub consuming: BTreeMap<Token, SubscriptionKey>,
     /// Requests of the edge's clients.
     pub relayed: BTreeMap<Token, u32>,
     /// What the edge's clients serve, by its name: to begin, or to end.
@@ -53,6 +55,9 @@ impl EdgeSession {
                 body: message.body.to_vec(),
             });
         }
+        if run.destination().kind == Kind::Queue {
+            return self.queued(delivery);
+        }
         for index in delivery.from..delivery.to {
             let message = run.message(index).unwrap();
             let value = if run.is_value(index) { Flags::RETAIN } else { Flags::NONE };
@@ -83,6 +88,20 @@ impl EdgeSession {
             copy.set_upstream(Some(numbers));
             self.said.push(FromUpstream::Messages { key: delivery.key, run: copy });
         }
+    }
+
+    fn queued(&mut self, delivery: &Delivery<'_>) {
+        let run = delivery.run.run();
+        let mut builder = RunBuilder::new(run.destination().clone(), run.published());
+        for index in delivery.from..delivery.to {
+            let message = run.message(index).unwrap();
+            builder.properties().extend_from_slice(message.properties);
+            builder.finish(message.body, Meta { flags: message.flags, expires_ms: None });
+        }
+        let mut copy = builder.build();
+        copy.number(run.home(), run.first() + delivery.from as u64);
+        let (key, redeliveries) = (delivery.key, delivery.redeliveries);
+        self.said.push(FromUpstream::Queued { key, redeliveries, run: copy });
     }
 
     /// Everything has been given: protocols that were asked to say so behind all values do it now.
@@ -123,6 +142,8 @@ impl EdgeSession {
                 for token in confirm.from..=confirm.to {
                     if let Some(key) = self.begun.remove(&token) {
                         self.settled.push(key);
+                    } else if let Some(key) = self.consuming.remove(&token) {
+                        self.said.push(FromUpstream::Complete { key });
                     } else if let Some(key) = self.ended.remove(&token) {
                         // What it begins with will not come: there is nothing to say behind it.
                         self.settled.retain(|settled| *settled != key);
@@ -150,10 +171,14 @@ impl EdgeSession {
                     let result = Err(close.clone());
                     self.said.push(FromUpstream::Serving { key, result });
                 }
-                if let Some(key) = token.and_then(|token| self.begun.remove(&token)) {
+                let key = token.and_then(|token| {
+                    self.begun.remove(&token).or_else(|| self.consuming.remove(&token))
+                });
+                if let Some(key) = key {
                     self.said.push(FromUpstream::Refused { key, close: close.clone() });
                 }
             }
+            Reply::Browsed { key } => self.said.push(FromUpstream::Browsed { key: *key }),
             _ => {}
         }
     }

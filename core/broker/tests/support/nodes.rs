@@ -115,7 +115,7 @@ impl Nodes {
         world.clients[edge].edge = Some(EdgeSession::default());
         let said = [
             FromUpstream::Up { upstream: 0, epoch },
-            FromUpstream::Requests { taken: true },
+            FromUpstream::Requests { taken: true, consumers: false },
             FromUpstream::Calls { taken: true },
         ];
         let (up, down) = (VecDeque::new(), said.into_iter().map(Down::Said).collect());

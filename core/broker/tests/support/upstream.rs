@@ -15,6 +15,7 @@ pub fn upstream(name: &str, topics: &[&str]) -> UpstreamTopics {
         remove_after: None,
         eager: false,
         write: false,
+        queues: Vec::new(),
         services: Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ mod durable;
 mod queue;
 mod read;
 mod relayed;
+mod relayed_queue;
 mod write;
 
 use std::sync::Arc;

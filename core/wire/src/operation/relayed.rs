@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiderace_value::{Json, JsonKind, append_text};
 
+use super::relayed_queue;
 use super::{Change, Comparison, Condition, NewValue, Operation, OperationResult, Update};
 use crate::properties;
 
@@ -15,17 +16,19 @@ use crate::properties;
 const DEPTH_MAX: usize = 8;
 
 impl Operation {
-    /// Whether it changes topics and depends on nothing that its session holds, so that one node may pass it on to another.
+    /// Whether it changes topics, or looks at a queue or changes it, and depends on nothing that its session holds, so that
+    /// one node may pass it on to another.
     pub fn is_relayed(&self) -> bool {
         match self {
             Operation::Create { .. } | Operation::Remove { .. } | Operation::Amend { .. } => true,
+            Operation::Purge { .. } | Operation::Move(_) | Operation::PauseQueue { .. } => true,
             Operation::Update(update) => !update.condition.as_ref().is_some_and(is_of_session),
             _ => false,
         }
     }
 
-    /// Appends the text of an operation that changes topics and depends on nothing that its session holds; the bytes that
-    /// go beside it, if any. Absent: the operation is of another kind.
+    /// Appends the text of an operation that [`Operation::is_relayed`]; the bytes that go beside it, if any. Absent: the
+    /// operation is of another kind.
     pub fn write_json<'a>(&'a self, out: &mut Vec<u8>) -> Option<Option<&'a [u8]>> {
         match self {
             Operation::Create { path, spec, value } => {
@@ -59,7 +62,7 @@ impl Operation {
                 out.push(b'}');
                 Some(Some(body))
             }
-            _ => None,
+            operation => relayed_queue::write(out, operation).then_some(None),
         }
     }
 }
@@ -77,6 +80,9 @@ impl OperationResult {
         }
         if let Some(version) = number("version") {
             return Some(OperationResult::Updated { version });
+        }
+        if let Some(result) = relayed_queue::read(json) {
+            return Some(result);
         }
         let is_empty = json.kind() == JsonKind::Object && json.fields().next().is_none();
         is_empty.then_some(OperationResult::Done)

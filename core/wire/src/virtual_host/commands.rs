@@ -69,6 +69,7 @@ impl Root {
             | Command::ExchangeCredit { .. }
             | Command::Credit { .. }
             | Command::Unsubscribe { .. }
+            | Command::Lose { .. }
             | Command::Upstream(_)
             | Command::Goodbye => Ok(()),
         }

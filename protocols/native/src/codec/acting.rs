@@ -67,7 +67,8 @@ fn rows(from: &mut Reader<'_>) -> Result<usize, CodecError> {
 pub struct AsMessage<'a> {
     /// The number of the principal.
     pub principal: u32,
-    /// Whole messages, one after the other, 1,024 at most: PUBLISH, and one OPERATE or CALL at most.
+    /// Whole messages, one after the other, 1,024 at most: PUBLISH, and at most one OPERATE, CALL or
+    /// SUBSCRIBE to queues.
     pub messages: &'a [u8],
 }
 

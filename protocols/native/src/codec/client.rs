@@ -2,12 +2,13 @@
 
 use tiderace_wire::{Kind, Prefetch, Replay, write_varint};
 
+use super::consumer::{read_ranges, write_ranges};
 use super::fields::{kind_byte, write_numbers};
 use super::nodes::node;
 use super::operate::{read_replay, write_replay};
 use super::{
-    AsMessage, CodecError, OperateMessage, PrincipalMessage, Reader, begin_message,
-    check_properties, end_message, flag, kind, subscribe, write_bytes,
+    AsMessage, CodecError, ConsumerMessage, OperateMessage, PrincipalMessage, Reader,
+    begin_message, check_properties, end_message, flag, kind, subscribe, write_bytes,
 };
 use crate::limits::PING_BYTES_MAX;
 
@@ -71,6 +72,8 @@ pub struct SubscribeMessage<'a> {
     pub interval_ms: Option<u64>,
     /// The position in a queue to begin at; 0 for behind all that is there.
     pub start: Option<u64>,
+    /// How many messages may come until GRANT says more.
+    pub credit: Option<u64>,
 }
 
 /// Where a message goes.
@@ -187,6 +190,7 @@ pub enum ClientMessage<'a> {
         number: u32,
         messages: u64,
     },
+    Consumer(ConsumerMessage),
     /// Of a type that is not known.
     Other(u8),
 }
@@ -232,6 +236,7 @@ impl<'a> ClientMessage<'a> {
             kind::PRINCIPAL => ClientMessage::Principal(PrincipalMessage::read(from)?),
             kind::AS => ClientMessage::As(AsMessage::read(from)?),
             kind::WANT => ClientMessage::Want { number: from.number()?, messages: from.varint()? },
+            kind::CONSUMER => ClientMessage::Consumer(ConsumerMessage::read(from)?),
             other => ClientMessage::Other(other),
         })
     }
@@ -274,6 +279,7 @@ impl<'a> ClientMessage<'a> {
                 write_varint(out, u64::from(*number));
                 write_varint(out, *messages);
             }
+            ClientMessage::Consumer(message) => message.write(out),
             ClientMessage::Bye | ClientMessage::Other(_) => {}
         }
         end_message(start, out);
@@ -298,6 +304,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Principal(_) => kind::PRINCIPAL,
             ClientMessage::As(_) => kind::AS,
             ClientMessage::Want { .. } => kind::WANT,
+            ClientMessage::Consumer(_) => kind::CONSUMER,
             ClientMessage::Other(other) => *other,
         }
     }
@@ -386,6 +393,7 @@ impl<'a> SubscribeMessage<'a> {
             replay: has(subscribe::REPLAY).then(|| read_replay(from)).transpose()?,
             interval_ms: has(subscribe::INTERVAL).then(|| from.varint()).transpose()?,
             start: has(subscribe::START).then(|| from.varint()).transpose()?,
+            credit: has(subscribe::CREDIT).then(|| from.varint()).transpose()?,
         })
     }
 
@@ -399,7 +407,8 @@ impl<'a> SubscribeMessage<'a> {
             | bit(subscribe::RESUME, self.position.is_some())
             | bit(subscribe::REPLAY, self.replay.is_some())
             | bit(subscribe::INTERVAL, self.interval_ms.is_some())
-            | bit(subscribe::START, self.start.is_some());
+            | bit(subscribe::START, self.start.is_some())
+            | bit(subscribe::CREDIT, self.credit.is_some());
         write_varint(out, flags);
         out.push(kind_byte(self.kind));
         write_bytes(out, self.path.as_bytes());
@@ -416,7 +425,7 @@ impl<'a> SubscribeMessage<'a> {
         if let Some(replay) = self.replay {
             write_replay(replay, out);
         }
-        for number in [self.interval_ms, self.start].into_iter().flatten() {
+        for number in [self.interval_ms, self.start, self.credit].into_iter().flatten() {
             write_varint(out, number);
         }
     }
@@ -475,11 +484,7 @@ impl SettleMessage {
     fn read(from: &mut Reader<'_>) -> Result<SettleMessage, CodecError> {
         let (request, subscription, home) = (from.number()?, from.number()?, from.number()?);
         let reject = from.truth()?;
-        let mut ranges = Vec::new();
-        for _ in 0..from.number::<usize>()? {
-            let (first, more) = (from.varint()?, from.varint()?);
-            ranges.push((first, first.checked_add(more).ok_or(CodecError::OutOfRange)?));
-        }
+        let ranges = read_ranges(from)?;
         Ok(SettleMessage { request, subscription, home, reject, ranges })
     }
 
@@ -488,11 +493,7 @@ impl SettleMessage {
         write_varint(out, u64::from(self.subscription));
         write_varint(out, u64::from(self.home));
         out.push(u8::from(self.reject));
-        write_varint(out, self.ranges.len() as u64);
-        for (first, last) in &self.ranges {
-            write_varint(out, *first);
-            write_varint(out, last - first);
-        }
+        write_ranges(&self.ranges, out);
     }
 }
 
@@ -573,4 +574,5 @@ const FIELDS: u64 = subscribe::SELECTOR
     | subscribe::RESUME
     | subscribe::REPLAY
     | subscribe::INTERVAL
-    | subscribe::START;
+    | subscribe::START
+    | subscribe::CREDIT;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Command, Context, EndPrincipal};
+use tiderace_wire::{Command, Context, EndPrincipal, Kind};
 
 use super::NativeSession;
 use crate::codec::{AsMessage, ClientMessage, Messages, PrincipalMessage};
@@ -67,23 +67,28 @@ impl NativeSession {
         messages: &[u8],
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let mut others = 0;
+        let mut requests = 0;
         for message in Messages::new(messages) {
             let (kind, payload) = message.map_err(Close::from)?;
             match ClientMessage::read(kind, payload).map_err(Close::from)? {
                 ClientMessage::Publish(publish) => self.publish(now, &publish, context)?,
                 // One at most, so that the limit of requests in a transport message counts them all.
-                ClientMessage::Operate(operate) if others == 0 => {
-                    others += 1;
+                ClientMessage::Operate(operate) if requests == 0 => {
+                    requests += 1;
                     self.operate(now, &operate, context)?;
                 }
-                ClientMessage::Call(call) if others == 0 => {
-                    others += 1;
+                ClientMessage::Call(call) if requests == 0 => {
+                    requests += 1;
                     self.call(&call, context)?;
                 }
+                ClientMessage::Subscribe(subscribe)
+                    if requests == 0 && subscribe.kind == Kind::Queue =>
+                {
+                    requests += 1;
+                    self.subscribe(&subscribe, context)?;
+                }
                 _ => {
-                    let reason =
-                        "AS holds messages of the type PUBLISH, and one OPERATE or CALL at most";
+                    let reason = "AS holds messages of the type PUBLISH, and at most one OPERATE, CALL or SUBSCRIBE to queues";
                     return Err(Close::new(CloseCode::UnexpectedFrame, reason));
                 }
             }

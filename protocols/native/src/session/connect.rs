@@ -122,6 +122,7 @@ impl NativeSession {
                 | feature::BROWSE
                 | feature::NUMBERED
                 | feature::RELAY
+                | feature::QUEUES
                 | feature::CALLS,
             node: &options.node,
         };

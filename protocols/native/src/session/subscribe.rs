@@ -70,6 +70,10 @@ impl NativeSession {
         if has(subscribe::CREDITS) && message.kind != Kind::Service {
             return Err(Close::new(CloseCode::BadFrame, "CREDITS is for services"));
         }
+        if message.credit.is_some() && message.kind != Kind::Queue {
+            let reason = "CREDIT is for queues; leave the flag out";
+            return Err(Close::new(CloseCode::BadFrame, reason));
+        }
         let targets = if has(subscribe::PATTERN) {
             self.targets(message.kind, message.path)?
         } else {
@@ -103,6 +107,7 @@ impl NativeSession {
             confirm_values: has(subscribe::OK_LAST) && message.kind == Kind::Topic,
             interval: Span::from_millis(message.interval_ms.unwrap_or_default()).min(INTERVAL_MAX),
             notices: has(subscribe::NOTICES),
+            credit: message.credit,
             ..Subscribe::new(SubscriptionKey(key), targets)
         })
     }
@@ -142,13 +147,7 @@ impl NativeSession {
         let Some(mark) = self.subscriptions.get(key) else {
             return unknown(request, key, context);
         };
-        self.subscriptions.end(key);
-        if let Some(cold) = &mut self.cold {
-            cold.take_back(key);
-            if mark.has(Mark::PATTERN) && mark.has(Mark::ANNOUNCED) {
-                cold.topics.forget(key);
-            }
-        }
+        self.forget(key, mark);
         context.commands.push(Command::Unsubscribe { key: SubscriptionKey(key), confirm });
         Ok(())
     }
@@ -179,7 +178,7 @@ impl NativeSession {
     }
 }
 
-fn unknown(request: u32, key: u32, context: &mut Context<'_>) -> Result<(), Close> {
+pub(super) fn unknown(request: u32, key: u32, context: &mut Context<'_>) -> Result<(), Close> {
     let reason = format!("there is no subscription {key}");
     refuse(request, Close::new(CloseCode::UnknownSubscription, reason), context)
 }

@@ -71,7 +71,8 @@ impl UpstreamSession {
         let taken = welcome.features & feature::RELAY != 0;
         let most = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
         (self.relays.are_taken, self.relays.message_bytes_max) = (taken, most);
-        self.tell(FromUpstream::Requests { taken }, context);
+        let consumers = welcome.features & feature::QUEUES != 0;
+        self.tell(FromUpstream::Requests { taken, consumers }, context);
         let taken = welcome.features & CALLS == CALLS;
         self.tell(FromUpstream::Calls { taken }, context);
         Ok(())

@@ -224,6 +224,7 @@ impl UpstreamSession {
             replay: None,
             interval_ms: None,
             start: None,
+            credit: None,
         };
         say(&ClientMessage::Subscribe(message), &mut context.output);
         self.exchanges.begin(id, target);

@@ -55,9 +55,10 @@ impl UpstreamSession {
                 (Flags::PERSISTENT, flag::PERSISTENT),
             ];
             let marks = marks.iter().filter(|(mark, _)| message.flags.contains(*mark));
+            let fields = if has_queue_fields(&message) { flag::QUEUE_FIELDS } else { 0 };
             let publish = Publish {
                 request,
-                flags: marks.fold(content.bits(), |all, (_, bit)| all | bit),
+                flags: marks.fold(content.bits() | fields, |all, (_, bit)| all | bit),
                 destination: Destination::Path(run.destination().kind, path),
                 expires_ms: message.expires_ms.map(|at| at.saturating_sub(now.wall_ms)),
                 properties,
@@ -186,6 +187,13 @@ impl UpstreamSession {
         );
         Err(Close::new(CloseCode::BodyTooLarge, reason))
     }
+}
+
+/// Whether the properties say something to a queue: the upstream would take them for properties like others.
+fn has_queue_fields(message: &Message<'_>) -> bool {
+    let marks = [Flags::DELAYED, Flags::GROUPED];
+    marks.iter().any(|mark| message.flags.contains(*mark))
+        || message.flags.priority() != Flags::NONE.priority()
 }
 
 /// Types, lengths and ids of a message of the protocol and of the AS around it.

@@ -20,9 +20,19 @@ impl UpstreamSession {
                     self.subscribe(key, wish, context);
                 }
             }
-            ToUpstream::Unsubscribe { key: SubscriptionKey(key) } => self.unsubscribe(key, context),
             ToUpstream::Serve { key, target } => self.serve(key, target, context),
             ToUpstream::ServeNoMore { key } => self.serve_no_more(key, context),
+            ToUpstream::Unsubscribe { key } | ToUpstream::Leave { key, lost: false } => {
+                self.unsubscribe(key.0, context);
+            }
+            ToUpstream::Leave { key, lost: true } => self.lose(key.0, context),
+            ToUpstream::Consume { key, principal, subscribe } => {
+                self.consume(key.0, &principal, &subscribe, context);
+            }
+            ToUpstream::Settle { request, key, parts, outcome } => {
+                self.settle((request, key.0), parts, outcome, context);
+            }
+            ToUpstream::Credit { key, messages } => self.grant(key.0, messages, context),
             ToUpstream::Publish { request, principal, run } => {
                 self.relay_messages(now, (request, principal), &run, context);
             }
@@ -37,7 +47,14 @@ impl UpstreamSession {
             Target::Exact(destination) => (destination.kind, false),
             Target::Pattern(kind, _) => (*kind, true),
         };
-        if let Err(close) = self.check(key, kind) {
+        let checked = self.check(key, kind).and_then(|()| match kind {
+            Kind::Topic => Ok(()),
+            Kind::Queue | Kind::Service => {
+                let reason = "topics alone come from an upstream to all";
+                Err(Close::new(CloseCode::BadDestination, reason))
+            }
+        });
+        if let Err(close) = checked {
             let key = SubscriptionKey(key);
             return self.tell(FromUpstream::Refused { key, close }, context);
         }
@@ -60,18 +77,19 @@ impl UpstreamSession {
             replay: None,
             interval_ms: None,
             start: None,
+            credit: None,
         };
         say(&ClientMessage::Subscribe(message), &mut context.output);
     }
 
     /// Whether it may be asked for at all.
-    fn check(&self, key: u32, kind: Kind) -> Result<(), Close> {
+    pub(super) fn check(&self, key: u32, kind: Kind) -> Result<(), Close> {
         if self.state != State::Up {
             let reason = "the upstream has not let this node in yet";
             return Err(Close::new(CloseCode::UnexpectedFrame, reason));
         }
-        if kind != Kind::Topic {
-            let reason = "topics alone come from an upstream";
+        if kind == Kind::Service {
+            let reason = "no services come from an upstream";
             return Err(Close::new(CloseCode::BadDestination, reason));
         }
         if u64::from(key) >= self.subscriptions_max {
@@ -90,6 +108,8 @@ impl UpstreamSession {
         if let Some(request) = self.subscriptions.end(key) {
             let message = ClientMessage::Unsubscribe { request, subscription: key };
             say(&message, &mut context.output);
+        } else {
+            self.tell_if_over(key, context);
         }
     }
 
@@ -115,9 +135,9 @@ impl UpstreamSession {
                 Some(Request::Subscribe(key)) if self.subscriptions.wanted(key).is_some() => {
                     self.tell(FromUpstream::Complete { key: SubscriptionKey(key) }, context);
                 }
-                Some(Request::Unsubscribe(key)) => self.free(key, context),
                 Some(Request::Serve(id)) => self.served(id, Ok(true), context),
                 Some(Request::ServeNoMore(id)) => self.served(id, Ok(false), context),
+                Some(Request::Unsubscribe(key)) => self.end(key, context),
                 Some(Request::Relayed(number)) => {
                     self.relay_answered(number, Ok(OperationResult::Done), context);
                 }
@@ -144,10 +164,9 @@ impl UpstreamSession {
                 self.tell(FromUpstream::Refused { key, close }, context);
             }
             Some(Request::Over) => {}
-            // There was nothing to end: its SUBSCRIBE had been refused.
-            Some(Request::Unsubscribe(key)) => self.free(key, context),
             Some(Request::Serve(id)) => self.served(id, Err(close), context),
-            // There was nothing to end.
+            // There was nothing to end: its SUBSCRIBE had been refused.
+            Some(Request::Unsubscribe(key)) => self.end(key, context),
             Some(Request::ServeNoMore(id)) => self.served(id, Ok(false), context),
             Some(Request::Relayed(number)) => self.relay_answered(number, Err(close), context),
             None => {
@@ -226,6 +245,12 @@ impl UpstreamSession {
         };
         self.tell(FromUpstream::Left { key: SubscriptionKey(key), path, reason }, context);
         Ok(())
+    }
+
+    /// The upstream has ended a subscription: its number is free, unless something waits for it.
+    fn end(&mut self, key: u32, context: &mut Context<'_>) {
+        self.free(key, context);
+        self.tell_if_over(key, context);
     }
 
     /// A number is free: what waits for it begins.

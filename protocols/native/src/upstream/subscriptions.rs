@@ -3,7 +3,7 @@
 //! Relies on the broker for small numbers. Invariant: a number is used again only once the upstream has answered its
 //! UNSUBSCRIBE, so that what comes under it is what was asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_base::Numbered;
 use tiderace_wire::{Position, Target};
@@ -50,6 +50,8 @@ pub(super) enum Request {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     all: Numbered<Subscribed>,
+    /// Those that are to queues.
+    consumers: BTreeSet<u32>,
     /// By request id. Each subscription has two at most.
     waiting: BTreeMap<u32, Request>,
     last_request: u32,
@@ -73,6 +75,17 @@ impl Subscriptions {
         request
     }
 
+    /// The same of a consumer.
+    pub(super) fn begin_consumer(&mut self, key: u32, is_pattern: bool) -> u32 {
+        self.consumers.insert(key);
+        self.begin(key, is_pattern, false)
+    }
+
+    /// Whether a number stands for a consumer.
+    pub(super) fn is_consumer(&self, key: u32) -> bool {
+        self.consumers.contains(&key)
+    }
+
     /// Keeps a wish until its number is free; gives it back if it is, or is taken.
     pub(super) fn keep(&mut self, key: u32, wish: Wish) -> Option<Wish> {
         match self.all.get_mut(key).and_then(|subscribed| subscribed.end.as_mut()) {
@@ -94,6 +107,7 @@ impl Subscriptions {
     /// Frees a number; what is to be begun under it.
     pub(super) fn free(&mut self, key: u32) -> Option<Wish> {
         let subscribed = self.all.remove(key)?;
+        self.consumers.remove(&key);
         let request = self.waiting.get_mut(&subscribed.request);
         if let Some(request) = request.filter(|request| **request == Request::Subscribe(key)) {
             *request = Request::Over;

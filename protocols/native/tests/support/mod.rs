@@ -292,6 +292,7 @@ pub fn subscribe(request: u32, key: u32, flags: u64, path: &str) -> SubscribeMes
         replay: None,
         interval_ms: None,
         start: None,
+        credit: None,
     }
 }
 

@@ -17,10 +17,12 @@ section! {
         "name" name: String = Required, Kind::Name;
         /// Where it listens: `wss://HOST[:PORT][/PATH]`, `https://` or `tls://` are secured, `ws://`, `http://` and `tcp://` are plain text; all of them lead to the same. Of several, for servers of which each has all these topics, one is used at a time, from a random one on.
         "urls" urls: Vec<String> = Required, Kind::List(&Kind::Text);
-        /// The topics that are its own, by patterns; all others are this server's. Topics below `$` are every server's own.
+        /// The topics that are its own, by patterns; all others are this server's. Topics below `$` are every server's own. May be empty if there are `queues`.
         "topics" topics: Vec<Pattern> = Required, Kind::List(&Kind::Pattern);
         /// Services that it is called for, by patterns: while no client here serves them, calls of clients here go to it, and what clients here serve is called from there as well. For calls this server needs the right `relay` there ([authentication.md](authentication.md#edges)), to be called the right `serve`. Services below `$` are every server's own.
         "services" services: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
+        /// The queues that live there, by patterns; all others are this server's. What clients here send to them, consume from them and do with them is passed on, with or without `write`; this server needs the right `relay` there ([authentication.md](authentication.md#edges)).
+        "queues" queues: Vec<Pattern> = Is(""), Kind::List(&Kind::Pattern);
         /// The token that this server logs in with there, from `file:PATH` or `env:NAME`. Neither this nor `user`: it comes as anybody.
         "token" token: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// The name that this server logs in with there; needs `password`.
@@ -49,10 +51,12 @@ pub struct UpstreamConfig {
     pub name: String,
     /// Where it listens; at least one.
     pub urls: Vec<UpstreamUrl>,
-    /// The topics that are its own; at least one pattern.
+    /// The topics that are its own; at least one pattern if there are no queues.
     pub topics: Vec<Pattern>,
     /// The services that it is called for.
     pub services: Vec<Pattern>,
+    /// The queues that live there.
+    pub queues: Vec<Pattern>,
     /// The token of this server there.
     pub token: Option<Secret>,
     /// Name and password of this server there.

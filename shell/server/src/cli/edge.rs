@@ -22,6 +22,10 @@ pub(crate) struct EdgeArgs {
     /// called from there as well. Takes the right `relay` there [default: none].
     #[arg(long, value_name = "PATTERN")]
     services: Vec<String>,
+    /// Which queues live there, by patterns; all others are this server's own [default: none]. What clients here send to
+    /// them and consume from them is passed on; takes the right `relay` there.
+    #[arg(long, value_name = "PATTERN")]
+    queues: Vec<String>,
     /// Its name here, for logs, metrics and $sys/upstreams/NAME.
     #[arg(long, value_name = "NAME", default_value = "source")]
     name: String,
@@ -71,6 +75,9 @@ impl EdgeArgs {
             setting("--topics", "topics", &topics),
             setting("--name", "name", &self.name),
         ];
+        if !self.queues.is_empty() {
+            settings.push(setting("--queues", "queues", &self.queues.join(",")));
+        }
         for (flag, name, value) in [
             ("--token", "token", &self.token),
             ("--user", "user", &self.user),

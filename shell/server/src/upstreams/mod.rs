@@ -29,6 +29,7 @@ pub(crate) fn topics(config: &Config) -> Vec<UpstreamTopics> {
     let topics = |(place, upstream): (u16, &UpstreamConfig)| UpstreamTopics {
         name: upstream.name.as_str().into(),
         topics: upstream.topics.clone(),
+        queues: upstream.queues.clone(),
         shard: shard(config, place),
         linger: upstream.linger,
         timeout: upstream.timeout,

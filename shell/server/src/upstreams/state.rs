@@ -17,6 +17,7 @@ pub(super) fn value(status: &UpstreamStatus) -> Json {
         "stale": deputy.stale,
         "subscriptions": deputy.subscriptions,
         "waiting": deputy.waiting,
+        "consumers": deputy.consumers,
         "resyncs": deputy.resyncs,
         "calls": deputy.calls,
         "serves": deputy.serves,

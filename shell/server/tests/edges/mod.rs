@@ -4,6 +4,7 @@ mod calling;
 mod faults;
 mod nodes;
 mod pages;
+mod queues;
 mod refusals;
 mod survival;
 mod writing;

@@ -209,7 +209,7 @@ impl Stomp {
         stomp
     }
 
-    fn say(&mut self, frame: &str) {
+    pub(crate) fn say(&mut self, frame: &str) {
         self.0.get_mut().write_all(format!("{frame}\0").as_bytes()).unwrap();
     }
 

@@ -20,7 +20,9 @@ impl For {
 
     pub(crate) fn ended_by(command: &Command) -> Option<For> {
         match command {
-            Command::Unsubscribe { key, .. } => Some(For::Subscription(*key)),
+            Command::Unsubscribe { key, .. } | Command::Lose { key, .. } => {
+                Some(For::Subscription(*key))
+            }
             Command::Cancel { exchange, .. } => Some(For::Exchange(*exchange)),
             _ => None,
         }
