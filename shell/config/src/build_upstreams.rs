@@ -106,6 +106,7 @@ pub(crate) fn check(
             format!("server.node: {node:?} is longer than {NODE_BYTES_MAX} bytes; shorten it");
         problems.add(origin_of(tables, "server.node"), message);
     }
+    check_queues_here(upstreams, tables, problems);
     let owner = |path: &Path| {
         let has = |upstream: &&UpstreamConfig| upstream.topics.iter().any(|it| it.matches(path));
         upstreams.iter().find(has)
@@ -122,6 +123,54 @@ pub(crate) fn check(
                 );
                 problems.add(setting.origin.clone(), message);
             }
+        }
+    }
+}
+
+/// What is written of this server's queues is not of an upstream's, where it would change nothing, and their dead letters
+/// are not put where only an upstream's queues are seen.
+fn check_queues_here(upstreams: &[UpstreamConfig], tables: &[Table], problems: &mut Problems) {
+    let all = || upstreams.iter().flat_map(|it| it.queues.iter().map(move |own| (&*it.name, own)));
+    // All queues are the upstream's: there are none here whose dead letters would be lost.
+    let has_own = !all().any(|(_, own)| own.as_str() == "**");
+    for table in tables.iter().filter(|table| matches!(table.section.name, "queue" | "queues")) {
+        let of = |name: &str| table.settings.iter().find(|it| it.spec.name() == name);
+        let rule = of("match").and_then(|setting| match &setting.value {
+            Value::Pattern(pattern) => Some((pattern, setting)),
+            _ => None,
+        });
+        if let Some((pattern, setting)) = rule {
+            let text = pattern.as_str();
+            if let Some((upstream, _)) = all().find(|(_, own)| own.contains(pattern)) {
+                let message = format!(
+                    "queue.match: all queues of {text:?} live at the upstream {upstream:?}; write this section into that \
+                     server's configuration, here it would change nothing"
+                );
+                problems.add(setting.origin.clone(), message);
+                continue;
+            }
+            let mirrors = of("mirrored").is_some_and(|it| it.value == Value::Boolean(true));
+            let elsewhere = all().find(|(_, own)| mirrors && own.overlaps(pattern));
+            if let Some((upstream, own)) = elsewhere {
+                let message = format!(
+                    "queue.mirrored: {:?} of the upstream {upstream:?} and {text:?} name the same queues, and a queue that \
+                     lives elsewhere is not mirrored here",
+                    own.as_str()
+                );
+                problems.add(setting.origin.clone(), message);
+            }
+        }
+        let Some(setting) = of("dead_letter").filter(|_| has_own) else { continue };
+        let Value::Text(text) = &setting.value else { continue };
+        let Ok(letters) = Pattern::parse(&text.replace("{queue}", "**")) else { continue };
+        if let Some((upstream, own)) = all().find(|(_, own)| own.overlaps(&letters)) {
+            let message = format!(
+                "{}: dead letters of this server's queues would be in queues of {text:?}, but {:?} live at the upstream \
+                 {upstream:?}, and nobody would see them here; give them another name, such as \"dlq-here/{{queue}}\"",
+                setting.spec.key,
+                own.as_str()
+            );
+            problems.add(setting.origin.clone(), message);
         }
     }
 }

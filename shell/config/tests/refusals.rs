@@ -518,6 +518,18 @@ fn upstreams_that_cannot_be_had_are_refused() {
             "t.toml:10:1: upstream.queues: \"q/a\" and \"q/**\" of the upstream \"a\" name the same queues, but a queue comes from one upstream; for servers that have the same queues write one upstream with several `urls`",
         ),
         (
+            format!("{one}queues = [\"q/**\"]\n[[queue]]\nmatch = \"q/eu/*\"\n"),
+            "t.toml:7:1: queue.match: all queues of \"q/eu/*\" live at the upstream \"a\"; write this section into that server's configuration, here it would change nothing",
+        ),
+        (
+            format!("{one}queues = [\"q/**\"]\n[[queue]]\nmatch = \"*/eu\"\nmirrored = true\n"),
+            "t.toml:7:1: queue.mirrored: \"q/**\" of the upstream \"a\" and \"*/eu\" name the same queues, and a queue that lives elsewhere is not mirrored here",
+        ),
+        (
+            format!("{one}queues = [\"dlq/**\"]\n[queues]\ndead_letter = \"dlq/{{queue}}\"\n"),
+            "t.toml:7:1: queues.dead_letter: dead letters of this server's queues would be in queues of \"dlq/{queue}\", but \"dlq/**\" live at the upstream \"a\", and nobody would see them here; give them another name, such as \"dlq-here/{queue}\"",
+        ),
+        (
             format!("{one}queues = [\"$sys/q\"]"),
             "t.toml:5:1: upstream.queues: \"$sys/q\" names queues below `$`, which are every server's own; take it out",
         ),

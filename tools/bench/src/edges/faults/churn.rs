@@ -27,7 +27,9 @@ pub(super) fn run(args: &EdgeChurnArgs) -> anyhow::Result<Outcome> {
         args.subscriptions > 0 && args.subscriptions < args.topics && args.rounds > 0,
         "--subscriptions and --rounds must be above 0, and --topics more than that"
     );
-    let topics = "[topics]\nretain = true\n[limits]\nsubscriptions_per_session_max = 1000000\n";
+    // A history that is full before the first rest, or its filling would look as if something were left behind.
+    let topics = "[topics]\nretain = true\n[limits]\nsubscriptions_per_session_max = 1000000\n\
+                  [history]\nage_max = \"10s\"\n";
     let upstream = format!("topics = [\"t/**\"]\nlinger = \"{}s\"\n", args.linger);
     let nodes = Nodes::start(&args.common, topics, topics, &upstream)?;
     let numbers = values(args.topics);
