@@ -2,4 +2,5 @@
 
 mod refusals;
 mod support;
+mod upstreams;
 mod values;
