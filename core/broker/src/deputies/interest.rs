@@ -125,6 +125,10 @@ impl DeputySide<'_> {
     ) {
         let Interest { on, recorded, ask } = interest;
         let interest = Interest { on, recorded, ask: None };
+        // Who comes only now knows no version of a former life, and is not told to forget one.
+        if let Some(key) = self.home.directory.find(&path).filter(|_| on) {
+            self.renew(at, key, effects);
+        }
         self.home.interest(now, from, path.clone(), interest, effects);
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.note_topic(now.time, from, &path, on);
