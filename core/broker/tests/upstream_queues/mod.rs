@@ -108,12 +108,16 @@ impl Model {
         });
     }
 
-    /// Takes in what a consumer has received, and what it was answered.
-    fn look(&mut self, place: usize) {
+    /// Takes in what consumers have received, and then what they were answered: what one has had for long, another one may
+    /// have settled since.
+    fn look(&mut self) {
+        (0..self.consumers.len()).for_each(|place| self.look_at_messages(place));
+        (0..self.consumers.len()).for_each(|place| self.look_at_answers(place));
+    }
+
+    fn look_at_messages(&mut self, place: usize) {
         let consumer = &mut self.consumers[place];
         let client = &self.nodes.edges[consumer.at].world.clients[consumer.client];
-        // In the order in which they were said: a message may come again that is refused only now.
-        let answered: Vec<Token> = consumer.asked.keys().copied().collect();
         for message in &client.received[consumer.seen..] {
             assert!(!self.done.contains(&message.body), "{} is settled", message.body);
             self.received.insert(message.body.clone());
@@ -123,7 +127,13 @@ impl Model {
         if let Some(credit) = consumer.credit {
             assert!(consumer.seen as u64 <= credit, "more has come than was asked for");
         }
-        for token in answered {
+    }
+
+    fn look_at_answers(&mut self, place: usize) {
+        let consumer = &mut self.consumers[place];
+        let client = &self.nodes.edges[consumer.at].world.clients[consumer.client];
+        let asked: Vec<Token> = consumer.asked.keys().copied().collect();
+        for token in asked {
             if client.confirmed.contains(&token) {
                 let (message, outcome) = consumer.asked.remove(&token).unwrap();
                 if outcome == Outcome::Accept {
@@ -145,7 +155,6 @@ impl Model {
             return;
         }
         let place = self.nodes.source.random.below(self.consumers.len());
-        self.look(place);
         let random = &mut self.nodes.source.random;
         let consumer = &mut self.consumers[place];
         let world = &mut self.nodes.edges[consumer.at].world;
@@ -216,9 +225,8 @@ impl Model {
     fn check_at_rest(&mut self) {
         (0..2).for_each(|at| self.nodes.heal(at));
         self.nodes.settle();
-        for place in 0..self.consumers.len() {
-            self.look(place);
-            let consumer = &self.consumers[place];
+        self.look();
+        for consumer in &self.consumers {
             let client = &self.nodes.edges[consumer.at].world.clients[consumer.client];
             assert!(consumer.asked.is_empty(), "not answered: {:?}", consumer.asked);
             let refused = client.refused.iter().any(|(token, _)| *token == Some(consumer.begun));
@@ -262,6 +270,7 @@ fn what_is_confirmed_is_delivered_and_what_is_settled_is_not_delivered_again() {
         let mut model = Model::new(seed);
         for _ in 0..400 {
             model.step();
+            model.look();
         }
         model.check_at_rest();
         done.set(done.get() + model.done.len());
