@@ -5,7 +5,7 @@
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Operation, QueueQuery, Target, is_temporary};
+use tiderace_wire::{Destination, Kind, Operation, QueueQuery, Target, is_durable, is_temporary};
 
 use crate::authorise::is_reserved;
 use crate::places::{Place, PlaceSet};
@@ -24,7 +24,7 @@ impl UpstreamTopics {
     }
 
     fn has_some_queues(&self, pattern: &Pattern) -> bool {
-        let is_own = pattern.as_str().starts_with('$');
+        let is_own = pattern.as_str().starts_with('$') || pattern.as_str().starts_with("dsub/");
         !is_own && self.queues.iter().any(|own| own.overlaps(pattern))
     }
 }
@@ -41,7 +41,7 @@ impl BrokerOptions {
 
     #[cold]
     fn find_upstream_of_queue(&self, path: &Path) -> Option<&UpstreamTopics> {
-        let is_own = is_reserved(path) || is_temporary(path);
+        let is_own = is_reserved(path) || is_temporary(path) || is_durable(path);
         self.upstreams.iter().find(|upstream| !is_own && upstream.has_queue(path))
     }
 
@@ -87,7 +87,8 @@ impl BrokerOptions {
         match target {
             Target::Exact(Destination { kind: Kind::Queue, path }) => self.upstream_of_queue(path),
             Target::Pattern(Kind::Queue, pattern) => {
-                self.upstreams.iter().find(|upstream| upstream.has_all_queues(pattern))
+                let is_own = pattern.as_str().starts_with("dsub/");
+                self.upstreams.iter().find(|upstream| !is_own && upstream.has_all_queues(pattern))
             }
             Target::Exact(_) | Target::Pattern(..) => None,
         }

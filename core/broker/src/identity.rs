@@ -143,6 +143,9 @@ impl SessionSide<'_> {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
                             continue;
                         }
+                        if let Some(upstream) = self.options.upstream_of_queues(&listening.target) {
+                            return Err(consumes_elsewhere(&upstream.name));
+                        }
                         let Err(close) = self.options.may_listen(caller, &listening.target) else {
                             continue;
                         };
@@ -158,4 +161,12 @@ impl SessionSide<'_> {
         }
         Ok(())
     }
+}
+
+/// A consumer at an upstream is there in the name of who began it, whose rights the upstream has looked at.
+fn consumes_elsewhere(upstream: &str) -> Close {
+    let reason = format!(
+        "this session consumes from queues of the upstream {upstream} as somebody else; connect again with the new login"
+    );
+    Close::new(CloseCode::NotAuthorised, reason)
 }

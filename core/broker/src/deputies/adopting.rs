@@ -44,6 +44,14 @@ impl DeputySide<'_> {
             self.home.metrics.upstream_repeated += run.len() as u64;
             return self.note_numbers(at, &numbers);
         }
+        let leaves_out =
+            known != 0 && run.version() > run.follows().unwrap_or(known).max(known) + 1;
+        let deputy = self.deputies.list.get(at);
+        if leaves_out && deputy.is_some_and(|it| it.subscriptions.another_resumes(by, &path)) {
+            // The other one brings this as well, and what is before it.
+            self.home.metrics.upstream_repeated += run.len() as u64;
+            return self.note_numbers(at, &numbers);
+        }
         self.home.metrics.upstream_messages += run.len() as u64;
         if run.version() > known {
             return self.take_in(now, at, (key, run, numbers), effects);

@@ -191,7 +191,8 @@ impl UpstreamSubscriptions {
     pub(super) fn end_idle(&mut self, before: Time) -> Option<(u32, UpstreamSubscription)> {
         while let Some(key) = self.idle.front().copied() {
             let known = self.get(key).filter(|known| known.uses == 0);
-            if known.is_some_and(|known| known.idle > before) {
+            // What one is still to bring that goes on where it was, others may have left to it.
+            if known.is_some_and(|known| known.idle > before || known.since.is_some()) {
                 return None;
             }
             let is_over = known.is_some();
@@ -380,6 +381,17 @@ impl UpstreamSubscriptions {
     /// Whether all go on that were to go on where they were.
     pub(super) fn are_whole(&self) -> bool {
         self.resuming == 0
+    }
+
+    /// Whether one that begins with values leaves a topic to another one, which is to go on where it was and does not yet.
+    pub(super) fn another_resumes(&self, key: u32, path: &Path) -> bool {
+        let resumes = |key: u32| self.get(key).is_some_and(|known| known.since.is_some());
+        if self.are_whole() || resumes(key) {
+            return false;
+        }
+        let mut found = self.exact.get(path).is_some_and(|exact| resumes(*exact));
+        self.patterns.matches(path, &mut |pattern| found |= resumes(*pattern));
+        found
     }
 
     /// None is to go on where it was: their values are to come anew.

@@ -150,13 +150,18 @@ impl UpstreamSession {
         for entry in queued.entries() {
             let entry = entry.map_err(malformed)?;
             let escaped = check_properties(entry.properties).map_err(malformed)?;
-            let most = self.options.message_bytes_max;
-            if entry.body.len() > most {
-                let bytes = entry.body.len();
-                let reason = format!(
-                    "a message of a queue has {bytes} bytes; this node takes {most}, let both nodes take the same"
-                );
-                return Err(Close::new(CloseCode::FrameTooLarge, reason));
+            if entry.body.len() > self.options.message_bytes_max {
+                // It would come again with each connection. Whoever may send to the queue may send such a one.
+                if count > 0 {
+                    let next = RunBuilder::new(builder.destination().clone(), now.time);
+                    let full = std::mem::replace(&mut builder, next);
+                    self.tell_queued((key, queued), (full, first), context);
+                }
+                let number = first + count;
+                let rejected = vec![(ShardId(queued.home), vec![(number, number)])];
+                self.settle((None, key), rejected, Outcome::Reject, context);
+                (first, count) = (number + 1, 0);
+                continue;
             }
             if count > 0 && !builder.has_room() {
                 let next = RunBuilder::new(builder.destination().clone(), now.time);

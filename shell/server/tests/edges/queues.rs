@@ -112,7 +112,9 @@ fn two_edges_divide_the_work_and_keep_the_order_of_one_consumer() {
     }
     edges[1].wait_until("consumers", 1.into());
     let metrics = edges[1].get("/metrics");
-    assert!(metrics.contains("tiderace_upstream_consumers"), "{metrics}");
+    let counted =
+        |line: &str| line.starts_with("tiderace_upstream_consumers") && line.ends_with(" 1");
+    assert!(metrics.lines().any(counted), "{metrics}");
 }
 
 #[test]
