@@ -8,8 +8,8 @@ use tiderace_base::{ShardId, Span};
 use tiderace_broker::{BrokerOptions, Principal, UpstreamTopics};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Call, Command, Commands, Confirm, ExchangeKey, ExchangeSend, FromUpstream, Kind, Side,
-    Subscribe, SubscriptionKey, Target, ToUpstream,
+    Call, Change, Command, Commands, Confirm, ExchangeKey, ExchangeSend, FromUpstream, Kind,
+    Operation, Side, Subscribe, SubscriptionKey, Target, ToUpstream,
 };
 
 /// A source and edges of it, each joined to it by a link.
@@ -54,6 +54,8 @@ pub trait Joined {
 pub struct Link {
     pub edge: usize,
     pub source: usize,
+    /// How many connections there were before.
+    number: u64,
     up: VecDeque<Up>,
     down: VecDeque<Down>,
 }
@@ -78,6 +80,9 @@ pub struct EdgeNode {
 pub struct Nodes {
     pub source: World,
     pub edges: Vec<EdgeNode>,
+    /// The messages that have come to sessions of edges at the source, in order: the number of the connection, and the body.
+    pub passed_on: Vec<(u64, String)>,
+    connections: u64,
 }
 
 /// An edge that passes on topics and services below `fx`.
@@ -96,7 +101,7 @@ pub fn edge_world(number: u64, base: BrokerOptions) -> World {
 impl Nodes {
     pub fn new(source: World, edges: Vec<World>) -> Nodes {
         let edges = edges.into_iter().map(|world| EdgeNode { world, link: None });
-        Nodes { source, edges: edges.collect() }
+        Nodes { source, edges: edges.collect(), passed_on: Vec::new(), connections: 0 }
     }
 
     /// Connects an edge, if it is not.
@@ -119,7 +124,9 @@ impl Nodes {
             FromUpstream::Calls { taken: true },
         ];
         let (up, down) = (VecDeque::new(), said.into_iter().map(Down::Said).collect());
-        self.edges[at].link = Some(Link { edge, source, up, down });
+        let number = self.connections;
+        self.connections += 1;
+        self.edges[at].link = Some(Link { edge, source, number, up, down });
     }
 
     /// Cuts an edge's connection, with all that is on its way.
@@ -164,11 +171,31 @@ impl Joined for Nodes {
             return true;
         }
         match link.up.pop_front() {
-            Some(Up::Asked(asked)) => ask(&mut self.source, link.source, asked),
+            Some(Up::Asked(asked)) => {
+                let bodies = bodies(&asked).into_iter().map(|body| (link.number, body));
+                self.passed_on.extend(bodies);
+                ask(&mut self.source, link.source, asked);
+            }
             Some(Up::Exchanged(heard)) => exchange(&mut self.source, link.source, heard),
             None => return false,
         }
         true
+    }
+}
+
+/// The bodies of the messages that the source is asked to take.
+fn bodies(asked: &ToUpstream) -> Vec<String> {
+    let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+    match asked {
+        ToUpstream::Publish { run, .. } => run.messages().map(|it| text(it.body)).collect(),
+        ToUpstream::Operate { operation, .. } => match &**operation {
+            Operation::Update(update) => match &update.change {
+                Change::Value(value) => vec![text(value)],
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
     }
 }
 
