@@ -30,6 +30,11 @@ type Come = (u32, u32, Vec<(ShardId, u64, String)>);
 
 impl Pair {
     fn new(rules: Rules) -> Pair {
+        Pair::taking(UpstreamOptions::default().message_bytes_max, rules)
+    }
+
+    /// An edge that takes messages of so many bytes.
+    fn taking(message_bytes_max: usize, rules: Rules) -> Pair {
         let now = Now { time: Time::from_nanos(1_000), wall_ms: 1_000_000 };
         let broker = BrokerOptions { shards: 2, epoch: 300, rules, ..BrokerOptions::default() };
         let mut world = World::new(now, broker, None);
@@ -38,7 +43,11 @@ impl Pair {
         let server = Connection::open(&mut world, 0, framing, |opening| (native.open)(opening));
         let credentials =
             tiderace_wire::Credentials { login: Some("edge".into()), ..Default::default() };
-        let edge = Edge::new(UpstreamOptions { credentials, ..UpstreamOptions::default() });
+        let edge = Edge::new(UpstreamOptions {
+            credentials,
+            message_bytes_max,
+            ..UpstreamOptions::default()
+        });
         let mut pair = Pair { world, server, edge, requests: 0 };
         let told = pair.told();
         let takes = FromUpstream::Requests { taken: true, consumers: true };
@@ -174,6 +183,22 @@ fn a_consumer_settles_what_it_is_given_by_the_numbers_of_the_source() {
     let mut left = bodies(&come);
     left.sort_unstable();
     assert_eq!(left, ["2", "3", "4"]);
+}
+
+#[test]
+fn a_message_that_is_too_large_is_rejected_and_the_others_come() {
+    let mut pair = Pair::taking(3, Rules::default());
+    pair.consume("ann", Subscribe { prefetch: prefetch(4), ..wish(0, "q/a") });
+    pair.come();
+    pair.send("q/a", &["1", "large", "3", "four", "5"]);
+    assert_eq!(pair.bodies(), ["1", "3", "5"]);
+    // After as many attempts as any other they are dead letters, and take no room. Dead letters have no limit of
+    // attempts; they are left to this consumer then.
+    pair.send("q/a", &["6"]);
+    let bodies = pair.bodies();
+    assert_eq!(bodies, ["6"]);
+    pair.consume("cid", Subscribe { prefetch: prefetch(9), ..wish(1, "dlq/q/a") });
+    assert_eq!(pair.come().1.len(), 1);
 }
 
 #[test]

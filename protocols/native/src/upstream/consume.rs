@@ -20,6 +20,10 @@ use crate::codec::{
 };
 use crate::limits::{UPSTREAM_HOMES_MAX, UPSTREAM_NUMBER_MAX};
 
+/// How often a message that is too large for this node is rejected. One that still comes, since its queue has no limit of
+/// attempts, stays with its consumer, or it would go to and fro for ever.
+const REJECTED_MAX: u32 = 32;
+
 impl UpstreamSession {
     pub(super) fn consume(
         &mut self,
@@ -159,7 +163,9 @@ impl UpstreamSession {
                 }
                 let number = first + count;
                 let rejected = vec![(ShardId(queued.home), vec![(number, number)])];
-                self.settle((None, key), rejected, Outcome::Reject, context);
+                if queued.redeliveries < REJECTED_MAX {
+                    self.settle((None, key), rejected, Outcome::Reject, context);
+                }
                 (first, count) = (number + 1, 0);
                 continue;
             }
