@@ -18,6 +18,7 @@ pub mod jwt;
 mod lane;
 mod password;
 mod principal;
+mod priority;
 mod shares;
 mod signed;
 mod token;

@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::jwt::{Issuer, Parts, Prospect, TokenProblem};
 use crate::lane::{Flags, Lane, Message, Pending};
 use crate::principal::Principal;
+use crate::priority::yield_to_others;
 use crate::verifier::LoginError;
 
 /// Tokens that may wait for the thread: at 8 KiB and 100 µs each, 8 MiB and a tenth of a second.
@@ -96,7 +97,10 @@ impl TokenWorker {
         let (lane, requests) = Lane::new(WAITING_MAX);
         let thread = thread::Builder::new().name("tokens".to_owned()).spawn({
             let flags = lane.flags();
-            move || run(&issuers, &requests, &flags)
+            move || {
+                yield_to_others();
+                run(&issuers, &requests, &flags);
+            }
         })?;
         Ok(TokenWorker { lane, thread: Some(thread) })
     }

@@ -18,6 +18,7 @@ use crate::callout::{Callout, CalloutHandle, tail};
 use crate::failures::{FailurePolicy, Failures};
 use crate::lane::{Flags, Lane, LoginRequest, Message};
 use crate::principal::Principal;
+use crate::priority::yield_to_others;
 use crate::signed::{Issuers, TokenWorker, token_of};
 use crate::verifier::{Check, LoginError, Verifier};
 
@@ -52,9 +53,10 @@ impl AuthWorker {
     ) -> io::Result<AuthWorker> {
         let (lane, requests) = Lane::new(queue_max);
         let (known, flags) = (Arc::clone(&verifier), lane.flags());
-        let thread = thread::Builder::new()
-            .name("auth".to_owned())
-            .spawn(move || run(&known, policy, &requests, &flags))?;
+        let thread = thread::Builder::new().name("auth".to_owned()).spawn(move || {
+            yield_to_others();
+            run(&known, policy, &requests, &flags);
+        })?;
         let (tokens, callout) = (None, None);
         Ok(AuthWorker { passwords: lane, tokens, callout, verifier, thread: Some(thread) })
     }
