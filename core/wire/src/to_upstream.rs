@@ -26,7 +26,7 @@ pub enum ToUpstream {
         key: SubscriptionKey,
     },
     /// To have a consumer of a client of this node, which settles whatever that client does. Answered by
-    /// [`FromUpstream::Complete`](crate::FromUpstream::Complete) or [`FromUpstream::Refused`].
+    /// [`FromUpstream::Complete`](crate::FromUpstream::Complete) or [`FromUpstream::Refused`](crate::FromUpstream::Refused).
     Consume {
         /// The node's name for it, from the same numbers as those of subscriptions to topics.
         key: SubscriptionKey,

@@ -119,7 +119,7 @@ pub enum FromUpstream {
         /// Whether it does.
         taken: bool,
     },
-    /// What came of [`ToUpstream::Serve`], or of its end.
+    /// What came of [`ToUpstream::Serve`](crate::ToUpstream::Serve), or of its end.
     Serving {
         /// The node's name for what is served.
         key: u32,

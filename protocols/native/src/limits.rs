@@ -34,6 +34,9 @@ pub(crate) const SERVED_EXCHANGES_MAX: u32 = 1_024;
 /// Topics that an upstream has announced at the same time: some hundred bytes each. Servers keep 65,536 unless they are
 /// told otherwise.
 pub(crate) const UPSTREAM_TOPICS_MAX: usize = 1 << 20;
+/// How often a message that is too large for this node is rejected. One that still comes, since its queue has no limit of
+/// attempts, stays with its consumer, or it would go to and fro for ever.
+pub(crate) const REJECTED_MAX: u32 = 32;
 /// The highest version that is taken from an upstream: as many bits as a subscription notes.
 pub(crate) const UPSTREAM_VERSION_MAX: u64 = (1 << 56) - 1;
 /// The highest number that is taken from an upstream, so that none that is counted from it overflows.

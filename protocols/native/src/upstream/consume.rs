@@ -18,11 +18,7 @@ use crate::codec::{
     ClientMessage, ConsumerMessage, Content, Queued, SettleMessage, SubscribeMessage,
     check_properties, flag, subscribe,
 };
-use crate::limits::{UPSTREAM_HOMES_MAX, UPSTREAM_NUMBER_MAX};
-
-/// How often a message that is too large for this node is rejected. One that still comes, since its queue has no limit of
-/// attempts, stays with its consumer, or it would go to and fro for ever.
-const REJECTED_MAX: u32 = 32;
+use crate::limits::{REJECTED_MAX, UPSTREAM_HOMES_MAX, UPSTREAM_NUMBER_MAX};
 
 impl UpstreamSession {
     pub(super) fn consume(
@@ -155,7 +151,7 @@ impl UpstreamSession {
             let entry = entry.map_err(malformed)?;
             let escaped = check_properties(entry.properties).map_err(malformed)?;
             if entry.body.len() > self.options.message_bytes_max {
-                // It would come again with each connection. Whoever may send to the queue may send such a one.
+                // It would come again with each connection, and every client that may send to the queue may send such a one.
                 if count > 0 {
                     let next = RunBuilder::new(builder.destination().clone(), now.time);
                     let full = std::mem::replace(&mut builder, next);
