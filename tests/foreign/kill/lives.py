@@ -200,12 +200,17 @@ class Producer(Worker):
                 under_way -= 1
 
 
+LEFT_OPEN_MAX = 50
+"""Transactions that one client leaves open in a life. The server takes a hundred, and how many turns fit into a life is the
+machine's affair."""
+
+
 class Transactor(Worker):
     """Sends in transactions, of which some are aborted and some are left open."""
 
     def work(self):
         sources = {queue: self.ledger.source(queue, self.life) for queue in self.plan["queues"]}
-        turn = 0
+        turn = left_open = 0
         while True:
             turn += 1
             one = self.ledger.transaction(self.life)
@@ -223,7 +228,8 @@ class Transactor(Worker):
                     self.client.raw(out)
                     out = b""
             fate = self.random.random()
-            if fate < 0.1:
+            if fate < 0.1 and left_open < LEFT_OPEN_MAX:
+                left_open += 1
                 self.client.raw(out)
             elif fate < 0.2:
                 one.state = "aborted"
