@@ -162,8 +162,8 @@ fn check_queues_here(upstreams: &[UpstreamConfig], tables: &[Table], problems: &
         }
         let Some(setting) = of("dead_letter").filter(|_| has_own) else { continue };
         let Value::Text(text) = &setting.value else { continue };
-        let Ok(letters) = Pattern::parse(&text.replace("{queue}", "**")) else { continue };
-        if let Some((upstream, own)) = all().find(|(_, own)| own.overlaps(&letters)) {
+        let Ok(dead_letters) = Pattern::parse(&text.replace("{queue}", "**")) else { continue };
+        if let Some((upstream, own)) = all().find(|(_, own)| own.overlaps(&dead_letters)) {
             let message = format!(
                 "{}: dead letters of this server's queues would be in queues of {text:?}, but {:?} live at the upstream \
                  {upstream:?}, and nobody would see them here; give them another name, such as \"dlq-here/{{queue}}\"",
