@@ -13,6 +13,7 @@ mod messages;
 mod peers;
 mod prefetch;
 mod reading;
+mod reviewing;
 mod sides;
 mod taking;
 mod turns;
@@ -75,6 +76,8 @@ pub struct Broker {
     work: Work,
     /// What stands in for homes of topics at other nodes.
     deputies: Box<Deputies>,
+    /// Which sessions have yet to be looked at, since rules or credentials have changed.
+    review: Option<Box<reviewing::Review>>,
 }
 
 impl Broker {
@@ -104,6 +107,7 @@ impl Broker {
             journal: HomeJournal::default(),
             work: Work::default(),
             deputies,
+            review: None,
             options,
         }
     }

@@ -10,6 +10,7 @@ use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
+use crate::access_change::CredentialId;
 use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::places::key_of;
@@ -28,7 +29,7 @@ impl Login {
     /// Who it was and is, if it was somebody else.
     pub(crate) fn change(&self) -> Option<(&Principal, &Principal)> {
         let before = self.before.as_deref()?;
-        (*before != *self.principal).then_some((before, &self.principal))
+        (!before.is_same_as(&self.principal)).then_some((before, &self.principal))
     }
 }
 
@@ -52,7 +53,9 @@ impl SessionSide<'_> {
             return Ok(None);
         }
         let principal = match credentials.login {
-            Some(login) if !login.is_empty() => Principal::named(login),
+            Some(login) if !login.is_empty() => {
+                Principal { credential: CredentialId::BELIEVED, ..Principal::named(login) }
+            }
             _ => Principal::anonymous(),
         };
         if principal.is_server() {
@@ -101,14 +104,13 @@ impl SessionSide<'_> {
                 self.show_again(now, session, &principal, effects);
             }
             self.sessions.forget_principal(Some(before));
-            if changed && let Err(mut close) = told.and_then(|()| self.review(session, &principal))
-            {
-                if let Some(root) = self.session(session).and_then(|record| record.root()) {
-                    root.leave_close(&mut close);
+            if changed {
+                // Every topic here looks its pattern subscribers up again, and asks the rules again.
+                self.fanout.patterns_mut().renew();
+                let held = told.and_then(|()| self.review(session, &principal));
+                if let Err(close) = held {
+                    return self.end_denied(link, session, close, effects);
                 }
-                self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-                effects.close.push((link, session, close));
-                return;
             }
         } else {
             self.show_session(now, session, &principal, effects);
@@ -116,11 +118,50 @@ impl SessionSide<'_> {
         self.reply(session, Reply::LoggedIn { name, anonymous, host }, effects);
     }
 
-    /// Whether the identity may have all that the session listens to. What patterns of topics show
-    /// it is found anew.
+    /// A session is who it was, or somebody else, under rules that have changed: its client is told nothing, and its
+    /// connection ends if it may not have what it listens to any more. How many subscriptions were looked at.
+    pub(crate) fn hold_to_rules(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        changed: Option<Login>,
+        told: Result<(), Close>,
+        effects: &mut Effects,
+    ) -> usize {
+        if let Some(Login { before, principal, .. }) = changed {
+            self.show_again(now, session, &principal, effects);
+            self.sessions.forget_principal(before);
+        }
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return 0 };
+        if let Some(rare) = &mut record.rare {
+            rare.may_publish = None;
+        }
+        let (link, looked) = (record.link, record.subscriptions.count());
+        let Some(principal) = record.principal.clone() else { return looked };
+        if let Err(close) = told.and_then(|()| self.review(session, &principal)) {
+            self.end_denied(link, session, close, effects);
+        }
+        looked
+    }
+
+    /// A connection ends since its session may not have what it has.
+    fn end_denied(
+        &mut self,
+        link: u32,
+        session: SessionId,
+        mut close: Close,
+        effects: &mut Effects,
+    ) {
+        if let Some(root) = self.session(session).and_then(|record| record.root()) {
+            root.leave_close(&mut close);
+        }
+        self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
+        effects.close.push((link, session, close));
+    }
+
+    /// Whether the identity may have all that the session listens to; what patterns of topics show it is found when
+    /// messages come.
     fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
-        // Every topic here looks its pattern subscribers up again, and asks the rules again.
-        self.fanout.patterns_mut().renew();
         let Some(record) = self.session(session) else {
             return Ok(());
         };
@@ -138,6 +179,8 @@ impl SessionSide<'_> {
                     let target = Target::Exact(Destination { kind: Kind::Topic, path });
                     self.options.may_listen(caller, &target)?;
                 }
+                // Whom it is for is not the session's identity.
+                Some(Entry::Full(subscription)) if subscription.is_relayed => {}
                 Some(Entry::Full(subscription)) => {
                     for listening in subscription.targets.as_slice() {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {

@@ -16,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod access;
+mod access_change;
 mod acting;
 mod answering;
 mod authorise;
@@ -137,6 +138,7 @@ mod waits;
 mod will;
 mod work;
 
+pub use access_change::{AccessChange, Bearer, CredentialId};
 pub use authorise::{Action, Actions, Decision, Rule, Rules, Who};
 pub use broker::{AHEAD, Broker};
 pub use claims::{Claim, Claims};

@@ -107,9 +107,11 @@ impl SessionSide<'_> {
         let recovery = self.recovery_of(&subscribe);
         let epoch = self.sessions.next_epoch();
         let record = self.sessions.get_mut(key_of(session))?;
+        let is_relayed = record.principal.as_ref().is_some_and(|it| it.relayed_by.is_some());
         let subscription = Subscription {
             epoch,
             explicit: subscribe.explicit,
+            is_relayed,
             waiting,
             confirm: subscribe.confirm.filter(|_| waiting > 0),
             confirm_values: subscribe.confirm_values,

@@ -17,6 +17,7 @@ mod build_jwt;
 mod build_limits;
 mod build_tls;
 mod build_upstreams;
+mod changes;
 mod config;
 mod document;
 mod file;

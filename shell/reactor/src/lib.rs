@@ -70,6 +70,7 @@ mod message_framing;
 mod metrics;
 mod migrate;
 mod node;
+mod node_operations;
 mod options;
 mod origins;
 mod outcome;
@@ -111,6 +112,7 @@ pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
 pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
+pub use node_operations::{NoOperator, NodeAnswer, Operator};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
     Options, Placement, Security, Services, Verifier,

@@ -10,6 +10,7 @@ use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
+use crate::node_operations::Operator;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
 use crate::waker::Answer;
@@ -262,6 +263,8 @@ pub struct Services {
     pub internal_sessions: Vec<Arc<tiderace_wire::Open>>,
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
+    /// Does what is asked of the node as a whole.
+    pub operator: Arc<dyn Operator>,
     /// Keeps what is to survive, if something is.
     pub store_gateway: Option<Arc<dyn StoreGateway>>,
     /// Has files for large frames, if they may be that large.

@@ -167,6 +167,8 @@ impl<D: Driver> Shard<D> {
                 Notice::Resolved { upstream, attempt, addresses } => {
                     self.resolved(upstream, attempt, addresses);
                 }
+                Notice::AccessChanged(change) => self.change_access(change),
+                Notice::NodeOperated { asked, result } => self.answer_operation(asked, result),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
                 Notice::Drain(plan) => self.begin_drain(plan),
@@ -240,6 +242,9 @@ impl<D: Driver> Shard<D> {
         if self.broker.has_work() {
             self.broker.work(self.now, &mut self.effects);
             self.drain_effects();
+        }
+        if self.broker.is_reviewing() {
+            self.review_sessions();
         }
     }
 

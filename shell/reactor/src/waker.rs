@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::{Close, CloseCode, Key, SessionId, Span};
-use tiderace_broker::{Principal, StoreLoaded};
+use tiderace_broker::{AccessChange, Operated, Principal, StoreLoaded};
 use tiderace_tls::Settings;
 
 use crate::drain::board::DrainPlan;
 use crate::driver::Wake;
+use crate::node_operations::Asked;
 
 /// What other threads tell a shard.
 pub(crate) enum Notice {
@@ -28,6 +29,10 @@ pub(crate) enum Notice {
     Spooled(Key),
     /// The addresses of the name that an attempt to reach an upstream has asked for.
     Resolved { upstream: usize, attempt: u64, addresses: io::Result<Vec<SocketAddr>> },
+    /// Rules, limits and credentials are others.
+    AccessChanged(Arc<AccessChange>),
+    /// What a session has asked the node for was done, or not.
+    NodeOperated { asked: Asked, result: Operated },
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.

@@ -18,5 +18,6 @@ mod operations;
 mod program;
 mod queue_crashes;
 mod readme;
+mod reload;
 mod secured;
 mod signed_tokens;

@@ -12,6 +12,7 @@
 //! A subscription begins, and a session logs in again, by methods of [`NoticeSide`]: they stand between the two steps
 //! that sessions take for it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
@@ -23,6 +24,7 @@ use tiderace_wire::{
 use super::missing::widen;
 use super::{Noticer, Told};
 use crate::access::is_owned_by;
+use crate::access_change::{AccessChange, Standing};
 use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
@@ -34,7 +36,7 @@ use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::subscribe::Begun;
 use crate::together::RecoveriesTogether;
-use crate::{Action, Principal};
+use crate::{Action, BrokerOptions, Principal};
 
 impl NoticeSide<'_> {
     /// A subscription begins that may be.
@@ -110,10 +112,42 @@ impl NoticeSide<'_> {
         };
         let Some(login) = self.sessions.begin_login(session, principal) else { return };
         let told = match login.change() {
-            Some((before, after)) => self.notice_login(session, before, after, effects),
+            Some((before, after)) => {
+                let options = self.sessions.options.clone();
+                self.notice_rights(session, (&options, before), after, effects)
+            }
             None => Ok(()),
         };
         self.sessions.finish_login(now, session, login, told, effects);
+    }
+
+    /// Rules and credentials are others: a session goes on with what it may have, as who it is now, or ends. How many
+    /// subscriptions were looked at; `before` is what held until now.
+    pub(crate) fn hold_to(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        change: &AccessChange,
+        before: &BrokerOptions,
+        effects: &mut Effects,
+    ) -> usize {
+        let Some(record) = self.sessions.session(session) else { return 0 };
+        let (link, principal) = (record.link, record.principal.clone());
+        let Some(principal) = principal.filter(|principal| !principal.is_server()) else {
+            return 0;
+        };
+        let (after, login) = match change.standing_of(&principal) {
+            Standing::Same => (principal.clone(), None),
+            Standing::Changed(after) => {
+                (Rc::new(after.clone()), self.sessions.begin_login(session, after))
+            }
+            Standing::Over(close) => {
+                effects.close.push((link, session, close));
+                return 0;
+            }
+        };
+        let told = self.notice_rights(session, (before, &principal), &after, effects);
+        self.sessions.hold_to_rules(now, session, login, told, effects)
     }
 
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
@@ -204,14 +238,14 @@ impl NoticeSide<'_> {
         }
     }
 
-    /// A session is somebody else now: what its patterns show is different.
+    /// A session is somebody else now, or the rules are others: what its patterns show is different.
     ///
     /// # Errors
     /// When so many topics and patterns would have to be looked at that it had better begin anew.
-    fn notice_login(
+    fn notice_rights(
         &mut self,
         session: SessionId,
-        before: &Principal,
+        (options, before): (&BrokerOptions, &Principal),
         after: &Principal,
         effects: &mut Effects,
     ) -> Result<(), Close> {
@@ -230,15 +264,16 @@ impl NoticeSide<'_> {
                         let reason = "this session has been told of too many topics to be somebody else; open another one";
                         return Err(Close::new(CloseCode::TooMuchWork, reason));
                     }
-                    let may = |principal| {
+                    let may = |options: &BrokerOptions, principal| {
                         let caller = Caller { session, principal };
-                        self.sessions.options.may(caller, Action::Subscribe, Kind::Topic, path)
+                        options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
-                    if may(before) != may(after)
+                    let may_now = may(self.sessions.options, after);
+                    if may(options, before) != may_now
                         && self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
                         && record.brings(key, target, path)
                     {
-                        changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));
+                        changes.push((noticer, path.clone(), may_now.then(|| spec.clone())));
                     }
                 }
             }

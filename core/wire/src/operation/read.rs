@@ -125,6 +125,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("drain", &["over", "delay", "to", "exit"]),
     ("drain-cancel", &[]),
     ("drain-state", &[]),
+    ("reload", &["dry_run"]),
+    ("log", &["level", "for"]),
 ];
 
 /// A request, half read.

@@ -74,6 +74,7 @@ impl Root {
             }
             OperationResult::Done
             | OperationResult::Drain(_)
+            | OperationResult::Node(_)
             | OperationResult::Created { .. }
             | OperationResult::Removed { .. }
             | OperationResult::Updated { .. }
