@@ -13,7 +13,7 @@ use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_wire::EndPrincipal;
 
 use crate::Principal;
-use crate::access_change::CredentialId;
+use crate::credential_id::CredentialId;
 use crate::places::key_of;
 use crate::sessions::Sessions;
 

@@ -76,8 +76,6 @@ pub struct Broker {
     work: Work,
     /// What stands in for homes of topics at other nodes.
     deputies: Box<Deputies>,
-    /// Which sessions have yet to be looked at, since rules or credentials have changed.
-    review: Option<Box<reviewing::Review>>,
 }
 
 impl Broker {
@@ -107,7 +105,6 @@ impl Broker {
             journal: HomeJournal::default(),
             work: Work::default(),
             deputies,
-            review: None,
             options,
         }
     }

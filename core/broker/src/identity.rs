@@ -10,8 +10,8 @@ use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
-use crate::access_change::CredentialId;
 use crate::authorise::Caller;
+use crate::credential_id::CredentialId;
 use crate::effects::Effects;
 use crate::places::key_of;
 use crate::session_side::SessionSide;
@@ -22,10 +22,14 @@ use crate::subscriptions::Entry;
 pub(crate) struct Login {
     before: Option<Rc<Principal>>,
     principal: Rc<Principal>,
-    link: u32,
 }
 
 impl Login {
+    /// Who it was, and is now.
+    pub(crate) fn into_parts(self) -> (Option<Rc<Principal>>, Rc<Principal>) {
+        (self.before, self.principal)
+    }
+
     /// Who it was and is, if it was somebody else.
     pub(crate) fn change(&self) -> Option<(&Principal, &Principal)> {
         let before = self.before.as_deref()?;
@@ -75,18 +79,17 @@ impl SessionSide<'_> {
         let principal = self.sessions.shared(principal);
         let record = self.sessions.get_mut(key_of(session))?;
         let before = record.principal.replace(principal.clone());
-        let link = record.link;
         if before.is_some()
             && let Some(rare) = &mut record.rare
         {
             rare.may_publish = None;
         }
         self.sessions.keep_principal(principal.clone());
-        Some(Login { before, principal, link })
+        Some(Login { before, principal })
     }
 
-    /// The session is told, or its connection ends if it may not be what it is now; `told` says whether notices could
-    /// follow.
+    /// The session is told, unless its connection is to end since it may not be what it is now; `told` says whether notices
+    /// could follow.
     pub(crate) fn finish_login(
         &mut self,
         now: Now,
@@ -94,9 +97,9 @@ impl SessionSide<'_> {
         login: Login,
         told: Result<(), Close>,
         effects: &mut Effects,
-    ) {
+    ) -> Result<(), Close> {
         let changed = login.change().is_some();
-        let Login { before, principal, link } = login;
+        let Login { before, principal } = login;
         let (name, anonymous) = (principal.name.clone(), principal.anonymous);
         let host = principal.host.clone();
         if let Some(before) = before {
@@ -107,61 +110,22 @@ impl SessionSide<'_> {
             if changed {
                 // Every topic here looks its pattern subscribers up again, and asks the rules again.
                 self.fanout.patterns_mut().renew();
-                let held = told.and_then(|()| self.review(session, &principal));
-                if let Err(close) = held {
-                    return self.end_denied(link, session, close, effects);
-                }
+                told.and_then(|()| self.review(session, &principal))?;
             }
         } else {
             self.show_session(now, session, &principal, effects);
         }
         self.reply(session, Reply::LoggedIn { name, anonymous, host }, effects);
-    }
-
-    /// A session is who it was, or somebody else, under rules that have changed: its client is told nothing, and its
-    /// connection ends if it may not have what it listens to any more. How many subscriptions were looked at.
-    pub(crate) fn hold_to_rules(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        changed: Option<Login>,
-        told: Result<(), Close>,
-        effects: &mut Effects,
-    ) -> usize {
-        if let Some(Login { before, principal, .. }) = changed {
-            self.show_again(now, session, &principal, effects);
-            self.sessions.forget_principal(before);
-        }
-        let Some(record) = self.sessions.get_mut(key_of(session)) else { return 0 };
-        if let Some(rare) = &mut record.rare {
-            rare.may_publish = None;
-        }
-        let (link, looked) = (record.link, record.subscriptions.count());
-        let Some(principal) = record.principal.clone() else { return looked };
-        if let Err(close) = told.and_then(|()| self.review(session, &principal)) {
-            self.end_denied(link, session, close, effects);
-        }
-        looked
-    }
-
-    /// A connection ends since its session may not have what it has.
-    fn end_denied(
-        &mut self,
-        link: u32,
-        session: SessionId,
-        mut close: Close,
-        effects: &mut Effects,
-    ) {
-        if let Some(root) = self.session(session).and_then(|record| record.root()) {
-            root.leave_close(&mut close);
-        }
-        self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-        effects.close.push((link, session, close));
+        Ok(())
     }
 
     /// Whether the identity may have all that the session listens to; what patterns of topics show it is found when
     /// messages come.
-    fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
+    pub(crate) fn review(
+        &mut self,
+        session: SessionId,
+        principal: &Principal,
+    ) -> Result<(), Close> {
         let Some(record) = self.session(session) else {
             return Ok(());
         };

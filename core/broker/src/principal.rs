@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{host_of, within_host};
 
-use crate::access_change::CredentialId;
 use crate::claims::Claims;
+use crate::credential_id::CredentialId;
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

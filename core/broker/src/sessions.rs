@@ -17,6 +17,7 @@ use crate::pending_requests::PendingRequests;
 use crate::places::Place;
 use crate::places::key_of;
 use crate::present_sessions::Presence;
+use crate::review::Review;
 use crate::scatter_gather::ScatterGather;
 use crate::session::Session;
 use crate::waits::Paused;
@@ -37,6 +38,8 @@ pub(crate) struct Sessions {
     paused: Map<Destination, Paused>,
     owners: Box<OwnerRequests>,
     presence: Box<Presence>,
+    /// Which of them have yet to be looked at, since rules or credentials have changed.
+    review: Option<Box<Review>>,
     /// Positions of these epochs of the node can be compared with the numbers of this one.
     earlier_epochs: Box<[u64]>,
 }
@@ -101,6 +104,21 @@ impl Sessions {
     #[cfg(test)]
     pub(crate) fn principals(&self) -> impl ExactSizeIterator<Item = &Rc<Principal>> {
         self.principals.iter()
+    }
+
+    /// Which sessions have yet to be looked at, if some have.
+    #[inline]
+    pub(crate) fn review(&self) -> Option<&Review> {
+        self.review.as_deref()
+    }
+
+    /// Hands that out; what is not put back is over.
+    pub(crate) fn take_review(&mut self) -> Option<Box<Review>> {
+        self.review.take()
+    }
+
+    pub(crate) fn set_review(&mut self, review: Box<Review>) {
+        self.review = Some(review);
     }
 
     /// What is asked and known of owners.

@@ -112,10 +112,9 @@ pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
 pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
-pub use node_operations::{NoOperator, NodeAnswer, Operator};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
-    Options, Placement, Security, Services, Verifier,
+    NoOperator, Operator, Options, Placement, Security, Services, Verifier,
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};
@@ -123,4 +122,4 @@ pub use turn::Turn;
 pub use upstream::authorities::{NoAuthorities, system_authorities};
 pub use upstream::options::UpstreamOptions;
 pub use upstream::status::{UpstreamState, UpstreamStatus};
-pub use waker::{Answer, CommitResult};
+pub use waker::{Answer, CommitResult, NodeAnswer};

@@ -1,82 +1,17 @@
 //! What sessions ask of the node as a whole that takes a thread which may wait: it is handed to who runs the node, and the
-//! answer comes back as a notice.
+//! answer comes back as a notice. What changes for all sessions comes as a notice, too.
 //!
-//! Invariant: whoever asks is answered, also when nobody does what was asked for.
+//! Invariant: a session that asks is answered, also when nobody does what was asked for.
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, SessionId};
+use tiderace_base::SessionId;
 use tiderace_broker::{AccessChange, Operated};
-use tiderace_wire::{NodeOperation, NodeReport, OperationResult, Reply, Token};
+use tiderace_wire::{NodeOperation, Reply, Token};
 
 use crate::driver::Driver;
 use crate::shard::Shard;
-use crate::waker::{Notice, Waker};
-
-/// Does what is asked of the node as a whole.
-pub trait Operator: Send + Sync {
-    /// Takes something to do, for who may ask for it. Must return at once; the answer may come later, from any thread.
-    fn operate(&self, operation: NodeOperation, answer: NodeAnswer);
-}
-
-/// Does nothing, and says so: for nodes that nobody runs.
-#[derive(Clone, Copy, Debug)]
-pub struct NoOperator;
-
-impl Operator for NoOperator {
-    fn operate(&self, _: NodeOperation, answer: NodeAnswer) {
-        drop(answer);
-    }
-}
-
-/// Who has asked for something, and how.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) link: u32,
-    pub(crate) session: SessionId,
-    pub(crate) token: Token,
-}
-
-/// The right to answer one operation, once. Forgetting to answer refuses it.
-pub struct NodeAnswer {
-    asked: Asked,
-    wakers: Arc<[Waker]>,
-    is_answered: bool,
-}
-
-impl NodeAnswer {
-    /// The session that has asked, for logs.
-    pub fn session(&self) -> SessionId {
-        self.asked.session
-    }
-
-    /// Says what came of it. Wakes the session's shard; never blocks for long.
-    pub fn send(mut self, result: Result<NodeReport, Close>) {
-        self.post(result.map(|report| OperationResult::Node(Box::new(report))));
-    }
-
-    fn post(&mut self, result: Operated) {
-        self.is_answered = true;
-        if let Some(waker) = self.wakers.get(self.asked.session.shard.index()) {
-            waker.notify(Notice::NodeOperated { asked: self.asked, result });
-        }
-    }
-}
-
-impl Drop for NodeAnswer {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            let reason = "this server does nothing of that kind now; try again";
-            self.post(Err(Close::new(CloseCode::BadOperation, reason)));
-        }
-    }
-}
-
-impl std::fmt::Debug for NodeAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeAnswer").field("asked", &self.asked).finish_non_exhaustive()
-    }
-}
+use crate::waker::{Asked, NodeAnswer};
 
 impl<D: Driver> Shard<D> {
     /// Hands on what a session asks of the node.
@@ -87,7 +22,7 @@ impl<D: Driver> Shard<D> {
         operation: NodeOperation,
     ) {
         let asked = Asked { link, session, token };
-        let answer = NodeAnswer { asked, wakers: self.shared.wakers.clone(), is_answered: false };
+        let answer = NodeAnswer::new(asked, self.shared.wakers.clone());
         self.shared.services.operator.operate(operation, answer);
     }
 

@@ -10,10 +10,9 @@ use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
-use crate::node_operations::Operator;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
-use crate::waker::Answer;
+use crate::waker::{Answer, NodeAnswer};
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
 #[derive(Clone, Debug)]
@@ -232,6 +231,22 @@ impl Default for DetachedLimits {
 pub trait Verifier: Send + Sync {
     /// Takes a login to decide. Must return at once; the answer may come later, from any thread.
     fn submit(&self, credentials: tiderace_wire::Credentials, client: LoginClient, answer: Answer);
+}
+
+/// Does what is asked of the node as a whole.
+pub trait Operator: Send + Sync {
+    /// Takes something to do, for who may ask for it. Must return at once; the answer may come later, from any thread.
+    fn operate(&self, operation: tiderace_wire::NodeOperation, answer: NodeAnswer);
+}
+
+/// Does nothing, and says so: for nodes that nobody runs.
+#[derive(Clone, Copy, Debug)]
+pub struct NoOperator;
+
+impl Operator for NoOperator {
+    fn operate(&self, _: tiderace_wire::NodeOperation, answer: NodeAnswer) {
+        drop(answer);
+    }
 }
 
 /// A client that logs in, as far as its connection tells.

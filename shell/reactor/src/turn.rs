@@ -102,6 +102,7 @@ impl<D: Driver> Shard<D> {
             || lists.has_writes()
             || !lists.h2_connections.is_empty()
             || self.broker.has_work()
+            || self.broker.is_reviewing()
             || self.accepting.has_work(self.now.time)
         {
             return Span::ZERO;

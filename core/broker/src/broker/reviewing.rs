@@ -12,21 +12,14 @@ use super::Broker;
 use crate::access_change::AccessChange;
 use crate::effects::Effects;
 use crate::limits::least_mark;
+use crate::places::key_of;
+use crate::review::Review;
 use crate::{BrokerOptions, Principal};
 
 /// Places for sessions that are looked at in a turn.
 const PLACES_PER_TURN: u32 = 512;
 /// Subscriptions that are looked at in a turn, and those of one session.
 const SUBSCRIPTIONS_PER_TURN: usize = 2_048;
-
-/// How far the sessions have been looked at.
-#[derive(Debug)]
-pub(super) struct Review {
-    next: u32,
-    change: Arc<AccessChange>,
-    /// What held when the sessions were given what they have.
-    before: Arc<BrokerOptions>,
-}
 
 impl Broker {
     /// What holds now.
@@ -36,7 +29,7 @@ impl Broker {
 
     /// Who a session is.
     pub fn principal_of(&self, session: SessionId) -> Option<&Principal> {
-        let record = self.sessions.get(crate::places::key_of(session))?;
+        let record = self.sessions.get(key_of(session))?;
         record.principal.as_deref()
     }
 
@@ -52,40 +45,35 @@ impl Broker {
         self.directory.set_options(options.clone());
         let before = std::mem::replace(&mut self.options, options);
         self.fanout.patterns_mut().renew();
-        // Those that have not been looked at yet have what held before the change before.
-        let before = self.review.take().map_or(before, |review| review.before);
-        self.review = Some(Box::new(Review { next: 0, change, before }));
+        let review = Review::new(change, before, self.sessions.review());
+        self.sessions.set_review(Box::new(review));
     }
 
     /// Whether sessions have yet to be looked at, since something has changed.
     #[inline]
     pub fn is_reviewing(&self) -> bool {
-        self.review.is_some()
+        self.sessions.review().is_some()
     }
 
     /// Looks at some sessions: those that may not have what they have end, or get what they may have now. To be called once
     /// a turn while [`Broker::is_reviewing`]; says which were looked at.
     pub fn review(&mut self, now: Now, effects: &mut Effects) -> Vec<SessionId> {
         let mut reviewed = Vec::new();
-        let Some(mut review) = self.review.take() else { return reviewed };
+        let Some(mut review) = self.sessions.take_review() else { return reviewed };
         let (mut places, mut subscriptions) = (0, 0);
         let slots = self.sessions.slots();
-        while review.next < slots
-            && places < PLACES_PER_TURN
-            && subscriptions < SUBSCRIPTIONS_PER_TURN
-        {
-            let slot = review.next;
-            (review.next, places) = (slot + 1, places + 1);
+        while places < PLACES_PER_TURN && subscriptions < SUBSCRIPTIONS_PER_TURN {
+            let Some(slot) = review.next(slots) else { break };
+            places += 1;
             let Some(key) = self.sessions.key_of(slot) else { continue };
             let mut side = self.notice_side();
             let session = side.sessions.id_of(key);
-            let Review { change, before, .. } = &*review;
-            subscriptions += side.hold_to(now, session, change, before, effects);
+            subscriptions += side.hold_to(now, session, review.change(), review.before(), effects);
             self.take_loopback(now, effects);
             reviewed.push(session);
         }
-        if review.next < slots {
-            self.review = Some(review);
+        if !review.is_over(slots) {
+            self.sessions.set_review(review);
         }
         self.end_call(now, effects);
         reviewed

@@ -106,7 +106,6 @@ impl Broker {
             || self.notices.has_work()
             || self.exchanges.has_withdrawn()
             || self.deputies.has_work()
-            || self.is_reviewing()
     }
 
     /// Does a slice of it; to be called once per turn while there is some.

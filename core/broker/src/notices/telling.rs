@@ -12,7 +12,6 @@
 //! A subscription begins, and a session logs in again, by methods of [`NoticeSide`]: they stand between the two steps
 //! that sessions take for it.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
@@ -24,7 +23,6 @@ use tiderace_wire::{
 use super::missing::widen;
 use super::{Noticer, Told};
 use crate::access::is_owned_by;
-use crate::access_change::{AccessChange, Standing};
 use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
@@ -118,36 +116,9 @@ impl NoticeSide<'_> {
             }
             None => Ok(()),
         };
-        self.sessions.finish_login(now, session, login, told, effects);
-    }
-
-    /// Rules and credentials are others: a session goes on with what it may have, as who it is now, or ends. How many
-    /// subscriptions were looked at; `before` is what held until now.
-    pub(crate) fn hold_to(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        change: &AccessChange,
-        before: &BrokerOptions,
-        effects: &mut Effects,
-    ) -> usize {
-        let Some(record) = self.sessions.session(session) else { return 0 };
-        let (link, principal) = (record.link, record.principal.clone());
-        let Some(principal) = principal.filter(|principal| !principal.is_server()) else {
-            return 0;
-        };
-        let (after, login) = match change.standing_of(&principal) {
-            Standing::Same => (principal.clone(), None),
-            Standing::Changed(after) => {
-                (Rc::new(after.clone()), self.sessions.begin_login(session, after))
-            }
-            Standing::Over(close) => {
-                effects.close.push((link, session, close));
-                return 0;
-            }
-        };
-        let told = self.notice_rights(session, (before, &principal), &after, effects);
-        self.sessions.hold_to_rules(now, session, login, told, effects)
+        if let Err(close) = self.sessions.finish_login(now, session, login, told, effects) {
+            self.end_denied(session, close, effects);
+        }
     }
 
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
@@ -242,7 +213,7 @@ impl NoticeSide<'_> {
     ///
     /// # Errors
     /// When so many topics and patterns would have to be looked at that it had better begin anew.
-    fn notice_rights(
+    pub(super) fn notice_rights(
         &mut self,
         session: SessionId,
         (options, before): (&BrokerOptions, &Principal),

@@ -172,16 +172,6 @@ impl<'a> Given<'a> {
         })
     }
 
-    fn browsable(&self) -> Result<Browsable, Close> {
-        let name = self.text("what")?;
-        let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
-        let Some((_, what)) = known else {
-            let all = Browsable::ALL.map(|(name, _)| name).join(", ");
-            return Err(bad(format!("`what` is one of {all}, not `{}`", short(&name))));
-        };
-        Ok(*what)
-    }
-
     fn browse(&self, what: Browsable) -> Result<Browse, Close> {
         let after = self.field("after").map(|_| self.text("after")).transpose()?;
         let from = after.map(|after| after.parse()).transpose()?.unwrap_or_default();

@@ -3,10 +3,10 @@
 use tiderace_base::{Addresses, Close};
 use tiderace_value::{Json, JsonKind};
 
-use super::{Given, bad};
+use super::{Given, bad, short};
 use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
 use crate::operation::node::{LOG_LEVEL_TIME_MAX, LogWord, NodeOperation};
-use crate::{DrainRequest, Operation};
+use crate::{Browsable, DrainRequest, Operation};
 
 impl Given<'_> {
     /// The operation of that name, of those on the node, on queues, and on the session that asks.
@@ -18,6 +18,16 @@ impl Given<'_> {
             "reload" => self.node(NodeOperation::Reload { dry_run: self.truth("dry_run")? }),
             "log" => self.node(self.log()?),
             _ => self.queue_operation(what)?.unwrap_or(Operation::Session),
+        })
+    }
+
+    /// What is to be listed.
+    pub(super) fn browsable(&self) -> Result<Browsable, Close> {
+        let name = self.text("what")?;
+        let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, what)| *what).ok_or_else(|| {
+            let all = Browsable::ALL.map(|(name, _)| name).join(", ");
+            bad(format!("`what` is one of {all}, not `{}`", short(&name)))
         })
     }
 
