@@ -7,8 +7,8 @@ use tiderace_base::{CloseCode, ShardId, Time};
 use tiderace_broker::{Principal, UpstreamTopics};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Browsing, Command, Destination, FromUpstream, Kind, Meta, QueueStart, RunBuilder,
-    SubscriptionKey, ToUpstream,
+    Browsing, Command, Destination, FromUpstream, Kind, Meta, OperationResult, Outcome, QueueStart,
+    RunBuilder, SubscriptionKey, ToUpstream,
 };
 
 /// The source of the node between, played by the test.
@@ -133,4 +133,54 @@ fn what_is_ended_between_ends_below_and_all_else_goes_on() {
         assert!(source.consumers.is_empty());
         assert_eq!(nodes.edges[0].world.metrics().upstream_consumers, 0);
     });
+}
+
+#[test]
+fn what_waits_to_be_said_of_a_consumer_that_was_ended_is_not_said_of_the_next() {
+    let mut nodes = chain(1);
+    let mut source = Source::begin(&mut nodes.source, 7);
+    let ann = nodes.source.connect(0, "ann");
+    let explicit = || Wish { explicit: true, window: Some(9), ..Wish::to("queue:q/a") };
+    nodes.source.subscribe(ann, 1, explicit());
+    source.answer(&mut nodes);
+    source.give(&mut nodes, "q/a", 1);
+    // So much is sent that what comes behind it waits for answers.
+    for _ in 0..4_100 {
+        nodes.source.publish(ann, "queue:q/b", "x");
+    }
+    let message = nodes.source.clients[ann].received[0].clone();
+    let token = nodes.source.settle(ann, &message, Outcome::Accept);
+    nodes.settle();
+    let (key, _) = source.consumers.remove(0);
+    source.say(
+        &mut nodes.source,
+        FromUpstream::Refused { key, close: CloseCode::NotAuthorised.into() },
+    );
+    nodes.settle();
+    let known = &nodes.source.clients[ann];
+    assert_eq!(known.subscriptions_ended, [(1, CloseCode::NotAuthorised)]);
+    assert_eq!(known.refused, [(Some(token), CloseCode::DeliveryLost)], "it comes again");
+    // Another one has its key there.
+    nodes.source.subscribe(ann, 2, explicit());
+    nodes.settle();
+    let (mut published, mut consumes) = (0, Vec::new());
+    loop {
+        let asked = std::mem::take(&mut nodes.source.clients[source.session].asked_upstream);
+        if asked.is_empty() {
+            break;
+        }
+        for asked in asked {
+            match asked {
+                ToUpstream::Publish { request, .. } => {
+                    published += 1;
+                    let result = Ok(OperationResult::Done);
+                    source.say(&mut nodes.source, FromUpstream::Answered { request, result });
+                }
+                ToUpstream::Consume { key, .. } => consumes.push(key),
+                other => panic!("{other:?}"),
+            }
+        }
+        nodes.settle();
+    }
+    assert_eq!((published, consumes), (4_100, vec![key]));
 }
