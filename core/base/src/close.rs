@@ -450,6 +450,11 @@ impl CloseCode {
         self == CloseCode::Draining
     }
 
+    /// Whether it says of a subscription that it is not there, as of one that has just ended.
+    pub fn names_no_subscription(self) -> bool {
+        self == CloseCode::UnknownSubscription
+    }
+
     /// Whether it refuses credentials, or who has shown them, so that it answers a login.
     pub fn refuses_login(self) -> bool {
         use CloseCode::{LoginFailed, LoginRequired, LoginUnavailable};

@@ -390,7 +390,7 @@ impl Broker {
         let admitted = side.admit_subscription(session, subscribe, recoveries, effects);
         let Some(subscribe) = admitted else { return };
         if let Err(close) = self.home_side().note_temporaries(session, &subscribe.targets) {
-            let reply = Reply::Refused { token: subscribe.confirm, close };
+            let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
             return self.session_side().reply(session, reply, effects);
         }
         self.notice_side().begin_subscription(now, session, subscribe, recoveries, effects);

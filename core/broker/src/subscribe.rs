@@ -65,7 +65,8 @@ impl SessionSide<'_> {
         let asked = self.subscribe_if_owner(session, subscribe, close, recoveries, effects);
         if let Some((subscribe, close)) = asked {
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-            self.reply(session, Reply::Refused { token: subscribe.confirm, close }, effects);
+            let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
+            self.reply(session, reply, effects);
         }
         None
     }
