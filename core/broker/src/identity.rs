@@ -119,8 +119,8 @@ impl SessionSide<'_> {
         Ok(())
     }
 
-    /// Whether the identity may have all that the session listens to; what patterns of topics show it is found when
-    /// messages come.
+    /// Whether the identity may have all that the session listens to, but for what it has for others; what patterns of
+    /// topics show it is found when messages come.
     pub(crate) fn review(
         &mut self,
         session: SessionId,
@@ -143,7 +143,6 @@ impl SessionSide<'_> {
                     let target = Target::Exact(Destination { kind: Kind::Topic, path });
                     self.options.may_listen(caller, &target)?;
                 }
-                // Whom it is for is not the session's identity.
                 Some(Entry::Full(subscription)) if subscription.is_relayed => {}
                 Some(Entry::Full(subscription)) => {
                     for listening in subscription.targets.as_slice() {
