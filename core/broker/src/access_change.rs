@@ -51,6 +51,26 @@ pub(crate) enum Standing {
 }
 
 impl AccessChange {
+    /// Who logs in, if what it has shown is accepted still: it may have been verified before the change.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn admit(&self, principal: Principal) -> Result<Principal, Close> {
+        if principal.credential == CredentialId::LASTING {
+            return Ok(principal);
+        }
+        match self.credentials.get(&principal.credential) {
+            None => Err(Close::new(
+                CloseCode::LoginFailed,
+                "what this client has shown is not accepted any more; log in with something else",
+            )),
+            Some(Bearer::Named) => Ok(principal),
+            Some(Bearer::Described { groups, host }) => {
+                Ok(Principal { groups: groups.clone(), host: host.clone(), ..principal })
+            }
+        }
+    }
+
     pub(crate) fn standing_of(&self, principal: &Principal) -> Standing {
         if principal.is_server() || principal.credential == CredentialId::LASTING {
             return Standing::Same;
@@ -109,6 +129,17 @@ mod tests {
         assert!(same(&known(&["a"], Some("*")), &ann(&["a"], None)));
         assert!(same(&AccessChange::default(), &Principal::server()));
         assert!(same(&AccessChange::default(), &Principal::named("signed elsewhere")));
+    }
+
+    #[test]
+    fn a_login_that_was_verified_before_the_change_is_held_to_it() {
+        let before = ann(&["a"], Some("shop"));
+        let after = known(&["b"], Some("club")).admit(before.clone()).unwrap();
+        assert_eq!(after, ann(&["b"], Some("club")));
+        let refused = AccessChange::default().admit(before).unwrap_err();
+        assert_eq!(refused.code, CloseCode::LoginFailed);
+        let elsewhere = Principal::named("signed elsewhere");
+        assert_eq!(AccessChange::default().admit(elsewhere.clone()), Ok(elsewhere));
     }
 
     #[test]

@@ -171,6 +171,14 @@ fn credentials_that_are_not_accepted_any_more_end_their_sessions() {
     assert_eq!(closed(eve), Some(CloseCode::NotAuthorised), "she may not have what she listens to");
     assert_eq!(closed(elsewhere), None);
     assert_eq!(closed(nobody), Some(CloseCode::LoginExpired));
+    // His login had been verified before the change, and is answered after it.
+    let late = login(&mut world, "bob", known(1));
+    assert_eq!(world.clients[late].name, None);
+    assert!(world.clients[late].refused.iter().any(|(_, code)| *code == CloseCode::LoginFailed));
+    let new = login(&mut world, "ann", known(0));
+    let token = world.publish(new, "topic:a", "2");
+    world.quiesce();
+    assert!(world.is_confirmed(new, token), "she has the groups of the configuration");
     // Her groups are what they are now.
     let token = world.publish(ann, "topic:a", "1");
     world.quiesce();

@@ -13,7 +13,6 @@ use crate::access_change::AccessChange;
 use crate::effects::Effects;
 use crate::limits::least_mark;
 use crate::places::key_of;
-use crate::review::Review;
 use crate::{BrokerOptions, Principal};
 
 /// Places for sessions that are looked at in a turn.
@@ -45,8 +44,7 @@ impl Broker {
         self.directory.set_options(options.clone());
         let before = std::mem::replace(&mut self.options, options);
         self.fanout.patterns_mut().renew();
-        let review = Review::new(change, before, self.sessions.review());
-        self.sessions.set_review(Box::new(review));
+        self.sessions.begin_review(change, before);
     }
 
     /// Whether sessions have yet to be looked at, since something has changed.
