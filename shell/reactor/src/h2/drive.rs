@@ -156,7 +156,12 @@ impl<D: Driver> Shard<D> {
             let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
             match self.shared.client_of(client, fields) {
                 Ok(found) => client = found,
-                Err(_) => return stream.malformed(),
+                Err(close) => {
+                    if let Some(head) = AnswerHead::new(close.code.http(), std::iter::empty()) {
+                        stream.respond(head, Some(0));
+                    }
+                    return;
+                }
             }
             if !stream.respond(AnswerHead::stream(), None) {
                 return;
