@@ -193,6 +193,15 @@ close_codes! {
     304 TlsRequired "tls-required" Connection Invalid 1002 400 false
         "The client spoke plain text where only TLS is spoken."
         "Use the TLS scheme (`wss`, `https`).";
+    305 ProxyNotTrusted "proxy-not-trusted" Connection Invalid 1008 400 false
+        "The connection began with a header of the PROXY protocol, which is not taken from this address."
+        "Name the proxy in the option `proxy.trusted` and set `proxy.protocol`, or have it send no such header.";
+    306 ProxyHeaderMissing "proxy-header-missing" Connection Invalid 1008 400 false
+        "The connection of a trusted proxy did not begin with a header of the PROXY protocol, which `proxy.protocol` requires."
+        "Have the proxy send the header, or set `proxy.protocol` to `accept`.";
+    307 ProxyHeaderInvalid "proxy-header-invalid" Connection Invalid 1002 400 false
+        "The header of the PROXY protocol was malformed, too long, or not the first thing on its connection."
+        "Correct the proxy; the sentence says what is wrong with the header.";
     310 BadRequest "bad-request" Operation Invalid 1002 400 false
         "The HTTP request was malformed or not acceptable."
         "Correct the request; the sentence names the place.";
@@ -202,6 +211,9 @@ close_codes! {
     312 HostDenied "host-denied" Connection Failed 1008 421 false
         "The host in the request is none of the server's names (option `server.hosts`)."
         "Use one of the server's names, or add this one to `server.hosts`.";
+    313 ForwardedInvalid "forwarded-invalid" Operation Invalid 1002 400 false
+        "A trusted proxy handed a request on without naming its client by an address."
+        "Have the proxy write the client's address into the field that `proxy.header` names.";
     320 BadFrame "bad-frame" Operation Invalid 1002 400 false
         "A frame was malformed."
         "Correct the client; the sentence names the frame and the place.";

@@ -30,6 +30,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::proxies::ProxyConfig;
 use crate::sections::quotas::QuotaConfig;
 use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
@@ -43,7 +44,7 @@ use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
-use crate::{build_auth, build_hosts, build_limits, build_tls, build_upstreams};
+use crate::{build_auth, build_hosts, build_limits, build_proxies, build_tls, build_upstreams};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -61,6 +62,7 @@ pub(crate) fn build(
         server,
         tls,
         certificates: repeated(tables, "certificate", CertificateConfig::from_values),
+        proxy: single(tables, "proxy", ProxyConfig::from_values)?,
         limits: single(tables, "limits", LimitsConfig::from_values)?,
         session: single(tables, "session", SessionConfig::from_values)?,
         topics: single(tables, "topics", TopicsConfig::from_values)?,
@@ -107,6 +109,7 @@ pub(crate) fn build(
     build_hosts::check(&config, tables, problems);
     build_upstreams::check(&config.upstreams, config.server.node.as_deref(), tables, problems);
     build_tls::check(&config, tables, problems);
+    build_proxies::check(&config, tables, problems);
     check_login_times(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     check_drain(&config, tables, problems);
@@ -450,10 +453,15 @@ fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Prob
         // They have problems of their own; this one would only confuse.
         return;
     }
-    for listener in config.listeners.iter().filter(|listener| !listener.is_loopback()) {
+    let is_public = |it: &&ListenerConfig| !it.is_loopback() || config.proxy.is_on();
+    for listener in config.listeners.iter().filter(is_public) {
+        let (by, way_out) = match listener.is_loopback() {
+            true => ("clients of proxies", "leave [proxy] out"),
+            false => ("other machines", "listen on 127.0.0.1 only"),
+        };
         let message = format!(
-            "{} can be reached by other machines, but nobody would have to log in; add a [[user]], \
-             [[token]], [[jwt]] or [auth_http] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
+            "{} can be reached by {by}, but nobody would have to log in; add a [[user]], \
+             [[token]], [[jwt]] or [auth_http] and a [[rule]], {way_out}, or accept the risk with \
              --insecure-allow-anonymous",
             listener.address
         );

@@ -20,6 +20,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::proxies::ProxyConfig;
 use crate::sections::quotas::QuotaConfig;
 use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ServerConfig};
@@ -43,6 +44,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Certificates besides the one in `tls`.
     pub certificates: Vec<CertificateConfig>,
+    /// Proxies in front of the server.
+    pub proxy: ProxyConfig,
     /// What one message, connection or address may cost.
     pub limits: LimitsConfig,
     /// What one session may have waiting.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tiderace_base::is_name;
+use tiderace_base::{Network, is_name};
 use tiderace_topics::Pattern;
 
 use crate::raw::{Raw, RawData};
@@ -50,6 +50,8 @@ pub enum Kind {
     Memory,
     /// The name of a thing: 1 to 128 characters, no white space, control or wildcard characters.
     Name,
+    /// An IP address, or a network of such: `ADDRESS/BITS`.
+    Network,
     /// A destination pattern: levels joined by `/`, `*` in or for one level, `**` last for all below.
     Pattern,
     /// A one-way hash (a string starting with this prefix), `file:PATH` or `env:NAME`.
@@ -80,6 +82,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An amount of memory.
     Memory(MemoryAmount),
+    /// A network of IP addresses.
+    Network(Network),
     /// A destination pattern.
     Pattern(Pattern),
     /// The source of a secret.
@@ -144,6 +148,7 @@ impl Kind {
                 "a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`"
                     .to_owned()
             }
+            Kind::Network => "an IP address such as \"127.0.0.1\" or a network such as \"10.0.0.0/8\"".to_owned(),
             Kind::Pattern => {
                 "a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below)".to_owned()
             }
@@ -175,6 +180,10 @@ impl Kind {
                 format!(
                     "expected {expected}, but found {raw} without a unit; did you mean \"{number}s\"?"
                 )
+            }
+            (Kind::Network, RawData::Loose(text) | RawData::Text(text)) => {
+                let reason = text.parse::<Network>().err().map(|error| format!(": {error}"));
+                format!("expected {expected}, but found {raw}{}", reason.unwrap_or_default())
             }
             (Kind::Pattern, RawData::Loose(text) | RawData::Text(text)) => {
                 let reason = Pattern::parse(text).err().map(|error| format!(": {error}"));
@@ -234,6 +243,7 @@ impl Kind {
                 amount => Some(Value::Memory(amount)),
             },
             Kind::Name => is_name(text).then(|| Value::Text(text.to_owned())),
+            Kind::Network => text.parse().ok().map(Value::Network),
             Kind::Pattern => Pattern::parse(text).ok().map(Value::Pattern),
             Kind::Secret { hash } => match hash {
                 Some(prefix) if text.starts_with(prefix) && text.len() <= 512 => {
@@ -307,6 +317,7 @@ impl fmt::Display for Value {
                 f.write_str("]")
             }
             Value::Memory(amount) => write!(f, "\"{amount}\""),
+            Value::Network(network) => write!(f, "\"{network}\""),
             Value::Pattern(pattern) => write!(f, "{}", toml::Value::from(pattern.as_str())),
             Value::Secret(source) => write!(f, "\"{source}\""),
             Value::Text(text) => write!(f, "{}", toml::Value::from(text.as_str())),

@@ -15,6 +15,7 @@ mod build_auth_http;
 mod build_hosts;
 mod build_jwt;
 mod build_limits;
+mod build_proxies;
 mod build_tls;
 mod build_upstreams;
 mod changes;
@@ -68,6 +69,7 @@ pub use sections::operations::{
 };
 pub use sections::presence::PresenceConfig;
 pub use sections::protocols::{StompConfig, WebSocketConfig};
+pub use sections::proxies::{ProxyConfig, ProxyHeader, ProxyProtocolUse};
 pub use sections::quotas::QuotaConfig;
 pub use sections::rsocket::RSocketConfig;
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};

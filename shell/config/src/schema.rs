@@ -102,7 +102,9 @@ fn kind_schema(kind: &Kind, zero: bool) -> Json {
         Kind::Secret { hash: None } => json!({ "type": "string", "pattern": "^(file:|env:)" }),
         Kind::Name => json!({ "type": "string", "minLength": 1, "maxLength": 128 }),
         Kind::UrlPath => json!({ "type": "string", "pattern": "^/" }),
-        Kind::Listen | Kind::Pattern | Kind::Text => json!({ "type": "string", "minLength": 1 }),
+        Kind::Listen | Kind::Network | Kind::Pattern | Kind::Text => {
+            json!({ "type": "string", "minLength": 1 })
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use tiderace_base::Network;
 use tiderace_topics::Pattern;
 
 use crate::kind::{Kind, Value};
@@ -128,6 +129,7 @@ from_value! {
     Value::Bytes(number) | Value::Integer(number) => usize = usize::try_from(*number).ok();
     Value::Duration(duration) => Duration = Some(*duration);
     Value::Memory(amount) => MemoryAmount = Some(*amount);
+    Value::Network(network) => Network = Some(*network);
     Value::Pattern(pattern) => Pattern = Some(pattern.clone());
     Value::Secret(source) => SecretSource = Some(source.clone());
     Value::Text(text) => String = Some(text.clone());

@@ -34,6 +34,31 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("[[limits]]\nheaders_max = 9", "t.toml:1:3: `limits` is one table; write [limits]"),
     ("limits = 3", "t.toml:1:1: `limits` is one table; write [limits]"),
     ("user = [1]", "t.toml:1:9: `user` is a list of tables; write [[user]]"),
+    // Proxies.
+    (
+        "[proxy]\nheader = \"x-forwarded-for\"",
+        "t.toml:2:1: proxy.header: nobody is trusted to say whom they serve; name the addresses of the proxies in proxy.trusted",
+    ),
+    (
+        "[proxy]\nprotocol = \"accept\"",
+        "t.toml:2:1: proxy.protocol: nobody is trusted to say whom they serve; name the addresses of the proxies in proxy.trusted",
+    ),
+    (
+        "[proxy]\ntrusted = [\"127.0.0.1\"]",
+        "t.toml:2:1: proxy.trusted: the proxies are believed in nothing; set proxy.header to the field by which they name their clients, or proxy.protocol to \"accept\" or \"require\"",
+    ),
+    (
+        "[proxy]\nheader = \"forwarded\"\ntrusted = [\"10.0.0.1/8\"]",
+        "t.toml:3:12: proxy.trusted: expected an IP address such as \"127.0.0.1\" or a network such as \"10.0.0.0/8\", but found \"10.0.0.1/8\": the address has bits beyond its prefix; write 10.0.0.0/8, or the address without a prefix",
+    ),
+    (
+        "[proxy]\nheader = \"forwarded\"\ntrusted = [\"0.0.0.0/0\"]",
+        "t.toml:3:12: proxy.trusted: expected an IP address such as \"127.0.0.1\" or a network such as \"10.0.0.0/8\", but found \"0.0.0.0/0\": /0 is every address there is; name those that are meant",
+    ),
+    (
+        "[proxy]\ntrusted = [\"127.0.0.1\"]\nheader = \"x-forwarded-for\"",
+        "127.0.0.1:7800 can be reached by clients of proxies, but nobody would have to log in; add a [[user]], [[token]], [[jwt]] or [auth_http] and a [[rule]], leave [proxy] out, or accept the risk with --insecure-allow-anonymous",
+    ),
     // Types and ranges.
     (
         "[server]\nshards = \"4\"",

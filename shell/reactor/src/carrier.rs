@@ -61,6 +61,9 @@ impl<D: Driver> Shard<D> {
         let Some(record) = self.connections.get_mut(key) else {
             if let Some(from) = h2_record {
                 self.forget_h2_stream(from);
+                if flags.has(Flags::CLAIMED) {
+                    self.shared.dismiss_client(peer.address());
+                }
             }
             if let Some(stream) = stream {
                 self.shared.dismiss(peer.address());

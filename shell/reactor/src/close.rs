@@ -206,6 +206,9 @@ impl<D: Driver> Shard<D> {
             self.drop_h2_streams(*h2);
         }
         if connection.flags.is_h2_stream() {
+            if connection.flags.has(Flags::CLAIMED) {
+                self.shared.dismiss_client(connection.peer.address());
+            }
             return;
         }
         if let Some(stream) = connection.stream {

@@ -27,6 +27,7 @@ use crate::http_answer::{AnswerHead, refusal};
 use crate::http_stage::{BodyRest, HttpStage, KeptRequest, Taken, Work, take_body};
 use crate::origins;
 use crate::outcome::Farewell;
+use crate::proxies;
 use crate::shard::Shard;
 use crate::upgrade::{Upgrade, upgrade};
 
@@ -94,24 +95,29 @@ impl<D: Driver> Shard<D> {
             count += 1;
         }
         let peer = connection.peer.socket();
-        let request = request_of(head, fields.get(..count).unwrap_or_default(), peer);
+        let client = match self.shared.client_of(peer, head.headers()) {
+            Ok(client) => client,
+            Err(close) => return self.deny(key, head, &close, &refusal(&close), available),
+        };
+        let request = request_of(head, fields.get(..count).unwrap_or_default(), client);
         let hosts = self.shared.options.hosts.as_ref();
         if let Some(Err(close)) = hosts.map(|hosts| hosts.check(head.host(), &request)) {
             self.metrics.http_requests.add(1);
             return self.respond(key, head, refusal(&close), available);
         }
         address(&mut fields, &mut count, head.host());
-        let request = request_of(head, fields.get(..count).unwrap_or_default(), peer);
+        let request = request_of(head, fields.get(..count).unwrap_or_default(), client);
         let page = origins::check(&self.shared.options.origins, &request);
         let is_page_allowed = page.is_ok();
         match upgrade(&self.shared, self.id, head, &request, is_page_allowed) {
             Upgrade::None => {}
             Upgrade::Elsewhere(shard) => return Self::leave_for(shard),
             Upgrade::Accepted { protocol, subprotocol, pinned, acceptance } => {
-                self.metrics.http_requests.add(1);
-                connection.flags.clear(Flags::HEAD_BEGUN);
-                self.lists.write(key, &mut connection.flags);
-                self.begin_upgraded(key, &acceptance);
+                if !self.begin_upgraded(key, client, &acceptance) {
+                    let close = proxies::too_many(client.ip());
+                    let response = refusal(&close).with("Retry-After", "5");
+                    return self.deny(key, head, &close, &response, available);
+                }
                 let request = Box::new(KeptRequest::of(&request));
                 self.begin_websocket(key, protocol, subprotocol, request, pinned);
                 return Step::Next(head.consumed());
@@ -159,7 +165,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Answers a page that may not speak to the protocols. The connection ends, so that the log says why.
+    /// Answers a page that may not speak to the protocols.
     fn deny_page(
         &mut self,
         key: Key,
@@ -168,9 +174,22 @@ impl<D: Driver> Shard<D> {
         request: &Request<'_>,
         available: usize,
     ) -> Step {
+        let peer = self.connections.get(key).map_or(request.peer, |it| it.peer.socket());
+        let end = proxies::over_client(close, peer, request.peer);
+        self.deny(key, head, &end, &origins::denied(close, request), available)
+    }
+
+    /// Answers a request that is refused for where it comes from. The connection ends, so that the log says why.
+    fn deny(
+        &mut self,
+        key: Key,
+        head: &RequestHead<'_>,
+        close: &Close,
+        response: &Response,
+        available: usize,
+    ) -> Step {
         self.metrics.http_requests.add(1);
-        let response = origins::denied(close, request);
-        if self.write_answer(key, &response, head.method() == "HEAD", false) {
+        if self.write_answer(key, response, head.method() == "HEAD", false) {
             self.end(key, close, Farewell::Silent);
         }
         Step::Wait(available)
@@ -241,11 +260,22 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Tells a client that its connection is a WebSocket from now on.
-    fn begin_upgraded(&mut self, key: Key, acceptance: &Acceptance<'_>) {
+    /// Tells a client that its connection is a WebSocket from now on; false if it has as many connections as it may.
+    fn begin_upgraded(
+        &mut self,
+        key: Key,
+        client: SocketAddr,
+        acceptance: &Acceptance<'_>,
+    ) -> bool {
+        if !self.claim(key, client) {
+            return false;
+        }
+        self.metrics.http_requests.add(1);
         let Some(connection) = self.connections.get_mut(key) else {
-            return;
+            return true;
         };
+        connection.flags.clear(Flags::HEAD_BEGUN);
+        self.lists.write(key, &mut connection.flags);
         if connection.flags.is_h2_stream() {
             // RFC 8441 section 5: success is 200 there, and the key is not answered.
             let subprotocol = acceptance.subprotocol.map(|name| ("sec-websocket-protocol", name));
@@ -255,6 +285,7 @@ impl<D: Driver> Shard<D> {
         } else {
             acceptance.write_response(self.pool.queue(&mut connection.outgoing).tail());
         }
+        true
     }
 
     pub(crate) fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {

@@ -40,6 +40,7 @@
 mod accept;
 mod acceptor;
 mod body;
+mod carried;
 mod carrier;
 mod client_session_ids;
 mod close;
@@ -76,6 +77,7 @@ mod origins;
 mod outcome;
 mod pause;
 mod pool;
+mod proxies;
 mod read;
 mod requests;
 mod secure;
@@ -114,7 +116,7 @@ pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
-    NoOperator, Operator, Options, Placement, Security, Services, Verifier,
+    NoOperator, Operator, Options, Placement, Proxies, ProxyProtocol, Security, Services, Verifier,
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};

@@ -5,7 +5,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::Span;
+use tiderace_base::{Networks, Span};
+use tiderace_proxy::ClientField;
 use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
@@ -30,6 +31,8 @@ pub struct Options {
     pub connections_per_address_max: usize,
     /// TLS handshakes that one address may have under way; zero for no limit.
     pub handshakes_per_address_max: usize,
+    /// Whose word counts for where clients are.
+    pub proxies: Proxies,
     /// How connections are secured; absent: TLS is not spoken.
     pub tls: Option<tiderace_tls::Settings>,
     /// Servers to which connections are kept, as a client of theirs.
@@ -83,6 +86,7 @@ impl Default for Options {
             connections_max: 1_000_000,
             connections_per_address_max: 0,
             handshakes_per_address_max: 256,
+            proxies: Proxies::default(),
             tls: None,
             upstreams: Vec::new(),
             placement: Placement::default(),
@@ -145,6 +149,29 @@ impl ListenerOptions {
             stays_open: false,
         }
     }
+}
+
+/// Proxies that are believed when they name their clients, and how they do.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    /// Their addresses. They have no limits as addresses; their clients do.
+    pub trusted: Networks,
+    /// Whether their connections begin with a header of the PROXY protocol.
+    pub protocol: ProxyProtocol,
+    /// The field by which their requests name the client; absent: none does.
+    pub field: Option<ClientField>,
+}
+
+/// Whether connections of trusted proxies begin with a header of the PROXY protocol. It is never taken from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// They must not.
+    #[default]
+    Off,
+    /// They may.
+    Accept,
+    /// They must.
+    Require,
 }
 
 /// When a connection gets its shard, which is always the one with the fewest connections.

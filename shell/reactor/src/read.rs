@@ -378,6 +378,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn sniff(&mut self, key: Key, bytes: &mut [u8]) -> Step {
+        if let Some(step) = self.sniff_proxy(key, bytes) {
+            return step;
+        }
         if let Some(step) = self.sniff_tls(key, bytes) {
             return step;
         }

@@ -6,16 +6,18 @@
 //! connection and the session that is to answer it name each other, until exactly one answer or the
 //! end of either; a session has at most one request waiting.
 
+use std::net::SocketAddr;
+
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http1::ResponseBody;
 use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 
-use crate::connection::{Connection, Flags, Live, Origin, Pending, Requests, Stage, Transport};
+use crate::connection::{Flags, Live, Origin, Pending, Requests, Stage, Transport};
 use crate::driver::Driver;
 use crate::http_answer::{AnswerHead, refusal};
 use crate::http_stage::{Asked, Work};
-use crate::metrics::Rejected;
 use crate::outcome::{Called, Ended, Farewell};
+use crate::proxies;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -100,72 +102,12 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Begins a session for a request whose body has yet to come: what it says until then is the answer.
-    pub(crate) fn open_for_request(
-        &mut self,
-        key: Key,
-        protocol: u16,
-        request: &Request<'_>,
-    ) -> Result<Key, Response> {
-        let session = self.open_carried(key, protocol, request)?;
-        let record = self.connections.get_mut(session);
-        if let Some(Live { transport: Transport::Requests(requests), .. }) =
-            record.and_then(|record| record.live())
-        {
-            requests.pending = Some(Pending { connection: key, held: None });
-        }
-        Ok(session)
-    }
-
     /// The connection whose request waits for a session.
     pub(crate) fn asking(&mut self, session: Key) -> Option<Key> {
         match &self.connections.get_mut(session)?.live()?.transport {
             Transport::Requests(requests) => Some(requests.pending.as_ref()?.connection),
             _ => None,
         }
-    }
-
-    /// Begins a session for a request, or says why not.
-    fn open_carried(
-        &mut self,
-        key: Key,
-        protocol: u16,
-        request: &Request<'_>,
-    ) -> Result<Key, Response> {
-        if let Err(reason) = self.admit_carried(key) {
-            self.metrics.count_rejected(reason);
-            let close = CloseCode::TooManyConnections.into();
-            return Err(refusal(&close).with("Retry-After", "5"));
-        }
-        let Some(asking) = self.connections.get_mut(key) else {
-            return Err(self.unknown(protocol, request));
-        };
-        let (peer, listener) = (asking.peer, asking.listener);
-        let deadline = self.now.time + self.shared.options.deadlines.login;
-        let tls = self.client_tls(key);
-        let record = Connection::carried(peer, listener, deadline);
-        let session = self.connections.insert(record);
-        self.change_gauge(None, Some(crate::metrics::Gauge::UNKNOWN));
-        self.shared.gain(self.id, listener);
-        self.metrics.opened.add(1);
-        let transport = Transport::Requests(Box::new(Requests { tls, ..Requests::default() }));
-        let origin = Origin { subprotocol: None, request: Some(request), unknown: false };
-        self.open_session(session, protocol, transport, origin);
-        Ok(session)
-    }
-
-    /// Counts a session that a connection's request is to open, unless there are too many: each
-    /// connection may have brought one besides itself, and an address as many as connections. Without
-    /// a limit one connection could open any number.
-    fn admit_carried(&mut self, key: Key) -> Result<(), Rejected> {
-        let Some(asking) = self.connections.get(key) else {
-            return Ok(());
-        };
-        if self.shared.connections() >= self.shared.options.connections_max.saturating_mul(2) {
-            return Err(Rejected::Limit);
-        }
-        let is_admitted = self.shared.admit_carried(asking.peer.address());
-        is_admitted.then_some(()).ok_or(Rejected::AddressLimit)
     }
 
     /// Opens the session of a record.
@@ -518,6 +460,12 @@ impl<D: Driver> Shard<D> {
         let Some(asked) = self.waiting(key) else {
             return;
         };
+        let client = self.connections.get(session).map(|record| record.peer.socket());
+        if let Some(client) = client.filter(|_| !asked.is_head)
+            && !self.claim(key, client)
+        {
+            return self.refuse_stream(session, key, client);
+        }
         let headers: Vec<(&str, &str)> =
             response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let (transport, body) = if asked.chunks {
@@ -543,6 +491,13 @@ impl<D: Driver> Shard<D> {
         transport.framing().write(&response.body, false, out);
         self.set_work(key, Work::Idle);
         self.adopt(key, session, transport);
+    }
+
+    /// The session would have got a connection of a proxy's, and its client has as many as it may.
+    fn refuse_stream(&mut self, session: Key, key: Key, client: SocketAddr) {
+        let close = proxies::too_many(client.ip());
+        self.answer(key, &refusal(&close).with("Retry-After", "5"));
+        self.end(session, &close, Farewell::Silent);
     }
 
     /// The client has hung up while its request waited.

@@ -180,12 +180,17 @@ impl Shared {
         self.sockets.load(Ordering::Relaxed)
     }
 
-    /// Whether the address may have another connection; counts it if so.
+    /// Whether the address may have another connection with a socket; counts it if so.
     pub(crate) fn admit(&self, address: IpAddr) -> bool {
-        let limit = self.options.connections_per_address_max;
-        let is_admitted = self.admit_one(address, limit, |load| &mut load.connections);
+        let is_admitted = self.admit_client(address);
         self.sockets.fetch_add(usize::from(is_admitted), Ordering::Relaxed);
         is_admitted
+    }
+
+    /// Whether the address may have another connection, whatever brings it; counts it if so.
+    pub(crate) fn admit_client(&self, address: IpAddr) -> bool {
+        let limit = self.options.connections_per_address_max;
+        self.admit_one(address, limit, |load| &mut load.connections)
     }
 
     /// Whether the address may have another session that requests carry; counts it if so.
@@ -200,13 +205,14 @@ impl Shared {
         self.admit_one(address, limit, |load| &mut load.handshakes)
     }
 
+    /// Trusted proxies have no limits: each brings many clients, which are counted once they are known.
     fn admit_one(
         &self,
         address: IpAddr,
         limit: usize,
         count: fn(&mut AddressLoad) -> &mut u32,
     ) -> bool {
-        if limit == 0 {
+        if limit == 0 || self.options.proxies.trusts(address) {
             return true;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,6 +227,11 @@ impl Shared {
     /// Ends [`Shared::admit`].
     pub(crate) fn dismiss(&self, address: IpAddr) {
         self.sockets.fetch_sub(1, Ordering::Relaxed);
+        self.dismiss_client(address);
+    }
+
+    /// Ends [`Shared::admit_client`].
+    pub(crate) fn dismiss_client(&self, address: IpAddr) {
         let limit = self.options.connections_per_address_max;
         self.dismiss_one(address, limit, |load| &mut load.connections);
     }
@@ -238,7 +249,7 @@ impl Shared {
     }
 
     fn dismiss_one(&self, address: IpAddr, limit: usize, count: fn(&mut AddressLoad) -> &mut u32) {
-        if limit == 0 {
+        if limit == 0 || self.options.proxies.trusts(address) {
             return;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,6 +18,7 @@ mod logins;
 mod long_writes;
 mod loopback;
 mod pauses;
+mod proxies;
 mod requests;
 mod resume;
 mod rsocket;

@@ -35,7 +35,7 @@ use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
 
 use crate::upstreams::Identity;
-use crate::{hosts, quotas, specs, upstreams};
+use crate::{hosts, proxies, quotas, specs, upstreams};
 
 /// How many shards the node gets.
 pub(crate) fn shards(config: &Config) -> usize {
@@ -146,6 +146,7 @@ pub(crate) fn reactor(
         },
         connections_per_address_max: limits.connections_per_ip_max,
         handshakes_per_address_max: config.tls.handshakes_per_ip_max,
+        proxies: proxies::proxies(&config.proxy),
         tls,
         upstreams: upstreams::connections(config, identity)?,
         deadlines: Deadlines {

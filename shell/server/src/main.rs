@@ -23,6 +23,7 @@ mod monitor;
 mod page;
 mod persistence;
 mod process;
+mod proxies;
 mod quotas;
 mod serve;
 mod signals;

@@ -16,6 +16,7 @@ mod lasting_logins;
 mod limits;
 mod operations;
 mod program;
+mod proxies;
 mod queue_crashes;
 mod readme;
 mod reload;

@@ -100,6 +100,8 @@ def name(data):
         return f"HTTP {found[1].decode()}"
     if b"spoken here" in data:
         return "unknown-protocol"
+    if b"PROXY protocol is not taken" in data:
+        return "proxy-not-trusted"
     if data[:2] == b"\x15\x03":
         return "TLS alert"
     if not data.strip(b"\r\n"):

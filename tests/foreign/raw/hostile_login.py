@@ -56,9 +56,14 @@ simple(
     a_Redis_command=b"*1\r\n$4\r\nPING\r\n",
     an_MQTT_CONNECT=b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04abcd",
     an_AMQP_header=b"AMQP\x00\x00\x09\x01",
-    a_PROXY_header_nobody_asked_for=b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" + encode("CONNECT", CONNECT),
-    random_bytes=random.Random(7).randbytes(4000),
 )
+simple(
+    "login",
+    "proxy-not-trusted",
+    login=False,
+    a_PROXY_header_nobody_asked_for=b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" + encode("CONNECT", CONNECT),
+)
+simple("login", FOREIGN, login=False, random_bytes=random.Random(7).randbytes(4000))
 CLIENT_HELLO = bytes.fromhex("1603010075010000710303") + bytes(32) + b"\x00" + bytes.fromhex("000213010100") + bytes(70)
 simple("login", "TLS alert|tls-not-supported", login=False, a_TLS_ClientHello_to_the_plain_port=CLIENT_HELLO)
 

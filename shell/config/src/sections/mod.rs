@@ -20,6 +20,7 @@ pub(crate) mod native;
 pub(crate) mod operations;
 pub(crate) mod presence;
 pub(crate) mod protocols;
+pub(crate) mod proxies;
 pub(crate) mod quotas;
 pub(crate) mod rsocket;
 pub(crate) mod server;
@@ -40,6 +41,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     server::ListenerSection::SECTION,
     tls::TlsConfig::SECTION,
     tls::CertificateConfig::SECTION,
+    proxies::ProxyConfig::SECTION,
     limits::LimitsConfig::SECTION,
     session::SessionConfig::SECTION,
     destinations::TopicsConfig::SECTION,

@@ -11,7 +11,8 @@
 //! | input | [`Flags::PAUSED`] by the broker, [`Flags::HELD`] by the stage, [`Flags::YIELDED`] until the next turn; independent | see [`ReadGate`] |
 //! | large frames | [`Flags::IN_FILE`], [`Flags::STORING`] | [`crate::large_input`] |
 //! | output | [`Flags::BACKLOG`] | the broker, the engine of HTTP/2 |
-//! | once per stage | [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
+//! | behind a proxy | [`Flags::CLAIMED`], which moves with the carrier | [`crate::proxies`] |
+//! | once per stage | [`Flags::PREFACED`] in `Sniff`, [`Flags::HEAD_BEGUN`] in `Http`, [`Flags::ESTABLISHED`] in `Live` | the stage |
 //! | limits | [`Flags::LIMITED`], [`Flags::THROTTLED`] and [`Flags::PACED`], the last two only with the first | [`crate::limited`] |
 //! | leaving | [`Flags::LEAVING`]: in `Http`, in `Http2` and in `Closing` | `crate::drain` |
 //! | accounts | [`Flags::COUNTED`] | [`crate::unfinished_input`] |
@@ -136,6 +137,10 @@ impl Flags {
     pub(crate) const THROTTLED: Mark = Mark(1 << 27);
     /// Its client has been written more than it may for now, and is not written to.
     pub(crate) const PACED: Mark = Mark(1 << 28);
+    /// It is a stream of a proxy's HTTP/2 connection, and counts as a connection of the client that the proxy has named.
+    pub(crate) const CLAIMED: Mark = Mark(1 << 29);
+    /// Its first bytes have been seen, so that no header of the PROXY protocol may follow.
+    pub(crate) const PREFACED: Mark = Mark(1 << 30);
 
     const TLS: u32 = 1 << 16;
     const H2_STREAM: u32 = 1 << 17;
@@ -156,6 +161,7 @@ impl Flags {
         | Flags::H2_STREAM
         | Flags::UNSENT.0
         | Flags::PARTIAL.0
+        | Flags::CLAIMED.0
         | Flags::PEER_ENDING
         | Flags::PEER_ENDED;
     const LISTS: u32 =

@@ -23,6 +23,7 @@ use crate::h2::streams::{Beginning, End, Looked};
 use crate::http_stage::Work;
 use crate::metrics::Gauge;
 use crate::outcome::Farewell;
+use crate::proxies;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -149,7 +150,19 @@ impl<D: Driver> Shard<D> {
         let stream_protocol = (*request.method() == tiderace_http2::Method::POST)
             .then(|| self.shared.stream_protocol(request.uri().path()))
             .flatten();
+        let mut client = peer.socket();
         let beginning = if stream_protocol.is_some() {
+            let fields = request.headers().iter();
+            let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
+            match self.shared.client_of(client, fields) {
+                Ok(found) => client = found,
+                Err(close) => {
+                    if let Some(head) = AnswerHead::new(close.code.http(), std::iter::empty()) {
+                        stream.respond(head, Some(0));
+                    }
+                    return;
+                }
+            }
             if !stream.respond(AnswerHead::stream(), None) {
                 return;
             }
@@ -181,6 +194,9 @@ impl<D: Driver> Shard<D> {
             h2.streams.push(self.h2_streams.open(record, (h2_key, place), stream, beginning));
         }
         match stream_protocol {
+            Some(_) if !self.claim(record, client) => {
+                self.end(record, &proxies::too_many(client.ip()), Farewell::Silent);
+            }
             Some(protocol) => self.begin_session(record, protocol),
             None => self.begin_http(record),
         }

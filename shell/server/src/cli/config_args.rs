@@ -119,7 +119,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Duration { .. } => "DURATION",
         Kind::Integer { .. } => "NUMBER",
         Kind::List(element) => value_name(element),
-        Kind::Listen => "ADDRESS",
+        Kind::Listen | Kind::Network => "ADDRESS",
         Kind::Name => "NAME",
         Kind::Pattern => "PATTERN",
         Kind::Secret { .. } | Kind::Text => "TEXT",

@@ -33,11 +33,15 @@ impl<T: Read + Write> Wire for T {}
 pub(crate) struct Way {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// What a proxy sends before everything else.
+    pub(crate) preface: Vec<u8>,
+    /// Fields that a proxy adds to requests of HTTP.
+    pub(crate) fields: String,
 }
 
 impl Way {
     pub(crate) fn plain(address: SocketAddr) -> Way {
-        Way { address, tls: None }
+        Way { address, tls: None, preface: Vec::new(), fields: String::new() }
     }
 
     /// By TLS, trusting that authority, with a certificate and its key if there is one.
@@ -63,11 +67,12 @@ impl Way {
                 builder.with_client_auth_cert(chain.collect(), key).unwrap()
             }
         };
-        Way { address, tls: Some(Arc::new(config)) }
+        Way { tls: Some(Arc::new(config)), ..Way::plain(address) }
     }
 
     pub(crate) fn open(&self) -> Box<dyn Wire> {
-        let socket = TcpStream::connect(self.address).unwrap();
+        let mut socket = TcpStream::connect(self.address).unwrap();
+        socket.write_all(&self.preface).unwrap();
         match &self.tls {
             None => Box::new(socket),
             Some(config) => {
@@ -363,7 +368,8 @@ fn ask(way: &Way, head: &str, body: &str) -> (String, BufReader<Box<dyn Wire>>) 
     let mut wire = way.open();
     let length = body.len();
     let request = format!(
-        "{head}Host: localhost\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{head}Host: localhost\r\nConnection: close\r\n{}Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}",
+        way.fields
     );
     wire.write_all(request.as_bytes()).unwrap();
     wire.flush().unwrap();
