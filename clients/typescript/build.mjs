@@ -13,7 +13,7 @@ import { privateNames } from "./private.mjs";
 
 /** Each module: what it begins with, and bytes of gzip at most. */
 const MODULES = {
-  "tiderace.min.js": ["src/index.ts", 12.5 * 1024],
+  "tiderace.min.js": ["src/index.ts", 12.6 * 1024],
   "topics.min.js": ["src/manage.ts", 2 * 1024],
   "queues.min.js": ["src/administer.ts", 1024],
 };

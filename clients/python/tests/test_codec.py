@@ -55,6 +55,7 @@ server_frames = st.one_of(
     st.builds(s.Left, numbers, texts, texts),
     st.builds(s.Follows, st.sampled_from([0, m.ANNOUNCED]), numbers, numbers),
     st.builds(s.Browsed, numbers),
+    st.builds(s.Unsubscribed, numbers, numbers, texts, texts),
 )
 auths = st.one_of(st.builds(c.Anonymous), st.builds(c.Password, texts, texts), st.builds(c.Token, texts))
 client_frames = st.one_of(

@@ -109,6 +109,51 @@ async def test_a_browser_is_shown_what_is_there_and_its_end() -> None:
 
 
 @asynchronous
+async def test_what_the_server_ends_says_why_and_its_id_is_free() -> None:
+    told: list[str] = []
+    async with Fake() as fake:
+        client, peer = await fake.pair(on_error=lambda error: told.append(error.name))
+        browser = client.queue("work").browse(follow=True)
+        consumer = client.queue("other").receive(auto_accept=False)
+        await peer.hears(c.Subscribe)
+        await peer.hears(c.Subscribe)
+        await peer.ok(1, 1)
+        await browser.ready()
+        await consumer.ready()
+        away = (531, "upstream-away", "The connection was lost.")
+        await peer.says(queued(1, "1"), queued(1, "2", number=1), s.Unsubscribed(0, *away))
+        # What has come is still given.
+        [shown] = await take(1, browser)
+        assert shown.value == 1
+        await refused(browser.__anext__(), "upstream-away")
+        assert told == ["upstream-away"]
+        # Of what was ended nothing is settled any more.
+        shown.accept()
+        [message] = await take(1, consumer)
+        message.accept()
+        assert (await peer.hears(c.Settle)).subscription == 1
+        # While its own end is on its way nothing is told of the server's, and the id waits for the answer.
+        stopped = asyncio.ensure_future(consumer.stop())
+        request = (await peer.hears(c.Unsubscribe)).request
+        await peer.says(s.Unsubscribed(1, *away))
+        client.queue("first").receive()
+        assert (await peer.hears(c.Subscribe)).subscription == 0
+        client.queue("second").receive()
+        assert (await peer.hears(c.Subscribe)).subscription == 2
+        await peer.says(s.Error(request, 502, "unknown-subscription", "There is none."))
+        await stopped
+        client.queue("third").receive()
+        assert (await peer.hears(c.Subscribe)).subscription == 1
+        assert told == ["upstream-away"]
+        # On the next connection there are those alone that were not ended.
+        peer.cut()
+        peer = await fake.peer()
+        await peer.welcomes()
+        again = {(await peer.hears(c.Subscribe)).path for _ in range(3)}
+        assert again == {"first", "second", "third"}
+
+
+@asynchronous
 async def test_a_browser_does_not_outlive_its_connection() -> None:
     async with Fake() as fake:
         client, peer = await fake.pair()

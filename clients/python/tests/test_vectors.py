@@ -139,7 +139,7 @@ def server_fields(frame: s.ServerFrame) -> dict[str, Any]:
         fields = {"bytes": frame.data.hex()}
     elif isinstance(frame, s.Ended):
         fields["responder"] = fields.pop("side") == 1
-    if isinstance(frame, s.Error | s.Ended | s.Close):
+    if isinstance(frame, s.Error | s.Ended | s.Close | s.Unsubscribed):
         fields["slug"] = fields.pop("name")
     return {name: value for name, value in fields.items() if value is not None}
 

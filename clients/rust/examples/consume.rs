@@ -59,7 +59,9 @@ pub fn consume(
             Event::Done { first, last } => {
                 confirmed += (first..=last).filter(|request| *request > 1).count() as u64;
             }
-            Event::Refused { sentence, .. } => problem = Some(sentence.into()),
+            Event::Refused { sentence, .. } | Event::Unsubscribed { sentence, .. } => {
+                problem = Some(sentence.into())
+            }
             _ => {}
         })?;
         if let Some(problem) = problem {

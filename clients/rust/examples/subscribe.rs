@@ -99,7 +99,9 @@ fn follow(
                     failure = Some(error.to_string());
                 }
             }
-            Event::Refused { sentence, .. } => failure = Some(sentence.to_owned()),
+            Event::Refused { sentence, .. } | Event::Unsubscribed { sentence, .. } => {
+                failure = Some(sentence.to_owned())
+            }
             _ => {}
         });
         received.map_err(Failure::Connection)?;

@@ -291,6 +291,13 @@ impl Client {
                 }
             }
             ServerMessage::Browsed { subscription } => tell(Event::Browsed { subscription }),
+            ServerMessage::Unsubscribed { subscription, code, slug, sentence } => {
+                // One whose UNSUBSCRIBE has crossed this is not spoken of: its id is free when that is answered.
+                let slot = self.subscriptions.get_mut(subscription as usize);
+                if slot.and_then(|slot| slot.take_if(|known| !known.ended)).is_some() {
+                    tell(Event::Unsubscribed { subscription, code, slug, sentence });
+                }
+            }
             // Nothing here asks for that.
             ServerMessage::Wanted { .. } => {}
             ServerMessage::Recovered { request, complete, continues } => {

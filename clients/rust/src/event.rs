@@ -57,6 +57,18 @@ pub enum Event<'a> {
         /// Which.
         subscription: u32,
     },
+    /// The server has ended a subscription: nothing more comes of it, its id is free, and it is not made again on
+    /// another connection.
+    Unsubscribed {
+        /// Which.
+        subscription: u32,
+        /// The code's number.
+        code: u16,
+        /// Its name.
+        slug: &'a str,
+        /// What to tell people.
+        sentence: &'a str,
+    },
     /// What came of an operation.
     Outcome(ResultMessage<'a>),
     /// A subscription that asked for notices has gained a topic.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects};
 use tiderace_client::{Auth, Client, Destination, Event, Kind, Publish, SubscribeOptions, flag};
-use tiderace_native::codec::SettleMessage;
+use tiderace_native::codec::{ServerMessage, SettleMessage};
 use tiderace_native::{NativeOptions, protocol};
 use tiderace_wire::{
     Commands, Context, Framing, Incoming, MessageFraming, Opening, OutQueue, Output, Session,
@@ -363,4 +363,42 @@ fn queues_and_ended_subscriptions() {
     assert!(told.iter().any(|event| event.contains("bad-destination")), "{told:?}");
     let mut out = Vec::new();
     assert_eq!(client.subscribe(SubscribeOptions::topic("c"), &mut out), refused);
+}
+
+#[test]
+fn a_subscription_that_the_server_ends_is_told_and_not_made_again() {
+    let mut node = Node::new();
+    let mut client = Client::new("test");
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    let jobs = client.subscribe(SubscribeOptions::queue("jobs").explicit(), &mut out);
+    let other = client.subscribe(SubscribeOptions::queue("other"), &mut out);
+    let link = node.accept();
+    node.send(link, &out);
+    node.turn(link, &mut client);
+    let hear = |client: &mut Client, subscription| {
+        let (code, slug, sentence) = (531, "upstream-away", "It is away.");
+        let ended = ServerMessage::Unsubscribed { subscription, code, slug, sentence };
+        let mut bytes = Vec::new();
+        ended.write(&mut bytes);
+        let mut told = Vec::new();
+        client.receive(&bytes, |event| told.push(text(&event))).unwrap();
+        told
+    };
+    let expected = format!(
+        "Unsubscribed {{ subscription: {jobs}, code: 531, slug: \"upstream-away\", sentence: \"It is away.\" }}"
+    );
+    assert_eq!(hear(&mut client, jobs), [expected]);
+    assert!(hear(&mut client, jobs).is_empty(), "it is over");
+    // One whose end is on its way keeps its id until that is answered.
+    let mut out = Vec::new();
+    client.unsubscribe(other, &mut out);
+    assert!(hear(&mut client, other).is_empty());
+    assert_eq!(client.subscribe(SubscribeOptions::topic("a"), &mut out), jobs);
+    assert_ne!(client.subscribe(SubscribeOptions::topic("b"), &mut out), other);
+    // On the next connection nothing is left of them.
+    let mut again = Vec::new();
+    client.connect(Auth::Anonymous, &mut again);
+    let said = String::from_utf8_lossy(&again).into_owned();
+    assert!(!said.contains("jobs") && !said.contains("other"), "{said}");
 }

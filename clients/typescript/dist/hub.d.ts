@@ -5,7 +5,7 @@
 import { Reader } from "./bytes.js";
 import { TideraceError } from "./error.js";
 import type { Interest } from "./interest.js";
-import type { Link } from "./link.js";
+import { type Link } from "./link.js";
 interface Place {
     interest: Interest;
     /** The application is through with it; the id waits for the server's answer. */
@@ -41,6 +41,8 @@ export declare class Hub {
         place: Place;
         path?: string;
     };
+    /** The server would not have it, or not any more. */
+    private over;
     private get tellsValues();
     private update;
     private subscribe;

@@ -35,7 +35,7 @@ export interface Interest {
     readonly stale?: boolean;
     /** It stands at the server; `settled`: and all current values have come. */
     begun(settled: boolean): void;
-    /** The server refused it, or the client was closed: it is over. */
+    /** The server refused or has ended it, or the client was closed: it is over. */
     failed(error: TideraceError): void;
     /**
      * What was missed has been recovered, or not all of it. `continues`: versions are those of the messages that

@@ -31,6 +31,7 @@ export declare const JOINED = 79;
 export declare const LEFT = 80;
 export declare const FOLLOWS = 81;
 export declare const BROWSED = 82;
+export declare const UNSUBSCRIBED = 85;
 export declare const TOPIC_KIND = 0;
 export declare const QUEUE_KIND = 1;
 export declare const SERVICE_KIND = 2;

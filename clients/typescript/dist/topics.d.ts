@@ -93,7 +93,7 @@ export interface SubscriptionEvents {
         topic: string;
         reason: "removed" | "not-authorised";
     };
-    /** The subscription is over: refused by the server. */
+    /** The subscription is over: refused or ended by the server. It is not made again on another connection. */
     error: TideraceError;
 }
 export type UpdateHandler<T> = (value: T, update: Update<T>) => unknown;

@@ -5,7 +5,7 @@
 import { malformed, Reader, utf8, Writer } from "./bytes.js";
 import { TideraceError } from "./error.js";
 import type { Interest } from "./interest.js";
-import type { Link } from "./link.js";
+import { type Link, readError } from "./link.js";
 import * as m from "./messages.js";
 
 interface Place {
@@ -125,14 +125,22 @@ export class Hub {
         if (!place?.ended) place?.interest.noticed?.(type === m.JOINED, input.string(), input.string());
         return;
       }
-      case m.FOLLOWS: {
-        const { place, path } = this.find(input.u8() & m.ANNOUNCED, input.varint());
-        if (!place.ended) place.interest.follows?.(path, input.varint());
-        return;
-      }
       case m.BROWSED: {
         const place = this.places[input.varint()];
         if (!place?.ended) place?.interest.browsed?.();
+        return;
+      }
+      case m.UNSUBSCRIBED: {
+        const id = input.varint();
+        const place = this.places[id];
+        // One that the application is through with has its id until its UNSUBSCRIBE is answered.
+        if (!place || place.ended) return;
+        this.places[id] = undefined;
+        return this.over(place, readError(input));
+      }
+      case m.FOLLOWS: {
+        const { place, path } = this.find(input.u8() & m.ANNOUNCED, input.varint());
+        if (!place.ended) place.interest.follows?.(path, input.varint());
         return;
       }
       case m.RECOVERED: {
@@ -150,6 +158,13 @@ export class Hub {
     const found = announced ? this.topics[id] : place && { place };
     if (!found) throw malformed();
     return found;
+  }
+
+  /** The server would not have it, or not any more. */
+  private over(place: Place, error: TideraceError): void {
+    place.ended = true;
+    place.interest.failed(error);
+    this.refused(error);
   }
 
   private get tellsValues(): boolean {
@@ -205,14 +220,11 @@ export class Hub {
       },
       (error: TideraceError) => {
         if (this.link !== link || error.code === "connection-lost") return;
-        const over = place.ended;
+        const { ended } = place;
         // The other one of two requests may have been done.
         if (wish.makes) void this.remove(interest);
         else this.places[id] = undefined;
-        if (over) return;
-        place.ended = true;
-        interest.failed(error);
-        this.refused(error);
+        if (!ended) this.over(place, error);
       },
     );
   }

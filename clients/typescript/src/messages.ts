@@ -33,6 +33,7 @@ export const JOINED = 0x4f;
 export const LEFT = 0x50;
 export const FOLLOWS = 0x51;
 export const BROWSED = 0x52;
+export const UNSUBSCRIBED = 0x55;
 
 export const TOPIC_KIND = 0;
 export const QUEUE_KIND = 1;

@@ -92,7 +92,7 @@ export interface SubscriptionEvents {
   joined: { topic: string; spec: Record<string, unknown> };
   /** The subscription has lost a topic. */
   left: { topic: string; reason: "removed" | "not-authorised" };
-  /** The subscription is over: refused by the server. */
+  /** The subscription is over: refused or ended by the server. It is not made again on another connection. */
   error: TideraceError;
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::{Span, Time};
 
 /// What one client, or several together, may have. Zero is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientLimits {
     /// Sessions that are logged in and have a connection.
     pub connections: u32,

@@ -367,6 +367,9 @@ close_codes! {
     535 DeliveryLost "delivery-lost" Operation Failed 1008 409 false
         "The messages were given before the connection to the server that keeps their queue was lost: they are in the queue again, and what was said of them was not done."
         "Expect them again, marked as redelivered, and settle those.";
+    536 BadConfiguration "bad-configuration" Operation Failed 1008 422 false
+        "The configuration that the server was to read again has a problem: nothing was changed."
+        "Mend what the sentence names, and try again; `tiderace config check` looks at it beforehand.";
     600 TooManyConnections "too-many-connections" Operation Rejected 1013 503 true
         "The server, the client's address or who it is logged in as has reached its limit of connections."
         "Close connections that are not needed, or raise the limit.";
@@ -457,6 +460,11 @@ impl CloseCode {
     /// Whether the server sends the client elsewhere, at a moment that it has chosen so that not all come at once.
     pub fn sends_elsewhere(self) -> bool {
         self == CloseCode::Draining
+    }
+
+    /// Whether it says of a subscription that it is not there, as of one that has just ended.
+    pub fn names_no_subscription(self) -> bool {
+        self == CloseCode::UnknownSubscription
     }
 
     /// Whether it refuses credentials, or who has shown them, so that it answers a login.

@@ -14,7 +14,7 @@
 use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Operation, Target, TopicSpec, is_temporary};
+use tiderace_wire::{Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary};
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
@@ -27,6 +27,10 @@ use crate::{Action, BrokerOptions, Principal};
 const SESSIONS: &str = "$sys/sessions";
 /// Where they look for who may send the node's clients elsewhere.
 const DRAIN: &str = "$sys/drain";
+/// Where they look for who may have the configuration read again.
+const CONFIG: &str = "$sys/config";
+/// Where they look for who may say what is written to the log.
+const LOG: &str = "$sys/log";
 
 impl Requester {
     /// The same, as the one who asks.
@@ -56,20 +60,27 @@ impl BrokerOptions {
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, SESSIONS)) }
     }
 
-    /// Whether somebody may drain the node: who may administer `$sys/drain`. Who may monitor it may ask how that
-    /// stands.
-    pub(crate) fn may_drain(
+    /// Whether somebody may ask that of the node: who may administer what it concerns, such as `$sys/drain`. Who may
+    /// monitor that may ask how it stands.
+    pub(crate) fn may_ask_node(
         &self,
         principal: &Principal,
         operation: &Operation,
     ) -> Result<(), Close> {
-        let watches = matches!(operation, Operation::DrainState);
-        let may = Path::parse(DRAIN).is_ok_and(|path| {
+        let (about, watches) = match operation {
+            Operation::Node(asked) => match &**asked {
+                NodeOperation::Reload { .. } => (CONFIG, false),
+                NodeOperation::Log { .. } => (LOG, false),
+            },
+            Operation::DrainState => (DRAIN, true),
+            _ => (DRAIN, false),
+        };
+        let may = Path::parse(about).is_ok_and(|path| {
             let may = |action| self.rules.authorise(principal, action, Kind::Topic, &path);
             may(Action::Admin) || watches && may(Action::Monitor)
         });
         let right = if watches { Action::Monitor } else { Action::Admin };
-        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, DRAIN)) }
+        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, about)) }
     }
 
     /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody

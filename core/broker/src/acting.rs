@@ -13,6 +13,7 @@ use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_wire::EndPrincipal;
 
 use crate::Principal;
+use crate::credential_id::CredentialId;
 use crate::places::key_of;
 use crate::sessions::Sessions;
 
@@ -26,6 +27,7 @@ impl Principal {
             host: by.host.clone(),
             claims: end.claims().iter().cloned().collect(),
             relayed_by: Some(Arc::new(by.clone())),
+            credential: CredentialId::LASTING,
         }
     }
 

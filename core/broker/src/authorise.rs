@@ -124,7 +124,7 @@ pub(crate) struct Caller<'a> {
 }
 
 /// Whom a rule speaks of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Who {
     /// Everybody, including anonymous clients.
     All,

@@ -13,6 +13,7 @@ mod messages;
 mod peers;
 mod prefetch;
 mod reading;
+mod reviewing;
 mod sides;
 mod taking;
 mod turns;
@@ -172,7 +173,7 @@ impl Broker {
         result: Result<Principal, Close>,
         effects: &mut Effects,
     ) {
-        match result {
+        match result.and_then(|principal| self.sessions.admit_login(principal)) {
             Ok(principal) => self.notice_side().logged_in(now, session, principal, effects),
             Err(close) => {
                 let reply = Reply::Refused { token: None, close };
@@ -389,7 +390,7 @@ impl Broker {
         let admitted = side.admit_subscription(session, subscribe, recoveries, effects);
         let Some(subscribe) = admitted else { return };
         if let Err(close) = self.home_side().note_temporaries(session, &subscribe.targets) {
-            let reply = Reply::Refused { token: subscribe.confirm, close };
+            let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
             return self.session_side().reply(session, reply, effects);
         }
         self.notice_side().begin_subscription(now, session, subscribe, recoveries, effects);

@@ -57,6 +57,11 @@ impl Directory {
         }
     }
 
+    /// Other options hold from now on.
+    pub(crate) fn set_options(&mut self, options: Arc<BrokerOptions>) {
+        self.options = options;
+    }
+
     /// The topic of that name, if this shard knows it.
     #[inline]
     pub(crate) fn find(&self, path: &Path) -> Option<Key> {

@@ -11,6 +11,7 @@ use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
 use crate::authorise::Caller;
+use crate::credential_id::CredentialId;
 use crate::effects::Effects;
 use crate::places::key_of;
 use crate::session_side::SessionSide;
@@ -21,14 +22,18 @@ use crate::subscriptions::Entry;
 pub(crate) struct Login {
     before: Option<Rc<Principal>>,
     principal: Rc<Principal>,
-    link: u32,
 }
 
 impl Login {
+    /// Who it was, and is now.
+    pub(crate) fn into_parts(self) -> (Option<Rc<Principal>>, Rc<Principal>) {
+        (self.before, self.principal)
+    }
+
     /// Who it was and is, if it was somebody else.
     pub(crate) fn change(&self) -> Option<(&Principal, &Principal)> {
         let before = self.before.as_deref()?;
-        (*before != *self.principal).then_some((before, &self.principal))
+        (!before.is_same_as(&self.principal)).then_some((before, &self.principal))
     }
 }
 
@@ -52,7 +57,9 @@ impl SessionSide<'_> {
             return Ok(None);
         }
         let principal = match credentials.login {
-            Some(login) if !login.is_empty() => Principal::named(login),
+            Some(login) if !login.is_empty() => {
+                Principal { credential: CredentialId::BELIEVED, ..Principal::named(login) }
+            }
             _ => Principal::anonymous(),
         };
         if principal.is_server() {
@@ -72,18 +79,17 @@ impl SessionSide<'_> {
         let principal = self.sessions.shared(principal);
         let record = self.sessions.get_mut(key_of(session))?;
         let before = record.principal.replace(principal.clone());
-        let link = record.link;
         if before.is_some()
             && let Some(rare) = &mut record.rare
         {
             rare.may_publish = None;
         }
         self.sessions.keep_principal(principal.clone());
-        Some(Login { before, principal, link })
+        Some(Login { before, principal })
     }
 
-    /// The session is told, or its connection ends if it may not be what it is now; `told` says whether notices could
-    /// follow.
+    /// The session is told, unless its connection is to end since it may not be what it is now; `told` says whether notices
+    /// could follow.
     pub(crate) fn finish_login(
         &mut self,
         now: Now,
@@ -91,9 +97,9 @@ impl SessionSide<'_> {
         login: Login,
         told: Result<(), Close>,
         effects: &mut Effects,
-    ) {
+    ) -> Result<(), Close> {
         let changed = login.change().is_some();
-        let Login { before, principal, link } = login;
+        let Login { before, principal } = login;
         let (name, anonymous) = (principal.name.clone(), principal.anonymous);
         let host = principal.host.clone();
         if let Some(before) = before {
@@ -101,26 +107,25 @@ impl SessionSide<'_> {
                 self.show_again(now, session, &principal, effects);
             }
             self.sessions.forget_principal(Some(before));
-            if changed && let Err(mut close) = told.and_then(|()| self.review(session, &principal))
-            {
-                if let Some(root) = self.session(session).and_then(|record| record.root()) {
-                    root.leave_close(&mut close);
-                }
-                self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-                effects.close.push((link, session, close));
-                return;
+            if changed {
+                // Every topic here looks its pattern subscribers up again, and asks the rules again.
+                self.fanout.patterns_mut().renew();
+                told.and_then(|()| self.review(session, &principal))?;
             }
         } else {
             self.show_session(now, session, &principal, effects);
         }
         self.reply(session, Reply::LoggedIn { name, anonymous, host }, effects);
+        Ok(())
     }
 
-    /// Whether the identity may have all that the session listens to. What patterns of topics show
-    /// it is found anew.
-    fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
-        // Every topic here looks its pattern subscribers up again, and asks the rules again.
-        self.fanout.patterns_mut().renew();
+    /// Whether the identity may have all that the session listens to, but for what it has for others; what patterns of
+    /// topics show it is found when messages come.
+    pub(crate) fn review(
+        &mut self,
+        session: SessionId,
+        principal: &Principal,
+    ) -> Result<(), Close> {
         let Some(record) = self.session(session) else {
             return Ok(());
         };
@@ -138,6 +143,7 @@ impl SessionSide<'_> {
                     let target = Target::Exact(Destination { kind: Kind::Topic, path });
                     self.options.may_listen(caller, &target)?;
                 }
+                Some(Entry::Full(subscription)) if subscription.is_relayed => {}
                 Some(Entry::Full(subscription)) => {
                     for listening in subscription.targets.as_slice() {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {

@@ -16,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod access;
+mod access_change;
 mod acting;
 mod answering;
 mod authorise;
@@ -25,6 +26,7 @@ mod changing;
 mod claims;
 mod collections;
 mod condition;
+mod credential_id;
 mod deferred;
 mod deliver;
 mod delivery;
@@ -99,6 +101,7 @@ mod relay;
 mod remove;
 mod requester;
 mod retire;
+mod review;
 mod room;
 mod runs;
 mod scatter_gather;
@@ -137,9 +140,11 @@ mod waits;
 mod will;
 mod work;
 
+pub use access_change::{AccessChange, Bearer};
 pub use authorise::{Action, Actions, Decision, Rule, Rules, Who};
 pub use broker::{AHEAD, Broker};
 pub use claims::{Claim, Claims};
+pub use credential_id::CredentialId;
 pub use delivery::{Left, Pending};
 pub use deputies::DeputyState;
 pub use effects::Effects;

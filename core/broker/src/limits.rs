@@ -25,7 +25,7 @@ impl LimitPer {
 }
 
 /// What some clients may have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LimitRule {
     /// Which clients.
     pub who: Vec<Who>,
@@ -35,14 +35,14 @@ pub struct LimitRule {
     pub limits: ClientLimits,
 }
 
-/// The limits that apply to a client, with their places among all; the first of each kind.
+/// The limits that apply to a client; the first of each kind.
 pub(crate) fn limits_of<'a>(
     limits: &'a [LimitRule],
     principal: &'a Principal,
-) -> impl Iterator<Item = (usize, &'a LimitRule)> {
+) -> impl Iterator<Item = &'a LimitRule> {
     LimitPer::ALL.into_iter().filter_map(move |per| {
-        let mut rules = limits.iter().enumerate().filter(move |(_, it)| it.per == per);
-        rules.find(|(_, rule)| rule.who.iter().any(|who| who.includes(principal)))
+        let mut rules = limits.iter().filter(move |it| it.per == per);
+        rules.find(|rule| rule.who.iter().any(|who| who.includes(principal)))
     })
 }
 
@@ -85,7 +85,8 @@ mod tests {
             rule(Who::Anonymous, LimitPer::Address),
         ];
         let of = |principal: &Principal| -> Vec<usize> {
-            limits_of(&limits, principal).map(|(place, _)| place).collect()
+            let place = |rule: &LimitRule| limits.iter().position(|known| known == rule).unwrap();
+            limits_of(&limits, principal).map(place).collect()
         };
         let free =
             |name: &str| Principal { groups: ["free".into()].into(), ..Principal::named(name) };

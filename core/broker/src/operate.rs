@@ -76,7 +76,10 @@ impl SessionSide<'_> {
                 }
             }
             Operation::Browse(browse) => self.send_for_page(requester, browse, effects),
-            Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
+            Operation::Drain(_)
+            | Operation::DrainCancel
+            | Operation::DrainState
+            | Operation::Node(_) => {
                 self.ask_node(&requester, operation, effects);
             }
             Operation::View { .. } => {
@@ -144,7 +147,7 @@ impl SessionSide<'_> {
 
     /// What concerns the node as a whole is done by who runs it, if the session may ask for it.
     fn ask_node(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
-        let allowed = self.options.may_drain(&requester.principal, &operation);
+        let allowed = self.options.may_ask_node(&requester.principal, &operation);
         let record = self.session(requester.session);
         match (allowed, record.map(|record| record.link)) {
             (Err(close), _) => self.loopback.answer_operation(requester, Err(close), effects),

@@ -233,11 +233,11 @@ impl BrokerOptions {
         self.views.iter().any(|(configured, _)| configured == name)
     }
 
-    /// The limits that apply to a client, with their places among all; the first of each kind.
+    /// The limits that apply to a client; the first of each kind.
     pub fn limits_of<'a>(
         &'a self,
         principal: &'a Principal,
-    ) -> impl Iterator<Item = (usize, &'a LimitRule)> {
+    ) -> impl Iterator<Item = &'a LimitRule> {
         limits_of(&self.limits, principal)
     }
 

@@ -144,7 +144,12 @@ impl SessionSide<'_> {
                 match self.owner_name(session) {
                     Some(name) => self.ask_owner(request, name, path, effects),
                     // It has logged in anew as nobody, who owns nothing.
-                    None => self.forget_asked(session, request.key, effects),
+                    None => {
+                        let ended = self.sessions.owners_mut().end(session, request.key);
+                        if let Some((subscribe, close)) = ended {
+                            self.refuse_pending(session, &subscribe, close, effects);
+                        }
+                    }
                 }
             }
             Some(OwnerAnswer::Begins(subscribe)) => return Some(subscribe),
@@ -156,7 +161,7 @@ impl SessionSide<'_> {
         None
     }
 
-    /// A subscription ends that may still wait for owners.
+    /// A subscription ends that may still wait for owners: its client hears of it if it waits for an answer.
     pub(crate) fn forget_asked(
         &mut self,
         session: SessionId,
@@ -164,7 +169,11 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         if let Some((subscribe, close)) = self.sessions.owners_mut().end(session, key) {
-            self.refuse_pending(session, &subscribe, close, effects);
+            match subscribe.confirm {
+                Some(_) => self.refuse_pending(session, &subscribe, close, effects),
+                None if recovers(&subscribe) => self.end_recovering(session, effects),
+                None => {}
+            }
         }
     }
 
@@ -192,7 +201,8 @@ impl SessionSide<'_> {
         if recovers(subscribe) {
             self.end_recovering(session, effects);
         }
-        self.reply(session, Reply::Refused { token: subscribe.confirm, close }, effects);
+        let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
+        self.reply(session, reply, effects);
     }
 
     /// A session has ended.

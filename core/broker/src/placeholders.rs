@@ -96,14 +96,11 @@ mod tests {
     fn principal() -> Principal {
         let claim = |name: &str, value: &str| (name.into(), value.into());
         Principal {
-            name: "ann".into(),
             groups: ["ops".into(), "sales".into()].into(),
-            anonymous: false,
-            host: None,
             claims: [claim("tenant", "acme"), claim("tenant", "umbra"), claim("evil", "a/b")]
                 .into_iter()
                 .collect(),
-            relayed_by: None,
+            ..Principal::named("ann")
         }
     }
 

@@ -8,6 +8,7 @@ use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{host_of, within_host};
 
 use crate::claims::Claims;
+use crate::credential_id::CredentialId;
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,12 +27,15 @@ pub struct Principal {
     /// Of a principal of another node, which passes on what it asks for: as whom that node is here. It may do what both
     /// may.
     pub relayed_by: Option<Arc<Principal>>,
+    /// What it has logged in with.
+    pub credential: CredentialId,
 }
 
 impl Principal {
     /// A client that did not say who it is.
     pub fn anonymous() -> Principal {
-        Principal { anonymous: true, ..Principal::named("anonymous") }
+        let (anonymous, credential) = (true, CredentialId::NOTHING);
+        Principal { anonymous, credential, ..Principal::named("anonymous") }
     }
 
     /// A client of that name, without groups, host and claims.
@@ -43,7 +47,13 @@ impl Principal {
             host: None,
             claims: Claims::default(),
             relayed_by: None,
+            credential: CredentialId::LASTING,
         }
+    }
+
+    /// Whether it is the same one, whatever it has logged in with.
+    pub(crate) fn is_same_as(&self, other: &Principal) -> bool {
+        *self == Principal { credential: self.credential, ..other.clone() }
     }
 
     /// Whether what begins with these levels is its own; `None` if it is nobody's.

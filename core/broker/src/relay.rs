@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
-use tiderace_wire::{Command, Confirm, EndPrincipal, Operation, Run, Target, ToUpstream};
+use tiderace_wire::{
+    Command, Confirm, EndPrincipal, Operation, Run, SubscriptionKey, Target, ToUpstream,
+};
 
 use crate::requester::Requester;
 
@@ -45,6 +47,19 @@ pub enum Wanted {
         /// Receipts to confirm.
         confirm: Option<Confirm>,
     },
+}
+
+impl Wanted {
+    /// The consumer that something is said of, by its key there.
+    pub(crate) fn consumer(&self) -> Option<SubscriptionKey> {
+        let Wanted::Say { asked, .. } = self else { return None };
+        match **asked {
+            ToUpstream::Settle { key, .. }
+            | ToUpstream::Credit { key, .. }
+            | ToUpstream::Leave { key, .. } => Some(key),
+            _ => None,
+        }
+    }
 }
 
 impl Relay {

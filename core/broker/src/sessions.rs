@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Slab, Span};
 use tiderace_wire::{Destination, Kind, Token};
 
-use crate::Principal;
+use crate::access_change::AccessChange;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
 use crate::owner_requests::OwnerRequests;
@@ -17,9 +18,11 @@ use crate::pending_requests::PendingRequests;
 use crate::places::Place;
 use crate::places::key_of;
 use crate::present_sessions::Presence;
+use crate::review::Review;
 use crate::scatter_gather::ScatterGather;
 use crate::session::Session;
 use crate::waits::Paused;
+use crate::{BrokerOptions, Principal};
 
 /// All sessions of a shard.
 #[derive(Debug, Default)]
@@ -37,6 +40,10 @@ pub(crate) struct Sessions {
     paused: Map<Destination, Paused>,
     owners: Box<OwnerRequests>,
     presence: Box<Presence>,
+    /// Which of them have yet to be looked at, since rules or credentials have changed.
+    review: Option<Box<Review>>,
+    /// What has changed last, if something has since the start.
+    in_force: Option<Arc<AccessChange>>,
     /// Positions of these epochs of the node can be compared with the numbers of this one.
     earlier_epochs: Box<[u64]>,
 }
@@ -101,6 +108,35 @@ impl Sessions {
     #[cfg(test)]
     pub(crate) fn principals(&self) -> impl ExactSizeIterator<Item = &Rc<Principal>> {
         self.principals.iter()
+    }
+
+    /// Who logs in, if what it has shown is accepted still.
+    pub(crate) fn admit_login(&self, principal: Principal) -> Result<Principal, Close> {
+        match &self.in_force {
+            None => Ok(principal),
+            Some(change) => change.admit(principal),
+        }
+    }
+
+    /// Others may log in from now on, and those who are there are to be looked at.
+    pub(crate) fn begin_review(&mut self, change: Arc<AccessChange>, before: Arc<BrokerOptions>) {
+        let review = Review::new(change.clone(), before, self.review.as_deref());
+        (self.review, self.in_force) = (Some(Box::new(review)), Some(change));
+    }
+
+    /// Which sessions have yet to be looked at, if some have.
+    #[inline]
+    pub(crate) fn review(&self) -> Option<&Review> {
+        self.review.as_deref()
+    }
+
+    /// Hands that out; what is not put back is over.
+    pub(crate) fn take_review(&mut self) -> Option<Box<Review>> {
+        self.review.take()
+    }
+
+    pub(crate) fn set_review(&mut self, review: Box<Review>) {
+        self.review = Some(review);
     }
 
     /// What is asked and known of owners.

@@ -65,7 +65,8 @@ impl SessionSide<'_> {
         let asked = self.subscribe_if_owner(session, subscribe, close, recoveries, effects);
         if let Some((subscribe, close)) = asked {
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-            self.reply(session, Reply::Refused { token: subscribe.confirm, close }, effects);
+            let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
+            self.reply(session, reply, effects);
         }
         None
     }
@@ -107,9 +108,11 @@ impl SessionSide<'_> {
         let recovery = self.recovery_of(&subscribe);
         let epoch = self.sessions.next_epoch();
         let record = self.sessions.get_mut(key_of(session))?;
+        let is_relayed = record.principal.as_ref().is_some_and(|it| it.relayed_by.is_some());
         let subscription = Subscription {
             epoch,
             explicit: subscribe.explicit,
+            is_relayed,
             waiting,
             confirm: subscribe.confirm.filter(|_| waiting > 0),
             confirm_values: subscribe.confirm_values,

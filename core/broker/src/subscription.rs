@@ -15,6 +15,8 @@ pub(crate) struct Subscription {
     /// Tells it from earlier subscriptions with the same key.
     pub(crate) epoch: u32,
     pub(crate) explicit: bool,
+    /// Whether it is for a principal of another node, for which the session asked.
+    pub(crate) is_relayed: bool,
     /// How many homes have yet to answer before the subscription is complete.
     pub(crate) waiting: u32,
     /// Who waits for that.

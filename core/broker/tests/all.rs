@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub)]
 
+mod access_changes;
 mod authorisation;
 mod browse;
 mod browsers;

@@ -149,6 +149,9 @@ impl CommandCheck {
                 self.waiting.remove(token);
                 self.subscriptions.retain(|_, known| known.state != State::Awaited(*token));
             }
+            Reply::SubscriptionEnded { key, .. } => {
+                self.subscriptions.remove(key);
+            }
             Reply::Refused { token: None, .. } => {
                 let all = self.subscriptions.values_mut();
                 let unasked = all.filter(|known| known.state == State::Unasked);

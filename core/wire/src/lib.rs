@@ -60,13 +60,14 @@ pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use numbering::Numbering;
 pub use operation::{
-    BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition,
-    ConsumerEntry, DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DURABLE, DURABLE_TOPICS_MAX, DrainPhase,
-    DrainRequest, DrainStatus, DurableSubscription, Event, Events, Fetch, HistoryQuery, Listing,
-    ListingEntry, MoveMessages, MovedMessages, NewValue, Operation, OperationResult,
-    PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page, Peek, PeekedMessage, PeekedMessages, QueueDetails,
-    QueueEntry, QueueQuery, QueueSettings, Reading, Replay, SOURCE_TOPIC, ServiceEntry,
-    SessionEntry, SessionState, TopicEntry, Update, ViewEntry, durable_queue, is_durable,
+    Applies, BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition,
+    ConfigChange, ConsumerEntry, DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DURABLE, DURABLE_TOPICS_MAX,
+    DrainPhase, DrainRequest, DrainStatus, DurableSubscription, Event, Events, Fetch, HistoryQuery,
+    LOG_LEVEL_TIME_MAX, Listing, ListingEntry, LogWord, MoveMessages, MovedMessages, NewValue,
+    NodeOperation, NodeReport, Operation, OperationResult, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX,
+    Page, Peek, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueQuery, QueueSettings,
+    Reading, Replay, SOURCE_TOPIC, ServiceEntry, SessionEntry, SessionState, TopicEntry, Update,
+    ViewEntry, durable_queue, is_durable,
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;

@@ -50,6 +50,14 @@ pub enum Reply {
         /// Which.
         key: SubscriptionKey,
     },
+    /// A subscription has ended without being asked to: nothing more comes of it, and its key is free. Also that one does
+    /// not begin whose client wants no answer; see [`Reply::no_subscription`].
+    SubscriptionEnded {
+        /// Which.
+        key: SubscriptionKey,
+        /// Why.
+        close: Close,
+    },
     /// An exchange is over before both sides had said all. Messages of it may still come.
     ExchangeEnded {
         /// Which.
@@ -107,6 +115,17 @@ pub enum Reply {
         /// What to tell the client.
         close: Close,
     },
+}
+
+impl Reply {
+    /// What a session is told of a subscription that it does not have: by the token of its command while that waits for
+    /// an answer, otherwise by its key.
+    pub fn no_subscription(key: SubscriptionKey, token: Option<Token>, close: Close) -> Reply {
+        match token {
+            Some(_) => Reply::Refused { token, close },
+            None => Reply::SubscriptionEnded { key, close },
+        }
+    }
 }
 
 /// Messages for one subscription: part of a run, in order.

@@ -368,6 +368,11 @@ impl Session for EventsSession {
             }
             // It neither serves nor browses.
             Reply::ExchangeCredit { .. } | Reply::Browsed { .. } | Reply::Upstream(_) => {}
+            // A stream is its one subscription; its last event says why it ends.
+            Reply::SubscriptionEnded { close, .. } => match self.stage {
+                Stage::Streaming(_) => return Err(close),
+                _ => self.refused(now, None, close, context),
+            },
             Reply::Refused { token, close } => self.refused(now, token, close, context),
         }
         Ok(())

@@ -73,6 +73,7 @@ pub mod kind {
     pub const BROWSED: u8 = 0x52;
     pub const WANTED: u8 = 0x53;
     pub const NODES: u8 = 0x54;
+    pub const UNSUBSCRIBED: u8 = 0x55;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }

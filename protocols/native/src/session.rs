@@ -371,6 +371,9 @@ impl Session for NativeSession {
                 let browsed = ServerMessage::Browsed { subscription: key.0 };
                 say(&browsed, &mut context.output);
             }
+            Reply::SubscriptionEnded { key, close } => {
+                close.answered(|close| self.subscription_ended(key.0, close, context))?;
+            }
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;

@@ -168,6 +168,9 @@ impl UpstreamSession {
             ServerMessage::Other(_) => Ok(()),
             ServerMessage::Queued(queued) => self.queued(now, &queued, context),
             ServerMessage::Browsed { subscription } => self.browsed(subscription, context),
+            ServerMessage::Unsubscribed { subscription, code, slug, sentence } => {
+                self.unsubscribed(subscription, (code, slug, sentence), context)
+            }
             ServerMessage::Exchange(message) => self.exchange(&message, context),
             ServerMessage::Ended { responder, number, code, slug, sentence } => {
                 self.exchange_ended(responder, number, (code, slug, sentence), context);

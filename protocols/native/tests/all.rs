@@ -22,6 +22,7 @@ mod queue_fields;
 mod relaying;
 mod spec;
 mod support;
+mod unsubscribed;
 mod upstream;
 mod upstream_calls;
 mod upstream_pairs;

@@ -212,6 +212,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Left { subscription: two, path: b, reason: a },
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
         ServerMessage::Browsed { subscription: two },
+        ServerMessage::Unsubscribed { subscription: one, code: 9, slug: a, sentence: b },
         ServerMessage::Nodes(Nodes { hops: stock.wide, names: vec![a; two as usize % 3] }),
         ServerMessage::Wanted { number: one, messages: stock.wide },
     ]

@@ -266,6 +266,10 @@ fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Val
         ServerMessage::Wanted { number, messages } => {
             ("WANTED", json!({"number": number, "messages": messages}))
         }
+        ServerMessage::Unsubscribed { subscription, code, slug, sentence } => (
+            "UNSUBSCRIBED",
+            json!({"subscription": subscription, "code": code, "slug": slug, "sentence": sentence}),
+        ),
         ServerMessage::Browsed { subscription } => {
             ("BROWSED", json!({"subscription": subscription}))
         }

@@ -293,6 +293,11 @@ impl Player {
                 let (key, targets, credit) = (wish.key, wish.targets, wish.credit);
                 self.subscriptions.push(Subscription { key, targets, credit });
                 self.reply(Reply::Confirmed(Confirm::one(token)));
+                if token % 11 == 10 {
+                    self.subscriptions.retain(|known| known.key != key);
+                    let close = CloseCode::UpstreamAway.into();
+                    self.reply(Reply::SubscriptionEnded { key, close });
+                }
             }
             Command::Credit { key, messages } => {
                 let known = self.subscriptions.iter_mut().find(|known| known.key == key);

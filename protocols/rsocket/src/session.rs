@@ -191,6 +191,9 @@ impl Session for RSocketSession {
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }
+            Reply::SubscriptionEnded { key, close } => {
+                close.answered(|close| self.subscription_ended(key, close, context))?;
+            }
             Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ReachedUpstream { .. } => {}
             // Nobody asks for them.
             Reply::Joined { .. }

@@ -324,6 +324,34 @@ fn what_is_refused_costs_its_request_alone() {
 }
 
 #[test]
+fn what_the_broker_ends_ends_its_stream_and_frees_its_key() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Stream, 1, 1, Some(&route("queue:jobs")), b"");
+    let consumer = subscribed(&mut rig);
+    rig.request(Interaction::Stream, 3, 1, Some(&route("fx/EUR")), b"");
+    let topic = subscribed(&mut rig);
+    for subscribe in [&consumer, &topic] {
+        rig.confirm(subscribe.confirm.unwrap());
+    }
+    let ended = |key| {
+        let close = tiderace_base::CloseCode::UpstreamAway.into();
+        Reply::SubscriptionEnded { key, close }
+    };
+    rig.reply(ended(consumer.key));
+    assert_eq!(rig.received(), ["1 ERROR REJECTED upstream-away"]);
+    // Nothing is asked of the broker for what has crossed it, and the other stream goes on.
+    rig.send(&Frame::request_n(1, 1));
+    rig.send(&Frame::cancel(1));
+    assert!(rig.asked().is_empty() && rig.end.is_none());
+    rig.deliver(topic.key.0, &run(Kind::Topic, "fx/EUR", 7, &[b"1.08"]));
+    assert_eq!(rig.received(), ["3 PAYLOAD N 1.08"]);
+    rig.request(Interaction::Stream, 5, 1, Some(&route("queue:jobs")), b"");
+    assert_eq!(subscribed(&mut rig).key, consumer.key);
+    rig.reply(ended(SubscriptionKey(9)));
+    assert!(rig.received().is_empty());
+}
+
+#[test]
 fn fragments_are_put_together_and_made() {
     let mut rig = Rig::with(RSocketOptions { fragment_bytes: 64, ..echoing(Span::ZERO) });
     let data: Vec<u8> = (0..200u8).collect();

@@ -312,6 +312,9 @@ impl Session for SocketSession {
             // Events have no credit: who serves answers as it likes.
             Reply::ExchangeCredit { .. } => {}
             Reply::Browsed { key } => self.browsed(key, &mut context.output),
+            Reply::SubscriptionEnded { key, close } => {
+                close.answered(|close| self.subscription_ended(key, close, context))?;
+            }
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }

@@ -14,3 +14,4 @@ mod rooms;
 mod spec;
 mod support;
 mod transcripts;
+mod unsubscribed;

@@ -68,11 +68,16 @@ pub(crate) fn browser_end(
     output.frame(&frame, true);
 }
 
-/// Writes ERROR; `receipt` is the receipt text of the frame to blame.
+/// The line of ERROR that names the frame to blame, by the text of its receipt as the client spelled it.
+pub(crate) fn receipt_line(text: &[u8]) -> Box<[u8]> {
+    [b"receipt-id:", text, b"\n"].concat().into()
+}
+
+/// Writes ERROR; `blamed` are the lines that name what is to blame for it.
 pub(crate) fn error(
     close: &Close,
     version: Version,
-    receipt: Option<&[u8]>,
+    blamed: Option<&[u8]>,
     output: &mut Output<'_>,
 ) {
     let mut frame = b"ERROR\n".to_vec();
@@ -84,11 +89,7 @@ pub(crate) fn error(
     if let Some(addresses) = &close.addresses {
         append(&mut frame, version, "reconnect-to", &addresses.to_string());
     }
-    if let Some(receipt) = receipt {
-        frame.extend_from_slice(b"receipt-id:");
-        frame.extend_from_slice(receipt);
-        frame.push(b'\n');
-    }
+    frame.extend_from_slice(blamed.unwrap_or_default());
     if close.code.class() == ErrorClass::Unsupported {
         append(&mut frame, version, "version", SUPPORTED);
     }
@@ -127,7 +128,8 @@ mod tests {
     #[test]
     fn an_error_says_it_short_and_long() {
         let close = Close::new(CloseCode::BadHeader, "SEND: wrong: x. Do better.");
-        let text = written(|output| error(&close, Version::V12, Some(b"r\\c1"), output));
+        let text =
+            written(|output| error(&close, Version::V12, Some(&receipt_line(b"r\\c1")), output));
         assert_eq!(
             text,
             "ERROR\nmessage:SEND\\c wrong\\c x\ncode:bad-header\nreceipt-id:r\\c1\n\

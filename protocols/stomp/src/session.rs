@@ -272,10 +272,11 @@ impl Session for StompSession {
                 if let Some(cold) = &mut self.cold
                     && let Some(token) = token
                 {
-                    cold.blamed = cold.receipts.text_of(token).map(Box::from);
+                    cold.blamed = cold.receipts.text_of(token).map(server_frame::receipt_line);
                 }
                 return Err(close);
             }
+            Reply::SubscriptionEnded { key, close } => return self.subscription_ended(key, close),
         }
         Ok(())
     }

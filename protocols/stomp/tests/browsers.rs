@@ -3,6 +3,7 @@
 
 use crate::support::Rig;
 use tiderace_base::CloseCode;
+use tiderace_wire::{Reply, SubscriptionKey};
 
 const FILL: &str =
     "SEND\ndestination:/queue/a\nn:1\n\none\0SEND\ndestination:/queue/a\nn:2\n\ntwo\0";
@@ -96,4 +97,27 @@ fn what_makes_no_sense_is_refused() {
     let mut rig = Rig::connected("1.2");
     rig.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:false\nbrowser-end:false\n\n\0");
     assert!(rig.end.is_none());
+}
+
+#[test]
+fn one_that_is_ended_is_named_by_the_error() {
+    let end = |rig: &mut Rig, key| {
+        let close = CloseCode::UpstreamAway.into();
+        rig.reply(Reply::SubscriptionEnded { key: SubscriptionKey(key), close });
+        rig.received()
+    };
+    for (version, id, line) in [("1.2", "id:b\n", "\nsubscription:b\n"), ("1.0", "", "\n")] {
+        let mut rig = Rig::connected(version);
+        let begin = "destination:/queue/a\nbrowser:true\nbrowser-end:false\n\n\0";
+        rig.say(&format!("SUBSCRIBE\n{id}{begin}"));
+        // One that is not there its client has ended itself.
+        assert_eq!(end(&mut rig, 1), "");
+        assert!(rig.end.is_none());
+        let said = end(&mut rig, 0);
+        assert!(said.starts_with("ERROR\nmessage:") && said.contains(line), "{said}");
+        for part in ["\ndestination:/queue/a\n", "\ncode:upstream-away\n"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(rig.end.map(|close| close.code), Some(CloseCode::UpstreamAway));
+    }
 }

@@ -14,6 +14,7 @@ fn issuers(secret: &[u8]) -> Option<Issuers> {
         name_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
         claims: vec!["tenant".to_owned(), "org.id".to_owned()],
+        credential: None,
         ..IssuerOptions::default()
     };
     let key = Key::secret(secret, &[]).ok()?;

@@ -13,6 +13,8 @@
 
 pub mod callout;
 mod claims;
+mod credential;
+mod current;
 mod failures;
 pub mod jwt;
 mod lane;
@@ -25,6 +27,7 @@ mod token;
 mod verifier;
 mod worker;
 
+pub use credential::{CredentialMark, CredentialMarks};
 pub use failures::FailurePolicy;
 pub use lane::{Answer, LoginRequest};
 pub use password::{PasswordError, PasswordHash, hash_password};

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::credential::CredentialMark;
+
 /// Somebody who is connected. Cloning is cheap: sessions of one user share the texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
@@ -12,6 +14,7 @@ pub struct Principal {
     host: Option<Arc<str>>,
     claims: Arc<[(Arc<str>, Arc<str>)]>,
     until: Option<u64>,
+    credential: Option<CredentialMark>,
 }
 
 impl Principal {
@@ -23,6 +26,7 @@ impl Principal {
             host: None,
             claims: Arc::from([]),
             until: None,
+            credential: None,
         }
     }
 
@@ -52,6 +56,17 @@ impl Principal {
     #[must_use]
     pub fn until(self, until: u64) -> Principal {
         Principal { until: Some(until), ..self }
+    }
+
+    /// The same, who has shown that.
+    #[must_use]
+    pub fn shown_by(self, credential: CredentialMark) -> Principal {
+        Principal { credential: Some(credential), ..self }
+    }
+
+    /// What it has shown, if the configuration may cease to accept it.
+    pub fn credential(&self) -> Option<CredentialMark> {
+        self.credential
     }
 
     /// The name; `None` for an anonymous client.

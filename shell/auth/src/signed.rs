@@ -10,6 +10,7 @@ use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::current::Current;
 use crate::jwt::{Issuer, Parts, Prospect, TokenProblem};
 use crate::lane::{Flags, Lane, Message, Pending};
 use crate::principal::Principal;
@@ -54,7 +55,7 @@ impl Issuers {
         let mut problems = Vec::new();
         for issuer in &self.0 {
             match issuer.verify(&parts, now) {
-                Ok(principal) => return Ok(principal),
+                Ok(principal) => return Ok(issuer.mark(principal)),
                 Err(problem) => problems.push(problem),
             }
         }
@@ -88,6 +89,7 @@ impl Issuers {
 #[derive(Debug)]
 pub(crate) struct TokenWorker {
     lane: Lane,
+    issuers: Current<Issuers>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,14 +97,21 @@ impl TokenWorker {
     /// Starts the thread.
     pub(crate) fn start(issuers: Arc<Issuers>) -> io::Result<TokenWorker> {
         let (lane, requests) = Lane::new(WAITING_MAX);
+        let issuers = Current::new(issuers);
         let thread = thread::Builder::new().name("tokens".to_owned()).spawn({
-            let flags = lane.flags();
+            let (flags, issuers) = (lane.flags(), issuers.clone());
             move || {
                 yield_to_others();
                 run(&issuers, &requests, &flags);
             }
         })?;
-        Ok(TokenWorker { lane, thread: Some(thread) })
+        Ok(TokenWorker { lane, issuers, thread: Some(thread) })
+    }
+
+    /// Others' tokens are accepted from now on; those that wait are verified by these.
+    pub(crate) fn change(&self, issuers: Arc<Issuers>) {
+        self.issuers.set(issuers);
+        self.lane.wake();
     }
 
     pub(crate) fn lane(&self) -> &Lane {
@@ -120,7 +129,7 @@ impl Drop for TokenWorker {
     }
 }
 
-fn run(issuers: &Issuers, requests: &Receiver<Message>, flags: &Flags) {
+fn run(issuers: &Current<Issuers>, requests: &Receiver<Message>, flags: &Flags) {
     let mut parked: Vec<Pending> = Vec::new();
     while let Ok(message) = requests.recv() {
         if flags.is_stopping() {
@@ -128,11 +137,12 @@ fn run(issuers: &Issuers, requests: &Receiver<Message>, flags: &Flags) {
             return;
         }
         if let Message::Login(pending) = message {
-            judge(issuers, *pending, &mut parked);
+            judge(&issuers.get(), *pending, &mut parked);
         }
         if flags.take_woken() {
+            let issuers = issuers.get();
             for pending in std::mem::take(&mut parked) {
-                judge(issuers, pending, &mut parked);
+                judge(&issuers, pending, &mut parked);
             }
         }
     }

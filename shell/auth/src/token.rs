@@ -14,6 +14,10 @@ use sha2::{Digest, Sha256};
 pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The digest of a token in clear.
     pub fn of(token: &str) -> TokenDigest {
         TokenDigest(Sha256::digest(token.as_bytes()).into())

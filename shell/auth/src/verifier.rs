@@ -1,6 +1,7 @@
 //! Who the bearer of these credentials is.
 //!
-//! Relies on `password` and `token`. Shared by shards and worker; never changes after it is made.
+//! Relies on `password` and `token`. Shared by shards and worker; never changes after it is made, but another one may take its
+//! place.
 //! Invariant: the answer to an unknown user is the one to a wrong password, in word and in time.
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use tiderace_wire::Credentials;
 
+use crate::credential::{CredentialMark, CredentialMarks};
 use crate::jwt::looks_signed;
 use crate::password::{PasswordError, PasswordHash, hash_password};
 use crate::principal::Principal;
@@ -161,12 +163,14 @@ pub struct Verifier {
     takes_certificates: bool,
     /// Chooses which hash an unknown name is verified against; random per process.
     decoy: RandomState,
+    marks: CredentialMarks,
 }
 
 #[derive(Debug)]
 struct User {
     hash: PasswordHash,
     principal: Principal,
+    mark: CredentialMark,
 }
 
 #[derive(Debug)]
@@ -185,6 +189,28 @@ impl Verifier {
         tokens: impl IntoIterator<Item = TokenRecord>,
         anonymous: AnonymousAccess,
     ) -> Result<Verifier, RecordError> {
+        Verifier::make(users, tokens, anonymous, None)
+    }
+
+    /// The one that takes this one's place: passwords that it knows are not hashed again.
+    ///
+    /// # Errors
+    /// The first user or token that cannot be used.
+    pub fn next(
+        &self,
+        users: impl IntoIterator<Item = UserRecord>,
+        tokens: impl IntoIterator<Item = TokenRecord>,
+        anonymous: AnonymousAccess,
+    ) -> Result<Verifier, RecordError> {
+        Verifier::make(users, tokens, anonymous, Some(self))
+    }
+
+    fn make(
+        users: impl IntoIterator<Item = UserRecord>,
+        tokens: impl IntoIterator<Item = TokenRecord>,
+        anonymous: AnonymousAccess,
+        before: Option<&Verifier>,
+    ) -> Result<Verifier, RecordError> {
         let mut verifier = Verifier {
             users: Vec::new(),
             by_name: HashMap::new(),
@@ -193,21 +219,27 @@ impl Verifier {
             takes_signed: false,
             calls_out: false,
             takes_certificates: false,
-            decoy: RandomState::new(),
+            // The same as before, or a name's time would tell whether the server was told to read again.
+            decoy: before.map(|before| before.decoy.clone()).unwrap_or_default(),
+            marks: before.map(|before| before.marks.clone()).unwrap_or_default(),
         };
         for record in users {
-            let hash = match &record.password {
-                PasswordRecord::Hash(text) => PasswordHash::parse(text),
-                PasswordRecord::Plain(text) => {
+            let (PasswordRecord::Hash(secret) | PasswordRecord::Plain(secret)) = &record.password;
+            let mark = verifier.marks.of_user(&record.name, secret);
+            let known = before.and_then(|before| before.user(&record.name));
+            let hash = match (&record.password, known.filter(|known| known.mark == mark)) {
+                (_, Some(known)) => Ok(known.hash.clone()),
+                (PasswordRecord::Hash(text), None) => PasswordHash::parse(text),
+                (PasswordRecord::Plain(text), None) => {
                     hash_password(text).and_then(|text| PasswordHash::parse(&text))
                 }
             };
             let hash =
                 hash.map_err(|reason| RecordError::Password { name: record.name.clone(), reason })?;
             let principal = Principal::named(&record.name, &record.groups);
-            let principal = principal.bound(record.host.as_deref());
+            let principal = principal.bound(record.host.as_deref()).shown_by(mark);
             verifier.by_name.insert(record.name.into(), verifier.users.len());
-            verifier.users.push(User { hash, principal });
+            verifier.users.push(User { hash, principal, mark });
         }
         for record in tokens {
             let digest = match record.secret {
@@ -217,8 +249,9 @@ impl Verifier {
                 }
                 TokenSecret::Plain(text) => TokenDigest::of(&text),
             };
+            let mark = verifier.marks.of_token(digest.bytes(), &record.principal);
             let principal = Principal::named(&record.principal, &record.groups);
-            let principal = principal.bound(record.host.as_deref());
+            let principal = principal.bound(record.host.as_deref()).shown_by(mark);
             verifier.tokens.push(Token { digest, principal });
         }
         Ok(verifier)
@@ -240,6 +273,26 @@ impl Verifier {
     #[must_use]
     pub fn with_certificates(self) -> Verifier {
         Verifier { takes_certificates: true, ..self }
+    }
+
+    /// Everybody whom the users and tokens name.
+    pub fn principals(&self) -> impl Iterator<Item = &Principal> {
+        let users = self.users.iter().map(|user| &user.principal);
+        users.chain(self.tokens.iter().map(|token| &token.principal))
+    }
+
+    /// Whether somebody may come in without credentials.
+    pub fn lets_anonymous_in(&self) -> bool {
+        self.anonymous == AnonymousAccess::Accepted
+    }
+
+    /// Gives the numbers of what is shown.
+    pub fn marks(&self) -> &CredentialMarks {
+        &self.marks
+    }
+
+    fn user(&self, name: &str) -> Option<&User> {
+        self.by_name.get(name).and_then(|index| self.users.get(*index))
     }
 
     /// Nobody is configured: everybody is anonymous, whatever they send.
@@ -293,7 +346,7 @@ impl Verifier {
         login: &str,
         password: &str,
     ) -> Result<Principal, LoginError> {
-        let Some(known) = self.by_name.get(login).and_then(|index| self.users.get(*index)) else {
+        let Some(known) = self.user(login) else {
             self.spend_the_time_of_a_hash(login, password);
             return Err(LoginError::Refused);
         };

@@ -15,6 +15,7 @@ use tiderace_base::Time;
 use tiderace_wire::Credentials;
 
 use crate::callout::{Callout, CalloutHandle, tail};
+use crate::current::Current;
 use crate::failures::{FailurePolicy, Failures};
 use crate::lane::{Flags, Lane, LoginRequest, Message};
 use crate::principal::Principal;
@@ -28,7 +29,7 @@ pub struct AuthWorker {
     passwords: Lane,
     tokens: Option<TokenWorker>,
     callout: Option<Callout>,
-    verifier: Arc<Verifier>,
+    verifier: Current<Verifier>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,7 +39,7 @@ pub struct AuthHandle {
     passwords: Lane,
     tokens: Option<Lane>,
     callout: Option<CalloutHandle>,
-    verifier: Arc<Verifier>,
+    verifier: Current<Verifier>,
 }
 
 impl AuthWorker {
@@ -52,7 +53,8 @@ impl AuthWorker {
         queue_max: usize,
     ) -> io::Result<AuthWorker> {
         let (lane, requests) = Lane::new(queue_max);
-        let (known, flags) = (Arc::clone(&verifier), lane.flags());
+        let verifier = Current::new(verifier);
+        let (known, flags) = (verifier.clone(), lane.flags());
         let thread = thread::Builder::new().name("auth".to_owned()).spawn(move || {
             yield_to_others();
             run(&known, policy, &requests, &flags);
@@ -61,15 +63,21 @@ impl AuthWorker {
         Ok(AuthWorker { passwords: lane, tokens, callout, verifier, thread: Some(thread) })
     }
 
-    /// Starts another thread for signed tokens, unless nobody's are accepted. The verifier must leave them to it.
+    /// Starts another thread for signed tokens, of which nobody's may be accepted yet. The verifier must leave them to it.
     ///
     /// # Errors
     /// When the operating system grants no thread.
     pub fn with_issuers(mut self, issuers: Arc<Issuers>) -> io::Result<AuthWorker> {
-        if !issuers.is_empty() {
-            self.tokens = Some(TokenWorker::start(issuers)?);
-        }
+        self.tokens = Some(TokenWorker::start(issuers)?);
         Ok(self)
+    }
+
+    /// Others come in from now on: logins that are verified after this know these users, tokens and issuers.
+    pub fn change(&self, verifier: Arc<Verifier>, issuers: Arc<Issuers>) {
+        if let Some(tokens) = &self.tokens {
+            tokens.change(issuers);
+        }
+        self.verifier.set(verifier);
     }
 
     /// Leaves those whom the verifier does not know to another server. The verifier must do so, too.
@@ -85,7 +93,7 @@ impl AuthWorker {
             passwords: self.passwords.clone(),
             tokens: self.tokens.as_ref().map(|tokens| tokens.lane().clone()),
             callout: self.callout.as_ref().map(Callout::handle),
-            verifier: Arc::clone(&self.verifier),
+            verifier: self.verifier.clone(),
         }
     }
 }
@@ -117,7 +125,7 @@ impl AuthHandle {
             (request.answer)(Ok(principal));
             return Ok(());
         }
-        let (credentials, lane) = match self.verifier.check(request.credentials) {
+        let (credentials, lane) = match self.verifier.get().check(request.credentials) {
             Check::Decided(result) => {
                 (request.answer)(result);
                 return Ok(());
@@ -139,6 +147,11 @@ impl AuthHandle {
         lane.ok_or(LoginError::Refused)?.submit(request, &name)
     }
 
+    /// Who knows the users and tokens now.
+    pub fn verifier(&self) -> Arc<Verifier> {
+        self.verifier.get()
+    }
+
     /// Keys of signed tokens were fetched: what has waited for them is verified.
     pub fn keys_fetched(&self) {
         if let Some(tokens) = &self.tokens {
@@ -147,7 +160,12 @@ impl AuthHandle {
     }
 }
 
-fn run(verifier: &Verifier, policy: FailurePolicy, requests: &Receiver<Message>, flags: &Flags) {
+fn run(
+    verifier: &Current<Verifier>,
+    policy: FailurePolicy,
+    requests: &Receiver<Message>,
+    flags: &Flags,
+) {
     let started = Instant::now();
     let mut failures = Failures::new(policy);
     while let Ok(message) = requests.recv() {
@@ -160,7 +178,8 @@ fn run(verifier: &Verifier, policy: FailurePolicy, requests: &Receiver<Message>,
         let Some(request) = pending.take() else { continue };
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (credentials, address) = (request.credentials, request.address);
-        let result = verify(verifier, &mut failures, credentials, address, Time::from_nanos(nanos));
+        let result =
+            verify(&verifier.get(), &mut failures, credentials, address, Time::from_nanos(nanos));
         (request.answer)(result);
     }
 }
@@ -220,7 +239,7 @@ mod tests {
         }
         assert_eq!(
             results.recv().unwrap(),
-            Ok(Principal::named("bob", ["traders"]).bound(Some("shop")))
+            Ok(worker.handle().verifier().principals().next().unwrap().clone())
         );
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));

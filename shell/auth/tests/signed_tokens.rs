@@ -33,6 +33,7 @@ fn options() -> IssuerOptions {
         name_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
         claims: vec!["tenant".to_owned(), "org.id".to_owned()],
+        credential: None,
         ..IssuerOptions::default()
     }
 }

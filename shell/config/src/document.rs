@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use tiderace_wire::Applies;
+
 use crate::kind::Kind;
 use crate::sections::SECTIONS;
 use crate::spec::{DefaultValue, OptionSpec, SectionSpec};
@@ -25,7 +27,8 @@ Options come from one TOML file (`tiderace serve --config tiderace.toml`), from 
 from flags. A flag outweighs the environment, which outweighs the file, which outweighs the default. Every
 option that stands once has an environment variable `TIDERACE_SECTION__KEY` and can be set on the command
 line with `--set section.key=value`; some have a flag of their own. Lists are arrays in the file and
-comma-separated elsewhere. An unknown key is an error. Options take effect at the next start.
+comma-separated elsewhere. An unknown key is an error. Options take effect at the next start, but for those of which is
+said that they [apply before](reload.md).
 
 Sizes are written `\"64 KiB\"` (binary: KiB, MiB, GiB, TiB; decimal: kB, MB, GB, TB) or as a whole number of
 bytes, durations `\"250ms\"`, `\"5s\"`, `\"2min\"`, `\"1h\"`. Secrets never stand in the file in clear: they are
@@ -64,6 +67,16 @@ fn write_option(out: &mut String, option: &OptionSpec) {
     }
     if let Some(flag) = option.flag {
         let _ = writeln!(out, "- Flag: `--{flag}`");
+    }
+    let applies = match option.applies() {
+        Applies::Now => Some("when the configuration is read again, at once"),
+        Applies::NewConnections => {
+            Some("when the configuration is read again, to connections that come from then on")
+        }
+        Applies::Restart => None,
+    };
+    if let Some(applies) = applies {
+        let _ = writeln!(out, "- Applies: {applies}");
     }
     let _ = writeln!(out, "- Since: {}", option.since);
     write_words(out, &option.kind);

@@ -18,6 +18,7 @@ mod build_limits;
 mod build_proxies;
 mod build_tls;
 mod build_upstreams;
+mod changes;
 mod config;
 mod document;
 mod file;

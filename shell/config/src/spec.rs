@@ -25,8 +25,6 @@ pub struct OptionSpec {
     pub doc: &'static str,
     /// The command-line flag without its dashes, if it has one of its own.
     pub flag: Option<&'static str>,
-    /// Takes effect on reload; otherwise at the next start.
-    pub reload: bool,
     /// The first version that has it.
     pub since: &'static str,
     /// The meaning of 0, where 0 is special.
@@ -65,16 +63,7 @@ impl OptionSpec {
         default: DefaultValue,
         doc: &'static str,
     ) -> OptionSpec {
-        OptionSpec {
-            key,
-            kind,
-            default,
-            doc,
-            flag: None,
-            reload: false,
-            since: "0.1.0",
-            zero: None,
-        }
+        OptionSpec { key, kind, default, doc, flag: None, since: "0.1.0", zero: None }
     }
 
     pub(crate) const fn flag(mut self, flag: &'static str) -> OptionSpec {

@@ -71,6 +71,7 @@ mod message_framing;
 mod metrics;
 mod migrate;
 mod node;
+mod node_operations;
 mod options;
 mod origins;
 mod outcome;
@@ -115,7 +116,7 @@ pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
-    Options, Placement, Proxies, ProxyProtocol, Security, Services, Verifier,
+    NoOperator, Operator, Options, Placement, Proxies, ProxyProtocol, Security, Services, Verifier,
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};
@@ -123,4 +124,4 @@ pub use turn::Turn;
 pub use upstream::authorities::{NoAuthorities, system_authorities};
 pub use upstream::options::UpstreamOptions;
 pub use upstream::status::{UpstreamState, UpstreamStatus};
-pub use waker::{Answer, CommitResult};
+pub use waker::{Answer, CommitResult, NodeAnswer};

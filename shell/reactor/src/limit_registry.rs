@@ -5,6 +5,7 @@
 //! idle few more are kept than of those in use.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,8 +18,10 @@ pub(crate) struct LimitRegistry(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By the place of the limit, and who shares it.
-    allowances: HashMap<(usize, Holder), Arc<Allowance>>,
+    /// By what the limit says, whatever its place among others is, and who shares it.
+    allowances: HashMap<(u64, Holder), Arc<Allowance>>,
+    /// Tells limits apart.
+    marks: RandomState,
     /// How many there may be before those that are idle are forgotten.
     sweep_at: usize,
 }
@@ -41,16 +44,16 @@ impl LimitRegistry {
         address: IpAddr,
     ) -> Option<Allowances> {
         let limits = options.limits_of(principal);
-        let mut limits =
-            limits.filter(|(_, rule)| rule.limits != ClientLimits::default()).peekable();
+        let mut limits = limits.filter(|rule| rule.limits != ClientLimits::default()).peekable();
         limits.peek()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.sweep(now);
-        let each = limits.map(|(place, rule)| {
+        let each = limits.map(|rule| {
             let holder = Holder::of(rule.per, principal, address);
             let who = holder.name(rule);
             let new = || Arc::new(Allowance::new(rule.limits, who));
-            known.allowances.entry((place, holder)).or_insert_with(new).clone()
+            let mark = known.marks.hash_one(rule);
+            known.allowances.entry((mark, holder)).or_insert_with(new).clone()
         });
         Some(each.collect())
     }

@@ -35,9 +35,9 @@ impl<D: Driver> Shard<D> {
         session: SessionId,
         result: Result<Principal, Close>,
     ) -> (Result<Principal, Close>, Option<Admitted>) {
-        let options = &self.shared.services.broker;
+        let is_limited = !self.broker.options().limits.is_empty() || !self.limited.is_empty();
         let principal = match &result {
-            Ok(principal) if !options.limits.is_empty() => principal,
+            Ok(principal) if is_limited => principal,
             _ => return (result, None),
         };
         let link = self.broker.link_of(session);
@@ -47,7 +47,7 @@ impl<D: Driver> Shard<D> {
             return (result, None);
         };
         let address = connection.peer.address();
-        let options = &self.shared.services.broker;
+        let options = self.broker.options();
         let allowances = self.shared.limits.of(self.now.time, options, principal, address);
         if allowances.as_ref() == self.limited.of(key) {
             return (result, None);
@@ -83,6 +83,18 @@ impl<D: Driver> Shard<D> {
                 connection.flags.set(Flags::LIMITED);
             }
             self.hold_to_debts(key);
+        }
+    }
+
+    /// Limits may be others than those that a session was let in by. It stays connected, whatever they say about that.
+    pub(crate) fn limit_again(&mut self, session: SessionId) {
+        let Some(principal) = self.broker.principal_of(session).cloned() else { return };
+        let (Ok(_), Some(admitted)) = self.admit_limited(session, Ok(principal)) else { return };
+        let key = admitted.key;
+        self.begin_limits(session, admitted, true);
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        if live.is_some_and(|live| live.is_detached()) {
+            self.limited.detach(key);
         }
     }
 

@@ -21,6 +21,11 @@ struct Limited {
 }
 
 impl LimitedSessions {
+    /// Whether limits apply to no session.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What limits a session, if something does.
     pub(crate) fn of(&self, key: Key) -> Option<&Allowances> {
         Some(&self.0.get(&key)?.allowances)

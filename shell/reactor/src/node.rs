@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use tiderace_base::limits::SHARDS_MAX;
 use tiderace_base::{MetricRow, Sample, ShardId, Span};
+use tiderace_broker::AccessChange;
 use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
 use crate::drain::board::DrainPlan;
@@ -121,6 +122,15 @@ impl NodeControl {
             for waker in self.shared.wakers.iter() {
                 waker.notify(Notice::Secure(settings.clone()));
             }
+        }
+    }
+
+    /// Holds to other rules, limits and credentials from now on, all shards at once. Sessions that may not have what they
+    /// have end within a second or so; all others go on.
+    pub fn change_access(&self, change: AccessChange) {
+        let change = Arc::new(change);
+        for waker in self.shared.wakers.iter() {
+            waker.notify(Notice::AccessChanged(change.clone()));
         }
     }
 

@@ -13,7 +13,7 @@ use tiderace_wire::{Protocol, Request, Response};
 use crate::driver::os::SocketOptions;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
-use crate::waker::Answer;
+use crate::waker::{Answer, NodeAnswer};
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
 #[derive(Clone, Debug)]
@@ -260,6 +260,22 @@ pub trait Verifier: Send + Sync {
     fn submit(&self, credentials: tiderace_wire::Credentials, client: LoginClient, answer: Answer);
 }
 
+/// Does what is asked of the node as a whole.
+pub trait Operator: Send + Sync {
+    /// Takes something to do, for who may ask for it. Must return at once; the answer may come later, from any thread.
+    fn operate(&self, operation: tiderace_wire::NodeOperation, answer: NodeAnswer);
+}
+
+/// Does nothing, and says so: for nodes that nobody runs.
+#[derive(Clone, Copy, Debug)]
+pub struct NoOperator;
+
+impl Operator for NoOperator {
+    fn operate(&self, _: tiderace_wire::NodeOperation, answer: NodeAnswer) {
+        drop(answer);
+    }
+}
+
 /// A client that logs in, as far as its connection tells.
 #[derive(Clone, Debug)]
 pub struct LoginClient {
@@ -289,6 +305,8 @@ pub struct Services {
     pub internal_sessions: Vec<Arc<tiderace_wire::Open>>,
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
+    /// Does what is asked of the node as a whole.
+    pub operator: Arc<dyn Operator>,
     /// Keeps what is to survive, if something is.
     pub store_gateway: Option<Arc<dyn StoreGateway>>,
     /// Has files for large frames, if they may be that large.

@@ -279,8 +279,9 @@ impl<D: Driver> Shard<D> {
                 self.resume(link, session);
             }
             for (link, session, token, operation) in effects.node.drain(..) {
-                let reply = self.operate_node((link, session), token, operation);
-                self.reply(link, session, reply);
+                if let Some(reply) = self.operate_node((link, session), token, operation) {
+                    self.reply(link, session, reply);
+                }
             }
             for (link, session, close) in effects.close.drain(..) {
                 if let Some(key) = self.find(link, session) {

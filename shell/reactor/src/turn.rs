@@ -102,6 +102,7 @@ impl<D: Driver> Shard<D> {
             || lists.has_writes()
             || !lists.h2_connections.is_empty()
             || self.broker.has_work()
+            || self.broker.is_reviewing()
             || self.accepting.has_work(self.now.time)
         {
             return Span::ZERO;
@@ -167,6 +168,8 @@ impl<D: Driver> Shard<D> {
                 Notice::Resolved { upstream, attempt, addresses } => {
                     self.resolved(upstream, attempt, addresses);
                 }
+                Notice::AccessChanged(change) => self.change_access(change),
+                Notice::NodeOperated { asked, result } => self.answer_operation(asked, result),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
                 Notice::Drain(plan) => self.begin_drain(plan),
@@ -240,6 +243,9 @@ impl<D: Driver> Shard<D> {
         if self.broker.has_work() {
             self.broker.work(self.now, &mut self.effects);
             self.drain_effects();
+        }
+        if self.broker.is_reviewing() {
+            self.review_sessions();
         }
     }
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::{Close, CloseCode, Key, SessionId, Span};
-use tiderace_broker::{Principal, StoreLoaded};
+use tiderace_broker::{AccessChange, Operated, Principal, StoreLoaded};
 use tiderace_tls::Settings;
+use tiderace_wire::{NodeReport, OperationResult, Token};
 
 use crate::drain::board::DrainPlan;
 use crate::driver::Wake;
@@ -28,6 +29,10 @@ pub(crate) enum Notice {
     Spooled(Key),
     /// The addresses of the name that an attempt to reach an upstream has asked for.
     Resolved { upstream: usize, attempt: u64, addresses: io::Result<Vec<SocketAddr>> },
+    /// Rules, limits and credentials are others.
+    AccessChanged(Arc<AccessChange>),
+    /// What a session has asked the node for was done, or not.
+    NodeOperated { asked: Asked, result: Operated },
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.
@@ -191,5 +196,58 @@ impl Drop for Answer {
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Answer").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// Who has asked for something, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) link: u32,
+    pub(crate) session: SessionId,
+    pub(crate) token: Token,
+}
+
+/// The right to answer one operation, once. Forgetting to answer refuses it.
+pub struct NodeAnswer {
+    asked: Asked,
+    wakers: Arc<[Waker]>,
+    is_answered: bool,
+}
+
+impl NodeAnswer {
+    pub(crate) fn new(asked: Asked, wakers: Arc<[Waker]>) -> NodeAnswer {
+        NodeAnswer { asked, wakers, is_answered: false }
+    }
+
+    /// The session that has asked, for logs.
+    pub fn session(&self) -> SessionId {
+        self.asked.session
+    }
+
+    /// Says what came of it. Wakes the session's shard; never blocks for long.
+    pub fn send(mut self, result: Result<NodeReport, Close>) {
+        self.post(result.map(|report| OperationResult::Node(Box::new(report))));
+    }
+
+    fn post(&mut self, result: Operated) {
+        self.is_answered = true;
+        if let Some(waker) = self.wakers.get(self.asked.session.shard.index()) {
+            waker.notify(Notice::NodeOperated { asked: self.asked, result });
+        }
+    }
+}
+
+impl Drop for NodeAnswer {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let reason = "this server does nothing of that kind now; try again";
+            self.post(Err(Close::new(CloseCode::BadOperation, reason)));
+        }
+    }
+}
+
+impl std::fmt::Debug for NodeAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeAnswer").field("asked", &self.asked).finish_non_exhaustive()
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         persistent_in_memory: config.stomp.persistent_in_memory,
         queue_default: queue_options(&config.queues, None),
         quotas: quotas::all(&config.queues, &config.quotas),
-        limits: config.client_limits.iter().map(limit).collect(),
+        limits: limits(config),
         views: config.views.iter().filter_map(view).collect(),
         services: service_options(&config.services),
         history_bytes_max: config.history.bytes_max / shards,
@@ -407,6 +407,11 @@ fn who(who: &PrincipalMatch) -> Who {
         PrincipalMatch::Group(name) => Who::Group(name.as_str().into()),
         PrincipalMatch::User(name) => Who::User(name.as_str().into()),
     }
+}
+
+/// What clients may have at a time.
+pub(crate) fn limits(config: &Config) -> Vec<LimitRule> {
+    config.client_limits.iter().map(limit).collect()
 }
 
 fn limit(limit: &LimitConfig) -> LimitRule {

@@ -4,7 +4,7 @@
 //! Relies on `tiderace_auth` to verify and on `fetch` for keys that are elsewhere. Invariant: a key that cannot be used
 //! keeps the server from starting, but one that cannot be fetched does not: it may come later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::sync::Arc;
@@ -18,20 +18,22 @@ use tiderace_auth::jwt::{
     Algorithm, Issuer, IssuerOptions, Key, KeyFetcher, KeySource, KeyStore, OnFetch, parse_key_set,
 };
 use tiderace_auth::{
-    AnonymousAccess, AuthHandle, FailurePolicy, Issuers, PasswordRecord, Principal, TokenRecord,
-    UserRecord, Verifier,
+    AnonymousAccess, AuthHandle, CredentialMark, CredentialMarks, FailurePolicy, Issuers,
+    PasswordRecord, Principal, TokenRecord, UserRecord, Verifier,
 };
 use tiderace_base::Span;
+use tiderace_broker::{Bearer, CredentialId};
 use tiderace_config::{
-    AuthConfig, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, Unanswered, UserPassword,
+    AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, Unanswered,
+    UserPassword,
 };
 use tiderace_topics::Placeholder;
 use tracing::{info, warn};
 
 use crate::fetch::Fetch;
 
-/// The identities. Passwords in clear are hashed here.
-pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
+/// The identities. Passwords in clear are hashed here, unless they were known before.
+pub(crate) fn verifier(auth: &AuthConfig, before: Option<&Verifier>) -> anyhow::Result<Verifier> {
     let users = auth.users.iter().map(|user| UserRecord {
         name: user.name.clone(),
         password: match &user.password {
@@ -64,7 +66,10 @@ pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
                     .any(|who| matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody))
         });
     let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
-    let verifier = Verifier::new(users, tokens, anonymous)?;
+    let verifier = match before {
+        None => Verifier::new(users, tokens, anonymous)?,
+        Some(before) => before.next(users, tokens, anonymous)?,
+    };
     let verifier = if auth.jwt.is_empty() { verifier } else { verifier.with_signed_tokens() };
     let verifier = if auth.http.is_none() { verifier } else { verifier.with_callout() };
     Ok(if auth.has_client_names { verifier.with_certificates() } else { verifier })
@@ -174,31 +179,49 @@ pub(crate) fn failure_policy(auth: &AuthConfig) -> FailurePolicy {
     FailurePolicy { failures_max: auth.login_failures_max, window: auth.login_failure_window }
 }
 
-/// Those whose signed tokens are accepted, and how to fetch the keys of some.
+/// Those whose signed tokens are accepted, and where the keys of some come from.
 pub(crate) struct SignedTokens {
     pub(crate) issuers: Arc<Issuers>,
-    fetches: Vec<KeyFetch>,
+    known: Vec<KnownIssuer>,
 }
 
-struct KeyFetch {
-    issuer: String,
+struct KnownIssuer {
+    name: String,
+    keys: JwtKeys,
+    algorithms: Vec<JwtAlgorithm>,
     store: Arc<KeyStore>,
-    source: KeySource,
-    interval: std::time::Duration,
+    fetching: Fetching,
 }
 
-/// The issuers. Keys that do not change are read here.
-pub(crate) fn signed_tokens(auth: &AuthConfig) -> anyhow::Result<SignedTokens> {
+/// Where the keys of an issuer come from, besides the configuration.
+enum Fetching {
+    Nowhere,
+    /// From there, from when that begins.
+    Planned(KeySource, Duration),
+    /// Dropping it ends that.
+    Begun(#[allow(dead_code, reason = "it is kept for its end")] KeyFetcher),
+}
+
+/// The issuers. Keys that do not change are read here; those that are fetched are the same as before, if there were some
+/// from the same place.
+pub(crate) fn signed_tokens(
+    auth: &AuthConfig,
+    marks: &CredentialMarks,
+    before: Option<&SignedTokens>,
+) -> anyhow::Result<SignedTokens> {
     let claims = claims_of_rules(auth);
-    let (mut issuers, mut fetches) = (Vec::new(), Vec::new());
+    let (mut issuers, mut known) = (Vec::new(), Vec::new());
     for config in &auth.jwt {
-        let (fixed, source) =
-            keys(config).with_context(|| format!("the keys of jwt {:?}", config.name))?;
-        let store = KeyStore::new(fixed);
-        if let Some((source, interval)) = source {
-            let (issuer, store) = (config.name.clone(), store.clone());
-            fetches.push(KeyFetch { issuer, store, source, interval });
-        }
+        let same = before.and_then(|before| before.fetched(config));
+        let (store, fetching) = match same {
+            Some(same) => (same.store.clone(), Fetching::Nowhere),
+            None => {
+                let (fixed, source) =
+                    keys(config).with_context(|| format!("the keys of jwt {:?}", config.name))?;
+                let planned = source.map(|(source, interval)| Fetching::Planned(source, interval));
+                (KeyStore::new(fixed), planned.unwrap_or(Fetching::Nowhere))
+            }
+        };
         let options = IssuerOptions {
             name: config.name.clone(),
             issuer: config.issuer.clone(),
@@ -209,10 +232,14 @@ pub(crate) fn signed_tokens(auth: &AuthConfig) -> anyhow::Result<SignedTokens> {
             groups: config.groups.clone(),
             host: config.host.clone(),
             claims: claims.iter().cloned().collect(),
+            credential: Some(marks.of_issuer(&config.name)),
         };
-        issuers.push(Issuer::new(options, store));
+        issuers.push(Issuer::new(options, store.clone()));
+        let (name, keys) = (config.name.clone(), config.keys.clone());
+        let algorithms = config.algorithms.clone();
+        known.push(KnownIssuer { name, keys, algorithms, store, fetching });
     }
-    Ok(SignedTokens { issuers: Arc::new(Issuers::new(issuers)), fetches })
+    Ok(SignedTokens { issuers: Arc::new(Issuers::new(issuers)), known })
 }
 
 type Source = Option<(KeySource, std::time::Duration)>;
@@ -259,18 +286,75 @@ fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
 }
 
 impl SignedTokens {
-    /// Begins to fetch keys, each source on a thread of its own; dropping what this returns ends that.
+    /// The issuer of that configuration, if its keys are fetched from the same place.
+    fn fetched(&self, config: &JwtConfig) -> Option<&KnownIssuer> {
+        self.known.iter().find(|known| {
+            matches!(known.fetching, Fetching::Begun(_))
+                && known.name == config.name
+                && known.keys == config.keys
+                && known.algorithms == config.algorithms
+        })
+    }
+
+    /// Begins to fetch keys, each source on a thread of its own; what was fetched before goes on. Dropping this ends that.
     ///
     /// # Errors
-    /// When the operating system grants no thread.
-    pub(crate) fn fetch_keys(self, worker: &AuthHandle) -> io::Result<Vec<KeyFetcher>> {
-        let begin = |fetch: KeyFetch| {
-            let (worker, issuer) = (worker.clone(), fetch.issuer);
-            let on_fetch = told(issuer, move || worker.keys_fetched());
-            KeyFetcher::start(fetch.store, fetch.source, on_fetch, fetch.interval)
-        };
-        self.fetches.into_iter().map(begin).collect()
+    /// When the operating system grants no thread; what was before goes on then.
+    pub(crate) fn fetch_keys(
+        &mut self,
+        worker: &AuthHandle,
+        before: Option<&mut SignedTokens>,
+    ) -> io::Result<()> {
+        for issuer in &mut self.known {
+            let planned = match std::mem::replace(&mut issuer.fetching, Fetching::Nowhere) {
+                Fetching::Planned(source, interval) => (source, interval),
+                other => {
+                    issuer.fetching = other;
+                    continue;
+                }
+            };
+            let (worker, (source, interval)) = (worker.clone(), planned);
+            let on_fetch = told(issuer.name.clone(), move || worker.keys_fetched());
+            let fetcher = KeyFetcher::start(issuer.store.clone(), source, on_fetch, interval)?;
+            issuer.fetching = Fetching::Begun(fetcher);
+        }
+        for known in before.into_iter().flat_map(|before| &mut before.known) {
+            let same =
+                self.known.iter_mut().find(|issuer| Arc::ptr_eq(&known.store, &issuer.store));
+            if let Some(same) = same {
+                std::mem::swap(&mut same.fetching, &mut known.fetching);
+            }
+        }
+        Ok(())
     }
+}
+
+/// The credentials that are accepted, by the numbers that sessions know them by.
+pub(crate) fn accepted(auth: &AuthConfig, verifier: &Verifier) -> HashMap<CredentialId, Bearer> {
+    let described = verifier.principals().filter_map(|principal| {
+        let bearer = Bearer::Described {
+            groups: principal.groups().into(),
+            host: principal.host().cloned(),
+        };
+        Some((credential_id(principal.credential()?), bearer))
+    });
+    let issuers = auth
+        .jwt
+        .iter()
+        .map(|issuer| (credential_id(verifier.marks().of_issuer(&issuer.name)), Bearer::Named));
+    let mut accepted: HashMap<CredentialId, Bearer> = described.chain(issuers).collect();
+    if verifier.lets_anonymous_in() {
+        accepted.insert(CredentialId::NOTHING, Bearer::Named);
+    }
+    if !auth.is_enforced() {
+        accepted.insert(CredentialId::BELIEVED, Bearer::Named);
+    }
+    accepted
+}
+
+/// The number by which a session knows what it has logged in with.
+pub(crate) fn credential_id(mark: CredentialMark) -> CredentialId {
+    CredentialId(mark.number().max(CredentialId::VERIFIED_FROM))
 }
 
 /// Says in the log when keys cannot be fetched any more, and when they can again.

@@ -15,26 +15,52 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tiderace_base::Sample;
 use tiderace_config::{LogConfig, LogFormat, LogLevel};
+use tiderace_wire::LogWord;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::reload;
 
 use crate::metrics::LOG_LINES_DROPPED;
 
 /// The log of this process, once it has begun.
 static LOG: OnceLock<LogQueue> = OnceLock::new();
 
+/// Puts another filter before the log.
+type SetFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+/// Changes which lines are written.
+static FILTER: OnceLock<SetFilter> = OnceLock::new();
+
+/// The level of the configuration, as everywhere else.
+pub(crate) fn word(level: LogLevel) -> LogWord {
+    match level {
+        LogLevel::Debug => LogWord::Debug,
+        LogLevel::Error => LogWord::Error,
+        LogLevel::Info => LogWord::Info,
+        LogLevel::Trace => LogWord::Trace,
+        LogLevel::Warn => LogWord::Warn,
+    }
+}
+
+/// Writes lines of that level from now on, whatever was configured; says whether it does.
+pub(crate) fn set_level(level: LogWord) -> bool {
+    FILTER.get().is_some_and(|set| set(EnvFilter::new(level.as_str())))
+}
+
+/// Writes lines as the configuration says from now on; `RUST_LOG` overrides it, as at the start.
+pub(crate) fn set_configured(level: LogWord) -> bool {
+    FILTER.get().is_some_and(|set| set(configured(level)))
+}
+
+fn configured(level: LogWord) -> EnvFilter {
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level.as_str()))
+}
+
 /// Starts logging. `RUST_LOG` overrides the configured level.
 pub(crate) fn start(config: &LogConfig) {
-    let level = match config.level {
-        LogLevel::Debug => "debug",
-        LogLevel::Error => "error",
-        LogLevel::Info => "info",
-        LogLevel::Trace => "trace",
-        LogLevel::Warn => "warn",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let filter = configured(word(config.level));
     let is_terminal = io::stderr().is_terminal();
     let json = match config.format {
         LogFormat::Auto => !is_terminal,
@@ -57,16 +83,28 @@ pub(crate) fn start(config: &LogConfig) {
         .with_writer(queue.clone())
         .log_internal_errors(false);
     // A second start, as in tests, keeps the first one's settings.
-    let _ = if json {
-        builder.json().flatten_event(true).try_init()
+    if json {
+        let builder = builder.json().flatten_event(true).with_filter_reloading();
+        keep_filter(builder.reload_handle());
+        let _ = builder.try_init();
     } else if is_terminal {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let short = builder.compact().with_target(false).with_timer(Clock);
-        short.with_ansi(has_colours).try_init()
+        let builder = short.with_ansi(has_colours).with_filter_reloading();
+        keep_filter(builder.reload_handle());
+        let _ = builder.try_init();
     } else {
-        builder.with_target(false).with_ansi(false).try_init()
-    };
+        let builder = builder.with_target(false).with_ansi(false).with_filter_reloading();
+        keep_filter(builder.reload_handle());
+        let _ = builder.try_init();
+    }
     log_panics();
+}
+
+/// Keeps the way to change what is written, of the log that begins first.
+fn keep_filter<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
+    let set = move |filter| handle.reload(filter).is_ok();
+    let _ = FILTER.set(Box::new(set));
 }
 
 /// The time of day, in UTC: people at a terminal know which day it is.

@@ -11,6 +11,8 @@ use tiderace_reactor::{Answer, LoginClient, Verifier};
 use tiderace_tls::{AlternativeName, Certificate};
 use tiderace_wire::Credentials;
 
+use crate::identities::credential_id;
+
 /// Hands logins to the worker and its answers back.
 pub(crate) struct Logins {
     pub(crate) worker: AuthHandle,
@@ -102,6 +104,7 @@ pub(crate) fn principal(principal: tiderace_auth::Principal) -> Principal {
             groups: principal.groups().into(),
             host: principal.host().cloned(),
             claims: principal.claims().iter().cloned().collect(),
+            credential: principal.credential().map(credential_id).unwrap_or_default(),
             ..Principal::named(name.clone())
         },
     }

@@ -8,6 +8,7 @@
 mod allocator;
 mod cli;
 mod compose;
+mod control;
 mod drain;
 mod events;
 mod exposition;

@@ -11,6 +11,8 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     BUILD_INFO,
     TLS_EXPIRY,
     TLS_RELOADS,
+    CONFIG_RELOADS,
+    CONFIG_REFUSED,
     LOG_LINES_DROPPED,
     LOGIN_CALLOUTS,
     LOGIN_CALLOUTS_IN_FLIGHT,
@@ -37,6 +39,17 @@ pub(crate) const TLS_RELOADS: MetricRow = MetricRow::new(
     "Times that changed certificates were read, by outcome: done or failed.",
 )
 .with_labels(&["outcome"]);
+pub(crate) const CONFIG_RELOADS: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_config_reloads_total",
+    "Times that the configuration was read again, by outcome: done, or failed, which has changed nothing.",
+)
+.with_labels(&["outcome"]);
+pub(crate) const CONFIG_REFUSED: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_config_refused",
+    "1 while the server runs by an earlier configuration, since it could not use the one that it read last; otherwise 0.",
+);
 pub(crate) const LOG_LINES_DROPPED: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_log_lines_dropped_total",

@@ -4,10 +4,10 @@
 //! that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tiderace_auth::callout::CalloutCounters;
-use tiderace_auth::{Check, Verifier};
+use tiderace_auth::{AuthHandle, Check};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
@@ -17,6 +17,7 @@ use tiderace_spool::Spool;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 
+use crate::control::ReloadCounters;
 use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
@@ -34,8 +35,11 @@ pub(crate) struct Monitor {
     /// The node's name.
     pub(crate) name: String,
     pub(crate) access: MonitoringConfig,
-    pub(crate) rules: Rules,
-    pub(crate) verifier: Arc<Verifier>,
+    /// Who may do what; others when the configuration is read again.
+    pub(crate) rules: RwLock<Arc<Rules>>,
+    pub(crate) logins: AuthHandle,
+    /// What has come of reading the configuration again.
+    pub(crate) reloads: Arc<ReloadCounters>,
     /// Set once the node runs.
     pub(crate) node: OnceLock<NodeControl>,
     /// Set once the node runs, if it speaks TLS.
@@ -75,6 +79,11 @@ impl Monitor {
                 Response::refusal(404, "not-found", "there is nothing here; / lists what there is")
             }
         }
+    }
+
+    /// Others may read from now on.
+    pub(crate) fn change_rules(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     fn readiness(&self) -> Response {
@@ -126,6 +135,7 @@ impl Monitor {
                 out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
                 out.extend(process::samples());
                 out.extend([logging::sample()]);
+                out.extend(self.reloads.samples());
                 out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
                 out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
                 if let Some(Some(persistence)) = self.persistence.get() {
@@ -173,9 +183,11 @@ impl Monitor {
         let Some(token) = token else { return false };
         let credentials =
             Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
-        let Check::Decided(Ok(who)) = self.verifier.check(credentials) else { return false };
+        let check = self.logins.verifier().check(credentials);
+        let Check::Decided(Ok(who)) = check else { return false };
         let Ok(path) = Path::parse("$sys/metrics") else { return false };
-        self.rules.authorise(&principal(who), Action::Monitor, Kind::Topic, &path)
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.authorise(&principal(who), Action::Monitor, Kind::Topic, &path)
     }
 }
 

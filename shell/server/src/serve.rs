@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
@@ -21,11 +21,12 @@ use tiderace_wire::{Opening, Request};
 use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner, port_owner};
+use crate::control::{self, Control, Duties, Reloader};
 use crate::login::{Certificates, Logins};
 use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::signals::Signals;
-use crate::tls::{self, TlsState};
+use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{compose, drain, events, identities, logging, page, socketio, upstreams};
@@ -38,12 +39,14 @@ const LOGINS_WAITING_MAX: usize = 64;
 /// # Errors
 /// When an address cannot be listened on, an identity cannot be used, or a thread cannot be started.
 pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
-    let config = &request.loaded.config;
+    let ServeRequest { loaded, load, development } = request;
+    let config = &loaded.config;
     logging::start(&config.log);
-    let signals = Signals::take(config.tls.is_on(&config.certificates))?;
+    let (control, asks) = Control::new();
+    let signals = Signals::take(control.clone())?;
     let files_max = raise_file_limit();
-    let verifier = Arc::new(identities::verifier(&config.auth)?);
-    let signed = identities::signed_tokens(&config.auth)?;
+    let verifier = Arc::new(identities::verifier(&config.auth, None)?);
+    let mut signed = identities::signed_tokens(&config.auth, verifier.marks(), None)?;
     let worker = AuthWorker::start(
         verifier.clone(),
         identities::failure_policy(&config.auth),
@@ -56,8 +59,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         Some(callout) => worker.with_callout(callout),
         None => worker,
     };
-    let _fetchers = signed
-        .fetch_keys(&worker.handle())
+    signed
+        .fetch_keys(&worker.handle(), None)
         .context("the thread that fetches keys could not be started")?;
     let identity = Identity::new(node_name(config)?);
     let broker = Arc::new(BrokerOptions {
@@ -68,8 +71,9 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let monitor = Arc::new(Monitor {
         name: identity.node.clone(),
         access: config.monitoring.clone(),
-        rules: broker.rules.clone(),
-        verifier,
+        rules: RwLock::new(Arc::new(broker.rules.clone())),
+        logins: worker.handle(),
+        reloads: Arc::default(),
         node: OnceLock::new(),
         persistence: OnceLock::new(),
         spool: OnceLock::new(),
@@ -126,7 +130,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         protocols,
         http: {
             let monitor = monitor.clone();
-            let (development, has_sdk) = (request.development, config.server.sdk);
+            let (development, has_sdk) = (development, config.server.sdk);
             Arc::new(move |request: &Request<'_>| {
                 if monitor::PATHS.contains(&request.path) {
                     return monitor.answer(request);
@@ -142,10 +146,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             certificates: Certificates::new(&config.tls),
         }),
         broker,
-        internal_sessions: crate::feed::internal_sessions(config, request.development)
+        internal_sessions: crate::feed::internal_sessions(config, development)
             .into_iter()
             .chain(upstreams::shown(config, &monitor))
             .collect(),
+        operator: Arc::new(control),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
         spool,
     };
@@ -158,16 +163,30 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let node = spawn(options, services).map_err(not_started)?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
-    if let Some(expiry) = expiry {
+    let certificates = expiry.map(|expiry| {
         let state = Arc::new(TlsState::new(expiry));
         let _ = monitor.tls.set(state.clone());
-        tls::watch(config, node.control(), signals.hang_up, state)?;
-    }
-    announce(&request, config, &node.addresses);
+        CertificateWatch::new(config, node.control(), state)
+    });
+    let ending = Arc::new(RwLock::new(config.server.clone()));
+    let reloader = Reloader {
+        load,
+        running: loaded.clone(),
+        worker,
+        verifier,
+        signed,
+        node: node.control(),
+        monitor: monitor.clone(),
+        ending: ending.clone(),
+        told: None,
+    };
+    control::start(asks, Duties { reloader, certificates })?;
+    announce(development, config, &node.addresses);
     drain::watch(node.control(), signals.stopper)?;
     let signal = signals.stop.recv().context("the signal thread ended")?;
+    let ending = ending.read().unwrap_or_else(PoisonError::into_inner).clone();
     if signal != drain::DRAINED
-        && let Some(request) = drain::at_the_end(&config.server)
+        && let Some(request) = drain::at_the_end(&ending)
     {
         info!(
             event = "server-draining",
@@ -179,11 +198,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     info!(
         event = "server-stopping",
         signal,
-        grace_s = config.server.shutdown_grace.as_secs_f32(),
+        grace_s = ending.shutdown_grace.as_secs_f32(),
         "stopping"
     );
     monitor.ready.store(false, Ordering::Relaxed);
-    node.shutdown(config.server.shutdown_grace);
+    node.shutdown(ending.shutdown_grace);
     let ended = node.join().context("an event loop failed");
     if let Some(persistence) = persistence {
         persistence.finish();
@@ -217,7 +236,7 @@ fn not_started(error: SpawnError) -> anyhow::Error {
     )
 }
 
-fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::SocketAddr]) {
+fn announce(development: bool, config: &Config, addresses: &[std::net::SocketAddr]) {
     let listeners: Vec<ListenerConfig> = config
         .listeners
         .iter()
@@ -235,7 +254,7 @@ fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::Sock
     }
     let shards = compose::shards(config);
     info!(event = "server-started", version = env!("CARGO_PKG_VERSION"), shards, "started");
-    if request.development {
+    if development {
         let program = std::env::args().next().unwrap_or_else(|| "tiderace".to_owned());
         // A closed or full standard output ends no server.
         let _ =

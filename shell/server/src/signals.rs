@@ -14,7 +14,9 @@ use anyhow::Context;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
 };
-use tracing::{info, warn};
+use tracing::info;
+
+use crate::control::Control;
 
 /// The signals of this process.
 pub(crate) struct Signals {
@@ -22,26 +24,23 @@ pub(crate) struct Signals {
     pub(crate) stop: Receiver<&'static str>,
     /// For who asks for an end without a signal.
     pub(crate) stopper: Sender<&'static str>,
-    /// Each SIGHUP, for those who read files again.
-    pub(crate) hang_up: Receiver<()>,
     is_serving: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Takes signals from now on. `reads_certificates` says whether somebody listens to `hang_up`.
+    /// Takes signals from now on.
     ///
     /// # Errors
     /// When the operating system does not let them be taken.
-    pub(crate) fn take(reads_certificates: bool) -> anyhow::Result<Signals> {
+    pub(crate) fn take(control: Control) -> anyhow::Result<Signals> {
         let (stop_sender, stop) = channel();
-        let (hang_up_sender, hang_up) = channel();
         let is_serving = Arc::new(AtomicBool::new(false));
         let numbers = [SIGINT, SIGTERM, SIGHUP].iter().chain(MEANINGLESS.iter().map(|(it, _)| it));
         let mut signals =
             signal_hook::iterator::Signals::new(numbers).context("signals cannot be received")?;
         let listener = Listener {
             stop: stop_sender.clone(),
-            hang_up: reads_certificates.then_some(hang_up_sender),
+            control,
             is_serving: Arc::clone(&is_serving),
             is_stopping: false,
         };
@@ -49,7 +48,7 @@ impl Signals {
             .name("signals".to_owned())
             .spawn(move || listener.listen(&mut signals))
             .context("the signal thread could not be started")?;
-        Ok(Signals { stop, stopper: stop_sender, hang_up, is_serving })
+        Ok(Signals { stop, stopper: stop_sender, is_serving })
     }
 
     /// From now on an end has to be orderly.
@@ -60,7 +59,7 @@ impl Signals {
 
 struct Listener {
     stop: Sender<&'static str>,
-    hang_up: Option<Sender<()>>,
+    control: Control,
     is_serving: Arc<AtomicBool>,
     is_stopping: bool,
 }
@@ -69,7 +68,7 @@ impl Listener {
     fn listen(mut self, signals: &mut signal_hook::iterator::Signals) {
         for signal in signals.forever() {
             match signal {
-                SIGHUP => self.hang_up(),
+                SIGHUP => self.control.hang_up(),
                 SIGINT | SIGTERM => self.stop(signal),
                 other => {
                     let name = MEANINGLESS.iter().find(|(number, _)| *number == other);
@@ -80,27 +79,6 @@ impl Listener {
                     );
                 }
             }
-        }
-    }
-
-    fn hang_up(&self) {
-        match &self.hang_up {
-            Some(sender) => {
-                info!(
-                    event = "signal-hang-up",
-                    signal = "SIGHUP",
-                    reads = "certificates, keys, client authorities",
-                    "certificates are read again; the configuration is not, its options take effect at the next start"
-                );
-                // While the server starts or stops nobody listens.
-                let _ = sender.send(());
-            }
-            None => warn!(
-                event = "signal-hang-up",
-                signal = "SIGHUP",
-                reads = "nothing",
-                "nothing is read again: this server has no certificates, and options take effect at the next start"
-            ),
         }
     }
 

@@ -7,7 +7,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
@@ -184,67 +183,78 @@ fn self_signed() -> anyhow::Result<Identity> {
     Ok(Identity::from_pem(chain.as_bytes(), key.as_bytes())?)
 }
 
-/// Looks at the files from time to time, and when `asked`, until the sender of `asked` is gone.
-///
-/// # Errors
-/// When the thread cannot be started.
-pub(crate) fn watch(
-    config: &Config,
+/// The files of a server that speaks TLS, looked at again while it runs.
+pub(crate) struct CertificateWatch {
+    config: Config,
     node: NodeControl,
-    asked: Receiver<()>,
     state: Arc<TlsState>,
-) -> anyhow::Result<()> {
-    let config = config.clone();
-    let mut seen = fingerprint(&config);
-    let interval = match config.tls.reload_interval {
-        Duration::ZERO => Duration::MAX,
-        interval => interval,
-    };
-    std::thread::Builder::new()
-        .name("certificates".to_owned())
-        .spawn(move || {
-            loop {
-                let is_asked = match asked.recv_timeout(interval) {
-                    Ok(()) => true,
-                    Err(RecvTimeoutError::Timeout) => false,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                };
-                let found = fingerprint(&config);
-                if is_asked || found != seen {
-                    seen = found;
-                    reload(&config, &node, &state);
-                }
-            }
-        })
-        .context("the thread that looks after certificates could not be started")?;
-    Ok(())
+    seen: Fingerprint,
 }
 
-fn reload(config: &Config, node: &NodeControl, state: &TlsState) {
-    match read(config) {
-        Ok(Some(read)) => {
-            node.secure(&read.settings);
-            state.not_after.store(read.not_after.max(0) as u64, Ordering::Relaxed);
-            state.reloads.fetch_add(1, Ordering::Relaxed);
-            info!(
-                event = "certificates-reloaded",
-                "certificates were read again; connections that come from now on get them"
-            );
+impl CertificateWatch {
+    /// Of the files that the server has begun with.
+    pub(crate) fn new(
+        config: &Config,
+        node: NodeControl,
+        state: Arc<TlsState>,
+    ) -> CertificateWatch {
+        CertificateWatch { config: config.clone(), node, state, seen: fingerprint(config) }
+    }
+
+    /// How often the files are looked at; zero: only when that is asked for.
+    pub(crate) fn interval(&self) -> Duration {
+        self.config.tls.reload_interval
+    }
+
+    /// Looks whether the files have changed, and reads them then.
+    pub(crate) fn look(&mut self) {
+        if fingerprint(&self.config) != self.seen {
+            self.read_again();
         }
-        Ok(None) => {}
-        Err(error) => {
-            state.failures.fetch_add(1, Ordering::Relaxed);
-            warn!(
-                event = "certificates-not-reloaded",
-                "certificates have changed and cannot be used, so the server goes on with those it has: {error:#}"
-            );
+    }
+
+    /// Reads the files again.
+    pub(crate) fn read_again(&mut self) {
+        self.seen = fingerprint(&self.config);
+        match read(&self.config) {
+            Ok(Some(read)) => {
+                self.take(&read);
+                info!(
+                    event = "certificates-reloaded",
+                    "certificates were read again; connections that come from now on get them"
+                );
+            }
+            Ok(None) => {}
+            Err(error) => {
+                self.state.failures.fetch_add(1, Ordering::Relaxed);
+                warn!(
+                    event = "certificates-not-reloaded",
+                    "certificates have changed and cannot be used, so the server goes on with those it has: {error:#}"
+                );
+            }
         }
+    }
+
+    /// Other files count from now on, which have been read.
+    pub(crate) fn change(&mut self, config: &Config, read: &Read) {
+        self.config = config.clone();
+        self.seen = fingerprint(config);
+        self.take(read);
+    }
+
+    fn take(&self, read: &Read) {
+        self.node.secure(&read.settings);
+        self.state.not_after.store(read.not_after.max(0) as u64, Ordering::Relaxed);
+        self.state.reloads.fetch_add(1, Ordering::Relaxed);
     }
 }
 
+/// When each file was changed, and how large it is.
+type Fingerprint = Vec<Option<(SystemTime, u64)>>;
+
 /// What of the files changes when they do. A renewal replaces several files one after the other; if that
 /// was seen halfway, the second look finds the rest.
-fn fingerprint(config: &Config) -> Vec<Option<(SystemTime, u64)>> {
+fn fingerprint(config: &Config) -> Fingerprint {
     let of = |file: &str| {
         let data = std::fs::metadata(Path::new(file)).ok()?;
         Some((data.modified().ok()?, data.len()))

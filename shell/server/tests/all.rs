@@ -19,5 +19,6 @@ mod program;
 mod proxies;
 mod queue_crashes;
 mod readme;
+mod reload;
 mod secured;
 mod signed_tokens;

@@ -2,66 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
 
+use crate::program::watched::Watched;
 use crate::program::{Directory, FREE};
-
-/// A server whose log is read as it comes.
-struct Server {
-    child: Child,
-    log: std::io::Lines<BufReader<ChildStderr>>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Server {
-    fn start(directory: &Path, options: &str, more: &str) -> Server {
-        let file = directory.join("tiderace.toml");
-        let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{options}\n{more}");
-        std::fs::write(&file, text).unwrap();
-        Server::of(
-            Command::new(env!("CARGO_BIN_EXE_tiderace")).args(["serve", "--config"]).arg(&file),
-        )
-    }
-
-    fn of(command: &mut Command) -> Server {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut server = Server { child, log, addresses: Vec::new() };
-        let said = server.read_to("server-started");
-        for line in said.iter().filter(|line| line.contains(r#""event":"listening""#)) {
-            let (_, rest) = line.split_once(r#""address":""#).unwrap();
-            server.addresses.push(rest.split('"').next().unwrap().parse().unwrap());
-        }
-        server
-    }
-
-    /// Reads the log up to an event.
-    fn read_to(&mut self, event: &str) -> Vec<String> {
-        let mut said = Vec::new();
-        for line in self.log.by_ref() {
-            said.push(line.unwrap());
-            if said.last().unwrap().contains(&format!(r#""event":"{event}""#)) {
-                return said;
-            }
-        }
-        panic!("the server has ended before {event}: {said:#?}")
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 const ADMIN: &str = "[[listener]]\naddress = \"127.0.0.1:0\"\nstays_open = true\n";
 
@@ -113,7 +59,7 @@ fn rest(mut stream: TcpStream) -> String {
 #[test]
 fn it_says_so_first_then_closes_and_can_be_taken_back() {
     let directory = Directory::new("drain");
-    let mut server = Server::start(&directory.0, "", ADMIN);
+    let mut server = Watched::start(&directory.0, "", ADMIN);
     let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
     assert!(readiness(main).starts_with("HTTP/1.1 200 "));
     let begun = state(&drain(admin, "--over 1s --delay 1h --no-wait --json"));
@@ -152,7 +98,7 @@ fn it_says_so_first_then_closes_and_can_be_taken_back() {
 #[test]
 fn the_asking_connection_stays_and_the_server_may_end_with_the_drain() {
     let directory = Directory::new("drain-exit");
-    let mut server = Server::start(&directory.0, "", "");
+    let mut server = Watched::start(&directory.0, "", "");
     let main = server.addresses[0];
     let client = stomp(main);
     let output = drain(main, "--over 300ms --delay 0s --exit");
@@ -168,7 +114,7 @@ fn the_asking_connection_stays_and_the_server_may_end_with_the_drain() {
 fn a_signal_drains_if_the_configuration_says_so_and_a_second_ends_it() {
     let directory = Directory::new("drain-signal");
     let options = "drain_over = \"500ms\"\ndrain_to = [\"tcp://b.example:7800\"]";
-    let mut server = Server::start(&directory.0, options, ADMIN);
+    let mut server = Watched::start(&directory.0, options, ADMIN);
     let (client, admin) = (stomp(server.addresses[0]), server.addresses[1]);
     server.signal("TERM");
     server.read_to("drain-begun");
@@ -178,7 +124,7 @@ fn a_signal_drains_if_the_configuration_says_so_and_a_second_ends_it() {
     assert!(server.child.wait().unwrap().success());
     assert!(TcpStream::connect(admin).is_err());
 
-    let mut server = Server::start(&directory.0, "drain_over = \"1h\"", ADMIN);
+    let mut server = Watched::start(&directory.0, "drain_over = \"1h\"", ADMIN);
     let (client, admin) = (stomp(server.addresses[0]), server.addresses[1]);
     server.signal("TERM");
     server.read_to("drain-begun");
@@ -206,7 +152,7 @@ fn the_page_says_what_happens() {
         command.args(line.split_whitespace().map(|word| word.trim_matches('\'')));
         command
     };
-    let serve = |line: &str, port: &str| Server::of(&mut program(&line.replace(port, "0")));
+    let serve = |line: &str, port: &str| Watched::of(&mut program(&line.replace(port, "0")));
     let (mut a, b) = (serve(first, "7801"), serve(second, "7802"));
     let ports = |line: &str| {
         let line = line.replace("7801", &a.addresses[0].port().to_string());
@@ -250,7 +196,7 @@ allow = ["monitor", "subscribe"]
 principals = ["user:watcher"]
 paths = ["$sys/**"]
 "#;
-    let server = Server::start(&directory.0, "", rules);
+    let server = Watched::start(&directory.0, "", rules);
     let main = server.addresses[0];
     assert_eq!(state(&drain(main, "-P watch-me --status --json"))["state"], "serving");
     for arguments in ["-P watch-me --over 1s", "-P watch-me --cancel"] {

@@ -89,8 +89,7 @@ fn signals_that_ask_for_no_end_end_nothing() {
     }
     for _ in 0..2 {
         server.signal("HUP");
-        let line = server.wait_for("signal-hang-up");
-        assert!(line.contains("nothing is read again"), "{line}");
+        server.wait_for("configuration-reloaded");
     }
     // Nothing is said of it.
     server.signal("PIPE");

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use tiderace_base::Close;
 use tiderace_broker::{BrokerOptions, Principal};
 use tiderace_reactor::{
-    Answer, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard, Verifier, drive,
+    Answer, ListenerOptions, LoginClient, NoOperator, NodeControl, Options, Services, Shard,
+    Verifier, drive,
 };
 use tiderace_websocket::{MessageKind, encode_message};
 use tiderace_wire::{Credentials, Opening, Response};
@@ -134,6 +135,7 @@ fn services(shards: usize) -> Services {
         verifier: Arc::new(Everybody),
         internal_sessions: Vec::new(),
         spool: None,
+        operator: Arc::new(NoOperator),
         store_gateway: None,
         broker: Arc::new(BrokerOptions { shards, ..BrokerOptions::default() }),
     }

@@ -63,7 +63,7 @@ class Interest:
         """It stands at the server; `settled`: and all current values have come."""
 
     def failed(self, error: TideraceError) -> None:
-        """The server refused it, or the client was closed: it is over."""
+        """The server refused or has ended it, or the client was closed: it is over."""
 
     def recovered(self, complete: bool, continues: bool, restarted: bool, settles: bool) -> None:
         """What was missed has been recovered, or not all of it.

@@ -16,7 +16,19 @@ from ._errors import TideraceError, malformed
 from ._exchanges import ExchangeEnd, Transmit
 from ._interest import Interest
 from ._progress import ApplyDelta
-from ._server_frames import Browsed, Exchange, Follows, Joined, Left, Queued, Recovered, ServerFrame, TopicId, Updates
+from ._server_frames import (
+    Browsed,
+    Exchange,
+    Follows,
+    Joined,
+    Left,
+    Queued,
+    Recovered,
+    ServerFrame,
+    TopicId,
+    Unsubscribed,
+    Updates,
+)
 from ._session import Answer, Session, answer_of
 from ._vcdiff import apply_vcdiff
 
@@ -157,6 +169,8 @@ class Registry:
             browser = self._living(frame.subscription)
             if browser is not None:
                 browser.browsed()
+        elif isinstance(frame, Unsubscribed):
+            self._unsubscribed(frame)
         elif isinstance(frame, Recovered):
             interest = self._recovering.pop(frame.request, None)
             if interest is not None:
@@ -187,6 +201,18 @@ class Registry:
         if place is None:
             raise malformed(f"there is no subscription {number}")
         return place, None
+
+    def _unsubscribed(self, frame: Unsubscribed) -> None:
+        place = self._places.get(frame.subscription)
+        # One that the application is through with has its id until its UNSUBSCRIBE is answered.
+        if place is None or place.ended:
+            return
+        place.ended = True
+        self._ids.pop(place.interest, None)
+        self._release(place)
+        error = TideraceError(frame.name, frame.sentence, frame.code)
+        place.interest.failed(error)
+        self._refused(error)
 
     def _announced(self, frame: TopicId) -> None:
         place = self._places.get(frame.subscription)

@@ -382,9 +382,25 @@ class Browsed:
         return Browsed(data.varint())
 
 
+@dataclass(slots=True)
+class Unsubscribed:
+    TYPE: ClassVar[int] = m.UNSUBSCRIBED
+    subscription: int
+    code: int
+    name: str
+    sentence: str
+
+    def write(self, out: Writer) -> None:
+        out.varint(self.subscription).varint(self.code).string(self.name).string(self.sentence)
+
+    @staticmethod
+    def read(data: Reader) -> Unsubscribed:
+        return Unsubscribed(data.varint(), data.varint(), data.string(), data.string())
+
+
 ServerFrame = (
     Welcome | Ok | Error | TopicId | Updates | Queued | Exchange | PositionFrame | Recovered | Ended | Pong | Close
-    | LoggedIn | Result | Joined | Left | Follows | Browsed
+    | LoggedIn | Result | Joined | Left | Follows | Browsed | Unsubscribed
 )  # fmt: skip
 
 _READERS: dict[int, Callable[[Reader], ServerFrame]] = {
@@ -406,6 +422,7 @@ _READERS: dict[int, Callable[[Reader], ServerFrame]] = {
     Left.TYPE: Left.read,
     Follows.TYPE: Follows.read,
     Browsed.TYPE: Browsed.read,
+    Unsubscribed.TYPE: Unsubscribed.read,
 }
 
 

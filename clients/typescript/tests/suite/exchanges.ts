@@ -124,6 +124,54 @@ test("queues", "a browser is shown what is there, and its end", async (place, af
   equal(seen, [1, 2]);
 });
 
+test("queues", "what the server ends says why, and its id is free", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const told = new Seen<string>();
+  client.on("error", (error) => told.push(error.code));
+  const taken = new Seen<() => void>();
+  const values: number[] = [];
+  const browser = client.queue<number>("work").browse({ follow: true });
+  const loop = (async () => {
+    for await (const value of browser) values.push(value);
+  })();
+  const consumer = client
+    .queue<number>("other")
+    .receive((_, message) => new Promise<void>((resolve) => taken.push(() => (message.accept(), resolve()))));
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1, 1);
+  await Promise.all([browser.ready, consumer.ready]);
+  await peer.says(m.QUEUED, queued(0, 0, 1, "1"));
+  equal(settled((await peer.hears("SETTLE")).input), [0, 0, 0, 0, [[1, 0]]]);
+  await peer.says(m.QUEUED, queued(1, 0, 1, "2"));
+  const accept = await taken.next();
+  await peer.error(m.UNSUBSCRIBED, new Writer().varint(0), 531, "upstream-away");
+  await rejects(loop, "upstream-away");
+  equal([values, await told.next()], [[1], "upstream-away"]);
+  // While the application's own end is on its way nothing is told of the server's, and the id waits for the answer.
+  accept();
+  equal(settled((await peer.hears("SETTLE")).input), [0, 1, 0, 0, [[1, 0]]]);
+  const stopped = consumer.stop();
+  const request = (await peer.hears("UNSUBSCRIBE")).input.varint();
+  await peer.error(m.UNSUBSCRIBED, new Writer().varint(1), 531, "upstream-away");
+  client.queue("first").receive(() => {});
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 0);
+  client.queue("second").receive(() => {});
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 2);
+  await peer.error(m.ERROR, new Writer().varint(request), 502, "unknown-subscription");
+  await stopped;
+  client.queue("third").receive(() => {});
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 1);
+  equal(told.all.length, 1);
+  // On the next connection there are those alone that were not ended.
+  await peer.cut();
+  await peer.welcomes();
+  const again = [0, 1, 2].map(async () => subscribed(await peer.hears("SUBSCRIBE")).path);
+  equal(await Promise.all(again), ["first", "third", "second"]);
+});
+
 test("queues", "a browser does not outlive its connection", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);

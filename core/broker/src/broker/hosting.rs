@@ -58,7 +58,10 @@ impl Broker {
                 let exchange = tiderace_wire::ExchangeKey::caller(call.number);
                 return side.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
             }
-            Command::Subscribe(subscribe) => subscribe.confirm,
+            Command::Subscribe(subscribe) => {
+                let reply = Reply::no_subscription(subscribe.key, subscribe.confirm, close);
+                return side.reply(session, reply, effects);
+            }
             Command::Operate { token, .. } => Some(*token),
             _ => None,
         };

@@ -75,7 +75,7 @@ impl Broker {
         self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
         let mut sessions = self.session_side();
         sessions.forget_promises(session, place);
-        sessions.reply(session, Reply::Refused { token, close }, effects);
+        sessions.reply(session, Reply::no_subscription(key, token, close), effects);
     }
 
     /// A message to a place that is lost has come back.

@@ -50,6 +50,11 @@ impl Deliveries {
         Deliveries { mark, ..Deliveries::default() }
     }
 
+    /// Another one from now on.
+    pub(crate) fn set_mark(&mut self, mark: usize) {
+        self.mark = mark;
+    }
+
     /// Bytes in a backlog up to which nothing limits any session.
     #[inline]
     pub(crate) fn mark(&self) -> usize {

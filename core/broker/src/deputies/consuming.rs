@@ -129,7 +129,7 @@ impl DeputySide<'_> {
         true
     }
 
-    /// The upstream does not have a consumer.
+    /// The upstream does not have a consumer, or not any more.
     pub(super) fn consumer_refused(
         &mut self,
         at: usize,
@@ -140,6 +140,7 @@ impl DeputySide<'_> {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let Some(name) = deputy.consumers.named(key) else { return };
         deputy.subscriptions.free_consumer(key);
+        self.drop_said_to(at, key, &close, effects);
         self.refuse_consumer(at, &name, close, effects);
     }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::SessionId;
-use tiderace_wire::Confirm;
+use tiderace_wire::{Confirm, SubscriptionKey};
 
 use crate::collections::Map;
 use crate::relay::{Relay, Wanted};
@@ -148,11 +148,15 @@ impl Relays {
         self.sessions.contains_key(&session)
     }
 
-    /// Takes out what is to be said of consumers.
-    pub(super) fn take_said(&mut self) -> Vec<Put> {
+    /// Takes out what is to be said of consumers: of all, or of the one that has a key there.
+    pub(super) fn take_said(&mut self, of: Option<SubscriptionKey>) -> Vec<Put> {
+        let is_meant = |relay: &Relay| match (relay.wanted.consumer(), of) {
+            (Some(key), Some(of)) => key == of,
+            (said, _) => said.is_some(),
+        };
         let mut put = Vec::new();
         for relay in std::mem::take(&mut self.waiting) {
-            if matches!(relay.wanted, Wanted::Say { .. }) {
+            if is_meant(&relay) {
                 let resumes = self.note_taken_out(&relay);
                 put.push(Put { relay, resumes });
             } else {
@@ -214,7 +218,7 @@ mod tests {
     use proptest::prelude::*;
     use tiderace_base::{ShardId, Time};
     use tiderace_topics::Path;
-    use tiderace_wire::{Destination, EndPrincipal, Kind, Run};
+    use tiderace_wire::{Destination, EndPrincipal, Kind, Run, ToUpstream};
 
     fn relay(slot: u32, bytes: usize) -> Relay {
         let session = SessionId { shard: ShardId(0), slot, generation: 0 };
@@ -272,6 +276,25 @@ mod tests {
             prop_assert_eq!(paused, [false; 3]);
             prop_assert!(relays.sessions.is_empty() && relays.waiting_bytes == 0);
         }
+    }
+
+    #[test]
+    fn what_is_said_of_one_consumer_is_taken_out_alone() {
+        let mut relays = Relays::default();
+        for key in [4, 5, 4] {
+            let asked = ToUpstream::Credit { key: SubscriptionKey(key), messages: 1 };
+            let wanted = Wanted::Say { asked: Box::new(asked), confirm: None };
+            relays.push(Relay { wanted, ..relay(1, 0) });
+            relays.push(relay(1, 10));
+        }
+        let taken = |relays: &mut Relays, of| {
+            let put = relays.take_said(of).into_iter();
+            put.map(|put| put.relay.wanted.consumer()).collect::<Vec<_>>()
+        };
+        let four = Some(SubscriptionKey(4));
+        assert_eq!(taken(&mut relays, four), [four, four]);
+        assert_eq!(taken(&mut relays, None), [Some(SubscriptionKey(5))]);
+        assert_eq!((taken(&mut relays, None), relays.len()), (vec![], 3));
     }
 
     #[test]

@@ -148,13 +148,34 @@ impl DeputySide<'_> {
     /// What waits to be said of consumers is of no use any more: their messages are in their queues again.
     pub(super) fn drop_said(&mut self, at: usize, effects: &mut Effects) {
         let close = self.delivery_lost(at);
+        self.drop_said_of(at, None, &close, effects);
+    }
+
+    /// The same of a consumer that the upstream has ended: its key will stand for another one.
+    pub(super) fn drop_said_to(&mut self, at: usize, key: u32, end: &Close, effects: &mut Effects) {
+        let reason = format!(
+            "the upstream {} has ended this subscription: its messages are in their queue again, and this was not done \
+             ({end})",
+            self.name_of_upstream(at)
+        );
+        let close = Close::new(CloseCode::DeliveryLost, reason);
+        self.drop_said_of(at, Some(SubscriptionKey(key)), &close, effects);
+    }
+
+    fn drop_said_of(
+        &mut self,
+        at: usize,
+        of: Option<SubscriptionKey>,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        for Put { relay, resumes } in deputy.relays.take_said() {
+        for Put { relay, resumes } in deputy.relays.take_said(of) {
             self.home.memory.refund(MemoryUse::Input, relay.bytes());
             let session = relay.session;
             if let Wanted::Say { confirm: Some(confirm), .. } = relay.wanted {
                 let blame = Some(confirm.from);
-                self.home.refuse_run(Some(session), Some(confirm), blame, &close, effects);
+                self.home.refuse_run(Some(session), Some(confirm), blame, close, effects);
             }
             if resumes {
                 self.tell_relaying(session, false, effects);

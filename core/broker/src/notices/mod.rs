@@ -8,6 +8,7 @@ mod messages;
 mod missing;
 mod pages;
 mod peer_lost;
+mod reviewing;
 mod telling;
 
 use std::collections::{BTreeMap, VecDeque};

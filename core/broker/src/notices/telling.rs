@@ -34,7 +34,7 @@ use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::subscribe::Begun;
 use crate::together::RecoveriesTogether;
-use crate::{Action, Principal};
+use crate::{Action, BrokerOptions, Principal};
 
 impl NoticeSide<'_> {
     /// A subscription begins that may be.
@@ -110,10 +110,15 @@ impl NoticeSide<'_> {
         };
         let Some(login) = self.sessions.begin_login(session, principal) else { return };
         let told = match login.change() {
-            Some((before, after)) => self.notice_login(session, before, after, effects),
+            Some((before, after)) => {
+                let options = self.sessions.options.clone();
+                self.notice_rights(session, (&options, before), after, effects)
+            }
             None => Ok(()),
         };
-        self.sessions.finish_login(now, session, login, told, effects);
+        if let Err(close) = self.sessions.finish_login(now, session, login, told, effects) {
+            self.end_denied(session, close, effects);
+        }
     }
 
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
@@ -204,14 +209,14 @@ impl NoticeSide<'_> {
         }
     }
 
-    /// A session is somebody else now: what its patterns show is different.
+    /// A session is somebody else now, or the rules are others: what its patterns show is different.
     ///
     /// # Errors
     /// When so many topics and patterns would have to be looked at that it had better begin anew.
-    fn notice_login(
+    pub(super) fn notice_rights(
         &mut self,
         session: SessionId,
-        before: &Principal,
+        (options, before): (&BrokerOptions, &Principal),
         after: &Principal,
         effects: &mut Effects,
     ) -> Result<(), Close> {
@@ -230,15 +235,16 @@ impl NoticeSide<'_> {
                         let reason = "this session has been told of too many topics to be somebody else; open another one";
                         return Err(Close::new(CloseCode::TooMuchWork, reason));
                     }
-                    let may = |principal| {
+                    let may = |options: &BrokerOptions, principal| {
                         let caller = Caller { session, principal };
-                        self.sessions.options.may(caller, Action::Subscribe, Kind::Topic, path)
+                        options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
-                    if may(before) != may(after)
+                    let may_now = may(self.sessions.options, after);
+                    if may(options, before) != may_now
                         && self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
                         && record.brings(key, target, path)
                     {
-                        changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));
+                        changes.push((noticer, path.clone(), may_now.then(|| spec.clone())));
                     }
                 }
             }

@@ -22,7 +22,7 @@ pub(crate) struct LostWaits {
     pub(crate) pages: Vec<SubscribeRequestId>,
 }
 
-/// A subscription that is to be refused, with the answer its client waits for.
+/// A subscription that is to end, with the answer its client waits for: of one that was answered there is none.
 #[derive(Debug)]
 pub(crate) struct LostSubscription {
     pub(crate) session: SessionId,

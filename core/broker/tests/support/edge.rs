@@ -178,6 +178,10 @@ impl EdgeSession {
                     self.said.push(FromUpstream::Refused { key, close: close.clone() });
                 }
             }
+            Reply::SubscriptionEnded { key, close } => {
+                self.settled.retain(|settled| settled != key);
+                self.said.push(FromUpstream::Refused { key: *key, close: close.clone() });
+            }
             Reply::Browsed { key } => self.said.push(FromUpstream::Browsed { key: *key }),
             _ => {}
         }

@@ -16,6 +16,7 @@ pub mod keeping;
 pub mod losing;
 pub mod nodes;
 mod random;
+mod reviewing;
 pub mod upstream;
 mod wish;
 
@@ -49,6 +50,8 @@ pub struct Client {
     pub name: Option<String>,
     pub confirmed: BTreeSet<Token>,
     pub refused: Vec<(Option<Token>, CloseCode)>,
+    /// Subscriptions that the broker has ended, and why.
+    pub subscriptions_ended: Vec<(u32, CloseCode)>,
     pub received: Vec<Received>,
     pub heard: Vec<Heard>,
     pub ended: Vec<(ExchangeKey, CloseCode)>,
@@ -117,6 +120,7 @@ impl World {
             name: None,
             confirmed: BTreeSet::new(),
             refused: Vec::new(),
+            subscriptions_ended: Vec::new(),
             received: Vec::new(),
             heard: Vec::new(),
             ended: Vec::new(),
@@ -519,6 +523,9 @@ impl World {
                     for token in confirm.from..=confirm.to {
                         assert!(client.confirmed.insert(token), "confirmed twice");
                     }
+                }
+                Reply::SubscriptionEnded { key, close } => {
+                    client.subscriptions_ended.push((key.0, close.code));
                 }
                 Reply::Refused { token, close } => client.refused.push((token, close.code)),
             }

@@ -275,8 +275,12 @@ fn who_browses_sees_the_queue_once_and_ends_with_the_connection() {
     assert_eq!(nodes.bodies(0, client), ["a", "b", "a", "b"]);
     nodes.cut(0);
     nodes.settle();
-    let refused = nodes.edges[0].world.clients[client].refused.clone();
-    assert!(refused.contains(&(None, CloseCode::UpstreamAway)), "{refused:?}");
+    let known = &nodes.edges[0].world.clients[client];
+    let away = CloseCode::UpstreamAway;
+    assert_eq!(
+        (&known.subscriptions_ended[..], &known.refused[..]),
+        (&[(1, away), (2, away)][..], &[][..])
+    );
     nodes.heal(0);
     nodes.settle();
     assert_eq!(nodes.bodies(0, client).len(), 4, "nobody browses any more");
@@ -308,7 +312,8 @@ fn a_consumer_waits_for_an_upstream_that_is_away_and_not_for_ever() {
     // One that takes no consumers is of no use for the first either.
     nodes.heal_with(0, false);
     nodes.settle();
-    let refused = &nodes.edges[0].world.clients[client].refused;
-    assert_eq!(refused[2..], [(None, CloseCode::QueueElsewhere)]);
+    let known = &nodes.edges[0].world.clients[client];
+    assert_eq!(known.refused.len(), 2);
+    assert_eq!(known.subscriptions_ended, [(1, CloseCode::QueueElsewhere)]);
     nodes.end();
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+mod chains;
 mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};

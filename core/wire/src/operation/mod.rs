@@ -6,7 +6,7 @@
 mod browse;
 mod drain;
 mod durable;
-
+mod node;
 mod queue;
 mod read;
 mod relayed;
@@ -29,6 +29,7 @@ pub use drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DrainPhase, DrainRequest, Drain
 pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
+pub use node::{Applies, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord, NodeOperation, NodeReport};
 pub use queue::{
     ConsumerEntry, MoveMessages, MovedMessages, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Peek,
     PeekedMessage, PeekedMessages, QueueDetails, QueueQuery, QueueSettings,
@@ -121,6 +122,8 @@ pub enum Operation {
     DrainCancel,
     /// How the node's drain stands, also for who may monitor; [`OperationResult::Drain`].
     DrainState,
+    /// Asks the node as a whole for something, for who may administer that; [`OperationResult::Node`].
+    Node(Box<NodeOperation>),
     /// Lists sessions, queues or services, for who may browse them; [`OperationResult::Listing`].
     Browse(Browse),
     /// Shows one queue with its consumers, for who may browse it; [`OperationResult::Queue`].
@@ -430,6 +433,8 @@ pub enum OperationResult {
     Done,
     /// How the node's drain stands.
     Drain(Box<DrainStatus>),
+    /// What the node was asked for has been done.
+    Node(Box<NodeReport>),
     /// The topic is there.
     Created {
         /// Whether it was there before, with the same specification.

@@ -125,6 +125,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("drain", &["over", "delay", "to", "exit"]),
     ("drain-cancel", &[]),
     ("drain-state", &[]),
+    ("reload", &["dry_run"]),
+    ("log", &["level", "for"]),
 ];
 
 /// A request, half read.
@@ -168,16 +170,6 @@ impl<'a> Given<'a> {
             "browse" => Operation::Browse(self.browse(self.browsable()?)?),
             _ => self.other_operation(what)?,
         })
-    }
-
-    fn browsable(&self) -> Result<Browsable, Close> {
-        let name = self.text("what")?;
-        let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
-        let Some((_, what)) = known else {
-            let all = Browsable::ALL.map(|(name, _)| name).join(", ");
-            return Err(bad(format!("`what` is one of {all}, not `{}`", short(&name))));
-        };
-        Ok(*what)
     }
 
     fn browse(&self, what: Browsable) -> Result<Browse, Close> {

@@ -47,6 +47,7 @@ impl OperationResult {
         match self {
             OperationResult::Done => out.extend_from_slice(b"{}"),
             OperationResult::Drain(status) => status.write_json(out),
+            OperationResult::Node(report) => report.write_json(out),
             OperationResult::Created { existed } => {
                 print(out, format_args!("{{\"existed\":{existed}}}"))
             }

@@ -153,6 +153,7 @@ impl Root {
             Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
                 return Err(Root::only_whole("drains"));
             }
+            Operation::Node(_) => return Err(Root::only_whole("operations on the node")),
             Operation::Will(None) | Operation::Session => {}
         }
         Ok(())

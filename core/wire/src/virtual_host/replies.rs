@@ -21,7 +21,9 @@ impl Root {
                 self.leave_path(path);
                 return is_told;
             }
-            Reply::Refused { close, .. } | Reply::ExchangeEnded { close, .. } => {
+            Reply::Refused { close, .. }
+            | Reply::SubscriptionEnded { close, .. }
+            | Reply::ExchangeEnded { close, .. } => {
                 self.leave_close(close);
             }
             Reply::Operated { result, .. } => self.leave_result(result),
@@ -74,6 +76,7 @@ impl Root {
             }
             OperationResult::Done
             | OperationResult::Drain(_)
+            | OperationResult::Node(_)
             | OperationResult::Created { .. }
             | OperationResult::Removed { .. }
             | OperationResult::Updated { .. }

@@ -15,7 +15,8 @@ use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, protocol};
 use tiderace_reactor::driver::sim::{Client, Network, SimDriver};
 use tiderace_reactor::{
-    Answer, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard, Verifier, simulate,
+    Answer, ListenerOptions, LoginClient, NoOperator, NodeControl, Options, Services, Shard,
+    Verifier, simulate,
 };
 use tiderace_topics::Pattern;
 use tiderace_wire::{Credentials, Request, Response, VirtualHost, VirtualHosts};
@@ -118,6 +119,7 @@ impl World {
             verifier: Arc::new(Desk),
             internal_sessions: Vec::new(),
             spool: None,
+            operator: Arc::new(NoOperator),
             store_gateway: None,
             broker: Arc::new(broker),
         };

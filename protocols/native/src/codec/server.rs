@@ -143,6 +143,13 @@ pub enum ServerMessage<'a> {
     Browsed {
         subscription: u32,
     },
+    /// The server has ended a subscription: nothing follows, and its id is free.
+    Unsubscribed {
+        subscription: u32,
+        code: u16,
+        slug: &'a str,
+        sentence: &'a str,
+    },
     /// To edges: from where the server has what it passes on.
     Nodes(Nodes<'a>),
     /// Its caller wants so many messages of this responder, or so many more.
@@ -237,6 +244,12 @@ impl<'a> ServerMessage<'a> {
                 version: from.varint()?,
             },
             kind::BROWSED => ServerMessage::Browsed { subscription: from.number()? },
+            kind::UNSUBSCRIBED => ServerMessage::Unsubscribed {
+                subscription: from.number()?,
+                code: from.number()?,
+                slug: from.text()?,
+                sentence: from.text()?,
+            },
             kind::NODES => ServerMessage::Nodes(Nodes::read(from)?),
             kind::WANTED => {
                 ServerMessage::Wanted { number: from.number()?, messages: from.varint()? }
@@ -316,6 +329,10 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, *version);
             }
             ServerMessage::Browsed { subscription } => write_varint(out, u64::from(*subscription)),
+            ServerMessage::Unsubscribed { subscription, code, slug, sentence } => {
+                write_varint(out, u64::from(*subscription));
+                write_end(out, *code, slug, sentence);
+            }
             ServerMessage::Nodes(nodes) => nodes.write(out),
             ServerMessage::Wanted { number, messages } => {
                 write_varint(out, u64::from(*number));
@@ -350,6 +367,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Left { .. } => kind::LEFT,
             ServerMessage::Follows { .. } => kind::FOLLOWS,
             ServerMessage::Browsed { .. } => kind::BROWSED,
+            ServerMessage::Unsubscribed { .. } => kind::UNSUBSCRIBED,
             ServerMessage::Nodes(_) => kind::NODES,
             ServerMessage::Wanted { .. } => kind::WANTED,
             ServerMessage::Other(other) => *other,

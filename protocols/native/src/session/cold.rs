@@ -78,6 +78,13 @@ impl ColdState {
         self.answer(|unanswered| unanswered.forget(key));
     }
 
+    /// Takes out the OK of a subscription that waits for its values to be given.
+    pub(super) fn take_settled(&mut self, key: u32) -> Option<u32> {
+        let of = |token: &u32| self.unanswered.key_of(*token) == Some(key);
+        let at = self.settled.iter().position(of)?;
+        self.settled.remove(at)
+    }
+
     fn answer(&mut self, act: impl FnOnce(&mut Unanswered)) {
         let resumed = self.unanswered.resumes();
         act(&mut self.unanswered);

@@ -11,8 +11,8 @@ use tiderace_wire::{
 
 use super::connect::position;
 use super::subscriptions::Mark;
-use super::{NativeSession, refuse};
-use crate::codec::{SettleMessage, SubscribeMessage, subscribe};
+use super::{NativeSession, error, refuse, say};
+use crate::codec::{ServerMessage, SettleMessage, SubscribeMessage, subscribe};
 
 impl NativeSession {
     pub(super) fn subscribe(
@@ -150,6 +150,26 @@ impl NativeSession {
         self.forget(key, mark);
         context.commands.push(Command::Unsubscribe { key: SubscriptionKey(key), confirm });
         Ok(())
+    }
+
+    /// The broker has ended a subscription, whose id is free. One whose OK stands behind values that are still to be
+    /// given is refused instead: its client has not been told that it has begun.
+    pub(super) fn subscription_ended(
+        &mut self,
+        key: u32,
+        close: &Close,
+        context: &mut Context<'_>,
+    ) {
+        let Some(mark) = self.subscriptions.get(key) else { return };
+        let unanswered = self.cold.as_mut().and_then(|cold| cold.take_settled(key));
+        self.forget(key, mark);
+        if let Some(token) = unanswered {
+            return error(token, close, &mut context.output);
+        }
+        let (code, slug) = (close.code as u16, close.code.slug());
+        let sentence = &close.reason;
+        let ended = ServerMessage::Unsubscribed { subscription: key, code, slug, sentence };
+        say(&ended, &mut context.output);
     }
 
     pub(super) fn settle(

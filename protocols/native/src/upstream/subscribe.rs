@@ -169,10 +169,34 @@ impl UpstreamSession {
             Some(Request::Unsubscribe(key)) => self.end(key, context),
             Some(Request::ServeNoMore(id)) => self.served(id, Ok(false), context),
             Some(Request::Relayed(number)) => self.relay_answered(number, Err(close), context),
+            // What was settled without an answer has crossed the end of its consumer: the messages are in their queue again.
+            None if request == 0 && close.code.names_no_subscription() => {}
             None => {
                 return Err(broken(format!("an ERROR answers nothing that was asked ({close})")));
             }
         }
+        Ok(())
+    }
+
+    /// UNSUBSCRIBED.
+    pub(super) fn unsubscribed(
+        &mut self,
+        key: u32,
+        (code, slug, sentence): (u16, &str, &str),
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let close = told(code, slug, sentence, CloseCode::PeerLost);
+        if self.exchanges.serves(key) {
+            self.served(key, Err(close), context);
+        } else if self.subscriptions.wanted(key).is_some() {
+            self.free(key, context);
+            self.tell(FromUpstream::Refused { key: SubscriptionKey(key), close }, context);
+        } else if !self.subscriptions.is_known(key) {
+            let reason =
+                format!("subscription {key} ends, which is nothing that was asked ({close})");
+            return Err(broken(reason));
+        }
+        // Otherwise the UNSUBSCRIBE that has crossed it is answered as well, and the number is free then.
         Ok(())
     }
 

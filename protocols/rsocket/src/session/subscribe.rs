@@ -93,4 +93,19 @@ impl RSocketSession {
         }
         context.commands.push(Command::Unsubscribe { key, confirm: None });
     }
+
+    /// The broker has ended a subscription: so does its stream.
+    pub(super) fn subscription_ended(
+        &mut self,
+        key: SubscriptionKey,
+        close: &Close,
+        context: &mut Context<'_>,
+    ) {
+        let Some(slot) = self.streams.by_key(key) else { return };
+        self.streams.free_key(key);
+        if let Some(cold) = &mut self.cold {
+            cold.deltas.end(key);
+        }
+        self.fail(slot.stream, close, &mut context.output);
+    }
 }

@@ -12,10 +12,11 @@ use tiderace_wire::{
 };
 
 use super::event::Event;
-use super::questions::What;
+use super::questions::{Waiting, What};
 use super::state::SocketSession;
 use super::subscriptions::{Choices, Listening, Subscription};
 use crate::limits::PREFETCH_MAX;
+use crate::write::Text;
 
 /// Where a subscription begins.
 #[derive(Debug, Default)]
@@ -229,6 +230,46 @@ impl SocketSession {
         cold.questions.end_listening(key, is_durable);
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())
+    }
+}
+
+impl SocketSession {
+    /// The broker has ended a subscription: `unsubscribed(name, {id, code, message})`. Of a room, of which its client knows
+    /// no id, `problem` tells; without the subscription to itself a namespace is left.
+    pub(super) fn subscription_ended(
+        &mut self,
+        key: SubscriptionKey,
+        close: &Close,
+        context: &mut Context<'_>,
+    ) {
+        let Some(known) = self.subscriptions.remove(key) else { return };
+        let number = known.namespace;
+        let cold = self.cold();
+        cold.bases.remove(key);
+        cold.exchanges.forget_asked(&[key]);
+        let asked = cold.questions.end_listening(key, known.durable().is_some());
+        if let Some(Waiting { namespace, ack, event, .. }) = asked {
+            // Of a durable one, which is told to be there when it is made as well.
+            return self.fail(namespace, ack, event, close, &mut context.output);
+        }
+        let Some(namespace) = self.namespaces.get(number) else { return };
+        if known.listening == Listening::Room {
+            let left = Text::new(b'1', namespace.name(), None);
+            self.fail(number, None, "join", close, &mut context.output);
+            if known.name.is_empty() {
+                context.output.frame(left.bytes(), true);
+                self.leave_namespace(number, context);
+            }
+            return;
+        }
+        let mut text = Text::event(0, namespace.name(), None, "unsubscribed");
+        text.raw(",");
+        text.text(&known.name);
+        text.raw(",{\"id\":");
+        text.number(u64::from(key.0));
+        text.problem(close);
+        text.raw("}]");
+        context.output.frame(text.bytes(), true);
     }
 }
 

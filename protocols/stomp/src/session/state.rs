@@ -17,6 +17,7 @@ use super::transactions::Transactions;
 use crate::frame::{Limits, Pending};
 use crate::header::{Headers, append_value};
 use crate::options::StompOptions;
+use crate::server_frame;
 use crate::version::Version;
 
 /// Where the conversation stands.
@@ -77,7 +78,7 @@ pub(super) struct ColdState {
     pub(super) settling: Settling,
     /// What subscriptions with deltas were sent last.
     pub(super) bases: Option<Box<Bases>>,
-    /// The receipt of the frame that ended the session.
+    /// What ended the session, as lines of ERROR: the receipt of the frame, or a subscription.
     pub(super) blamed: Option<Box<[u8]>>,
 }
 
@@ -143,7 +144,7 @@ impl StompSession {
             // Encoded anew: a CONNECT's headers have no escapes, the answer's have.
             let mut encoded = Vec::new();
             append_value(&mut encoded, self.version, &text);
-            self.cold().blamed = Some(encoded.into());
+            self.cold().blamed = Some(server_frame::receipt_line(&encoded));
         }
         close
     }

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
 use tiderace_wire::{
-    Command, Context, Destination, Kind, Operation, Prefetch, Replay, Subscribe, Target, is_durable,
+    Command, Context, Destination, Kind, Operation, Prefetch, Replay, Subscribe, SubscriptionKey,
+    Target, is_durable,
 };
 
 use super::browse::browsing;
@@ -139,6 +140,21 @@ impl StompSession {
             return self.end_durable(request, name.text, context);
         }
         Ok(())
+    }
+}
+
+impl StompSession {
+    /// The broker has ended a subscription, or has refused one whose client wants no receipt. STOMP has no frame for that
+    /// but ERROR, which ends the session and names the subscription.
+    pub(super) fn subscription_ended(
+        &mut self,
+        key: SubscriptionKey,
+        close: Close,
+    ) -> Result<(), Close> {
+        // One that is not there the client has ended itself.
+        let Some(known) = self.subscriptions.get(key) else { return Ok(()) };
+        self.cold().blamed = Some(known.lines().into());
+        Err(close)
     }
 }
 

@@ -16,6 +16,7 @@ use super::algorithm::Algorithm;
 use super::key::Key;
 use super::key_store::KeyStore;
 use crate::claims::{claims_of, find, groups_of};
+use crate::credential::CredentialMark;
 use crate::principal::Principal;
 
 /// What the tokens of an issuer must say, and what is made of them.
@@ -39,6 +40,8 @@ pub struct IssuerOptions {
     pub host: Option<String>,
     /// Claims that rules name.
     pub claims: Vec<String>,
+    /// What its tokens are known by while the configuration has this issuer.
+    pub credential: Option<CredentialMark>,
 }
 
 /// Somebody whose tokens are accepted.
@@ -46,6 +49,16 @@ pub struct IssuerOptions {
 pub struct Issuer {
     options: IssuerOptions,
     keys: Arc<KeyStore>,
+}
+
+impl Issuer {
+    /// Somebody who has shown one of its tokens.
+    pub(crate) fn mark(&self, bearer: Principal) -> Principal {
+        match self.options.credential {
+            Some(credential) => bearer.shown_by(credential),
+            None => bearer,
+        }
+    }
 }
 
 /// What is wrong with a token: for the log, not for the client.

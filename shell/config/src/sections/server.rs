@@ -28,6 +28,8 @@ section! {
         "www" www: Option<String> = Absent, Kind::Text, flag("www");
         /// Serve the TypeScript SDK at `/tiderace.min.js` and `/topics.min.js`, to pages of any origin. Development mode does.
         "sdk" sdk: bool = Is("false"), Kind::Boolean, flag("sdk");
+        /// How often the configuration is looked at, with the files that it names; what has changed [is held to](reload.md) as after SIGHUP.
+        "reload_interval" reload_interval: Duration = Is("0s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) }, zero("only on SIGHUP and `tiderace reload`");
         /// How long a stopping server waits for connections to take what is queued for them.
         "shutdown_grace" shutdown_grace: Duration = Is("10s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
         /// Over how long the goodbyes of a server that was asked to stop are spread, before it stops: a drain, see [drain.md](drain.md). With zero here and for `server.drain_delay` there is none.

@@ -142,14 +142,18 @@ impl<D: Driver> Shard<D> {
             || has_begun && status >= 400 && !self.shared.stays_open(connection.listener)
     }
 
-    /// Does what a session asks of the node.
+    /// Does what a session asks of the node, unless who runs it does, and answers later.
     pub(crate) fn operate_node(
         &mut self,
         asking: (u32, SessionId),
         token: Token,
         operation: Operation,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let done = match operation {
+            Operation::Node(operation) => {
+                self.hand_to_operator(asking, token, *operation);
+                return None;
+            }
             Operation::Drain(request) => {
                 let key = self.find(asking.0, asking.1);
                 let connection = key.and_then(|key| self.connections.get(key));
@@ -162,13 +166,13 @@ impl<D: Driver> Shard<D> {
             Operation::DrainState => Ok(self.shared.drain_status()),
             _ => Err(CloseCode::BadOperation.into()),
         };
-        match done {
+        Some(match done {
             Ok(status) => {
                 let result = Box::new(OperationResult::Drain(Box::new(status)));
                 Reply::Operated { token, result }
             }
             Err(close) => Reply::Refused { token: Some(token), close },
-        }
+        })
     }
 }
 

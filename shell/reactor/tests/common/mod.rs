@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
-use tiderace_reactor::{Answer, LoginClient, Services, Verifier};
+use tiderace_reactor::{Answer, LoginClient, NoOperator, Services, Verifier};
 use tiderace_wire::{Credentials, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
@@ -86,6 +86,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
         http: Arc::new(page),
         verifier,
         internal_sessions: Vec::new(),
+        operator: Arc::new(NoOperator),
         store_gateway: None,
         broker: Arc::new(broker),
     }

@@ -158,7 +158,9 @@ impl Session for Line {
                 let OperationResult::Drain(status) = *result else { return Ok(()) };
                 context.output.frame(format!("{}\n", status.phase.as_str()).as_bytes(), true);
             }
-            Reply::Refused { close, .. } => return Err(close),
+            Reply::Refused { close, .. } | Reply::SubscriptionEnded { close, .. } => {
+                return Err(close);
+            }
         }
         Ok(())
     }

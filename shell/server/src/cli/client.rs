@@ -367,7 +367,7 @@ impl Client {
             Event::Done { first, last } => {
                 outstanding.retain(|request| !(first..=last).contains(request));
             }
-            Event::Refused { slug, sentence, .. } => {
+            Event::Refused { slug, sentence, .. } | Event::Unsubscribed { slug, sentence, .. } => {
                 problem.get_or_insert_with(|| refused(slug, sentence));
             }
             Event::Browsed { .. } => *browsed += 1,

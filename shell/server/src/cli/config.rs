@@ -60,8 +60,8 @@ pub(crate) fn run(args: &ConfigCommandArgs) -> anyhow::Result<()> {
 fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     let loaded = args.load(false)?;
     // What the parts themselves would refuse at the start is found by asking them.
-    identities::verifier(&loaded.config.auth)?;
-    identities::signed_tokens(&loaded.config.auth)?;
+    let verifier = identities::verifier(&loaded.config.auth, None)?;
+    identities::signed_tokens(&loaded.config.auth, verifier.marks(), None)?;
     let secured = tls::read(&loaded.config)?;
     compose::reactor(
         &loaded.config,

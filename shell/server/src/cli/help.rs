@@ -15,7 +15,19 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Services", &["call", "respond"]),
     (
         "The server",
-        &["serve", "edge", "upstreams", "drain", "config", "doctor", "browse", "store", "bench"],
+        &[
+            "serve",
+            "edge",
+            "upstreams",
+            "drain",
+            "reload",
+            "log",
+            "config",
+            "doctor",
+            "browse",
+            "store",
+            "bench",
+        ],
     ),
     ("Besides", &["password", "token", "acl", "completions"]),
 ];

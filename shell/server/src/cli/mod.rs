@@ -31,6 +31,7 @@ mod password;
 mod place;
 mod publish;
 mod queues;
+mod reload;
 mod render;
 mod respond;
 mod store;
@@ -53,6 +54,8 @@ use tiderace_config::Loaded;
 pub(crate) use banner::development_banner;
 use config_args::ConfigArgs;
 pub(crate) use doctor::port_owner;
+
+use crate::control::Load;
 
 /// Pushes live data to everyone who is connected.
 ///
@@ -99,6 +102,12 @@ enum Command {
     /// Send the clients of a server to other servers, before it is stopped.
     #[command(disable_help_flag = true)]
     Drain(drain::DrainArgs),
+    /// Have a server read its configuration again, and say what that changes.
+    #[command(disable_help_flag = true)]
+    Reload(reload::ReloadArgs),
+    /// Say which lines a server writes to its log.
+    #[command(disable_help_flag = true)]
+    Log(reload::LogArgs),
     /// Show how a server stands with those whose topics it passes on.
     #[command(disable_help_flag = true)]
     Upstreams(upstreams::UpstreamsArgs),
@@ -121,10 +130,11 @@ enum Command {
 }
 
 /// What the server is asked to do.
-#[derive(Debug)]
 pub(crate) struct ServeRequest {
     /// The configuration with the origins of its values.
     pub(crate) loaded: Loaded,
+    /// Reads the configuration again.
+    pub(crate) load: Load,
     /// No command was given: print the banner of development mode.
     pub(crate) development: bool,
 }
@@ -147,6 +157,8 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Drain(args)) => drain::run(&args),
+        Some(Command::Reload(args)) => reload::run(&args),
+        Some(Command::Log(args)) => reload::run_log(&args),
         Some(Command::Upstreams(args)) => upstreams::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
@@ -178,7 +190,9 @@ fn run_server(
     serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let loaded = args.load(development)?;
-    serve(ServeRequest { loaded, development })?;
+    let again = args.clone();
+    let load = Box::new(move || again.load(development));
+    serve(ServeRequest { loaded, load, development })?;
     crate::logging::finish();
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Edges of the real program: what they pass on, whom they call, what they say when their source is away, and what is refused.
 
 mod calling;
+mod chains;
 mod faults;
 mod nodes;
 mod pages;

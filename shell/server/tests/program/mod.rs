@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 pub(crate) mod logins;
+pub(crate) mod watched;
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::{
-    Answer, Deadlines, ListenerOptions, LoginClient, NodeControl, Options, Services, Shard,
-    Verifier, drive,
+    Answer, Deadlines, ListenerOptions, LoginClient, NoOperator, NodeControl, Options, Services,
+    Shard, Verifier, drive,
 };
 use tiderace_wire::{Credentials, Response};
 
@@ -204,6 +204,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
         protocols,
         http: Arc::new(|_| Response::new(404, "text/plain", "")),
         internal_sessions: vec![publisher::internal_session(plan)],
+        operator: Arc::new(NoOperator),
         store_gateway: None,
         verifier: Arc::new(Nobody),
         broker: Arc::new(BrokerOptions::default()),

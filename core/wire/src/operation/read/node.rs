@@ -3,9 +3,10 @@
 use tiderace_base::{Addresses, Close};
 use tiderace_value::{Json, JsonKind};
 
-use super::{Given, bad};
+use super::{Given, bad, short};
 use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
-use crate::{DrainRequest, Operation};
+use crate::operation::node::{LOG_LEVEL_TIME_MAX, LogWord, NodeOperation};
+use crate::{Browsable, DrainRequest, Operation};
 
 impl Given<'_> {
     /// The operation of that name, of those on the node, on queues, and on the session that asks.
@@ -14,8 +15,47 @@ impl Given<'_> {
             "drain" => Operation::Drain(Box::new(self.drain()?)),
             "drain-cancel" => Operation::DrainCancel,
             "drain-state" => Operation::DrainState,
+            "reload" => self.node(NodeOperation::Reload { dry_run: self.truth("dry_run")? }),
+            "log" => self.node(self.log()?),
             _ => self.queue_operation(what)?.unwrap_or(Operation::Session),
         })
+    }
+
+    /// What is to be listed.
+    pub(super) fn browsable(&self) -> Result<Browsable, Close> {
+        let name = self.text("what")?;
+        let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, what)| *what).ok_or_else(|| {
+            let all = Browsable::ALL.map(|(name, _)| name).join(", ");
+            bad(format!("`what` is one of {all}, not `{}`", short(&name)))
+        })
+    }
+
+    fn node(&self, operation: NodeOperation) -> Operation {
+        Operation::Node(Box::new(operation))
+    }
+
+    fn log(&self) -> Result<NodeOperation, Close> {
+        let wrong = || {
+            bad(
+                "`level` is one of error, warn, info, debug and trace; without it the level is as the configuration has it",
+            )
+        };
+        let level = match self.field("level") {
+            None => None,
+            Some(given) => {
+                let text = given.as_text().ok_or_else(wrong)?;
+                let known = LogWord::ALL.iter().find(|(word, _)| *word == text);
+                Some(known.ok_or_else(wrong)?.1)
+            }
+        };
+        let lasts = self.span("for")?;
+        if lasts.is_some_and(|lasts| lasts > LOG_LEVEL_TIME_MAX)
+            || lasts.is_some() && level.is_none()
+        {
+            return Err(bad("`for` goes with `level`, and is at most 24 hours"));
+        }
+        Ok(NodeOperation::Log { level, lasts })
     }
 
     fn drain(&self) -> Result<DrainRequest, Close> {
@@ -67,7 +107,23 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_that_makes_no_sense_is_refused() {
+    fn what_a_node_is_asked_for_is_read() {
+        let node = |text: &str| match parsed(text) {
+            Ok(Operation::Node(asked)) => *asked,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(node(r#"{"do":"reload"}"#), NodeOperation::Reload { dry_run: false });
+        let dry = node(r#"{"do":"reload","dry_run":true}"#);
+        assert_eq!(dry, NodeOperation::Reload { dry_run: true });
+        let log = |level, lasts| NodeOperation::Log { level, lasts };
+        assert_eq!(node(r#"{"do":"log"}"#), log(None, None));
+        let lasts = Some(Span::from_secs(900));
+        let debug = node(r#"{"do":"log","level":"debug","for":"15m"}"#);
+        assert_eq!(debug, log(Some(LogWord::Debug), lasts));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
         for (text, says) in [
             (r#"{"do":"drain"}"#, "`over`"),
             (r#"{"do":"drain","over":"25h"}"#, "24 hours"),
@@ -76,6 +132,11 @@ mod tests {
             (r#"{"do":"drain","over":"1s","to":["b"]}"#, "SCHEME://"),
             (r#"{"do":"drain","over":"1s","where":1}"#, "where"),
             (r#"{"do":"drain-cancel","over":"1s"}"#, "over"),
+            (r#"{"do":"reload","dry_run":1}"#, "dry_run"),
+            (r#"{"do":"log","level":"loud"}"#, "`level`"),
+            (r#"{"do":"log","level":7}"#, "`level`"),
+            (r#"{"do":"log","level":"debug","for":"25h"}"#, "24 hours"),
+            (r#"{"do":"log","for":"1h"}"#, "goes with"),
         ] {
             let refused = parsed(text).unwrap_err();
             assert_eq!(refused.code, CloseCode::BadOperation, "{text}");

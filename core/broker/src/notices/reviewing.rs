@@ -1,0 +1,74 @@
+//! Sessions that are looked at again, since rules or credentials have changed.
+//!
+//! Invariant: a session ends, or has what it may have; its client is told nothing but what patterns show it now.
+
+use std::rc::Rc;
+
+use tiderace_base::{Close, CloseCode, Now, SessionId};
+
+use crate::BrokerOptions;
+use crate::access_change::{AccessChange, Standing};
+use crate::effects::Effects;
+use crate::notice_side::NoticeSide;
+use crate::places::key_of;
+
+impl NoticeSide<'_> {
+    /// A session goes on with what it may have, as who it is now, or ends; `before` is what held until now. How many
+    /// subscriptions were looked at.
+    pub(crate) fn hold_to(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        change: &AccessChange,
+        before: &BrokerOptions,
+        effects: &mut Effects,
+    ) -> usize {
+        let Some(record) = self.sessions.session(session) else { return 0 };
+        let looked = record.subscriptions.count();
+        let principal = record.principal.clone();
+        let Some(principal) = principal.filter(|principal| !principal.is_server()) else {
+            return 0;
+        };
+        let (after, login) = match change.standing_of(&principal) {
+            Standing::Same => (principal.clone(), None),
+            Standing::Changed(after) => {
+                (Rc::new(after.clone()), self.sessions.begin_login(session, after))
+            }
+            Standing::Over(close) => {
+                self.end_denied(session, close, effects);
+                return 0;
+            }
+        };
+        let told = self.notice_rights(session, (before, &principal), &after, effects);
+        if let Some(login) = login {
+            let (before, after) = login.into_parts();
+            self.sessions.show_again(now, session, &after, effects);
+            self.sessions.sessions.forget_principal(before);
+        }
+        if let Some(record) = self.sessions.sessions.get_mut(key_of(session))
+            && let Some(rare) = &mut record.rare
+        {
+            rare.may_publish = None;
+        }
+        if let Err(close) = told.and_then(|()| self.sessions.review(session, &after)) {
+            self.end_denied(session, close, effects);
+        }
+        looked
+    }
+
+    /// A connection ends since its session may not be or have what it is and has.
+    pub(super) fn end_denied(
+        &mut self,
+        session: SessionId,
+        mut close: Close,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.session(session) else { return };
+        if let Some(root) = record.root() {
+            root.leave_close(&mut close);
+        }
+        let link = record.link;
+        self.sessions.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
+        effects.close.push((link, session, close));
+    }
+}

@@ -1,0 +1,244 @@
+//! Rules, limits and credentials that change while clients are there: who ends, who goes on, and what they are told.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::support::asking::connect;
+use crate::support::{Notice, Wish, World, for_seeds};
+use tiderace_base::{ClientLimits, CloseCode};
+use tiderace_broker::{
+    AccessChange, Action, Bearer, BrokerOptions, CredentialId, LimitPer, LimitRule, Principal,
+    Rule, Rules, Who,
+};
+use tiderace_topics::Pattern;
+
+fn options(seed: u64, rules: Rules) -> BrokerOptions {
+    BrokerOptions { shards: 1 + (seed % 3) as usize, rules, ..BrokerOptions::default() }
+}
+
+fn rule(allow: bool, path: &str, who: &str) -> Rule {
+    let actions = [Action::Publish, Action::Subscribe, Action::Receive, Action::Send];
+    Rule {
+        allow,
+        actions: actions.into_iter().collect(),
+        who: vec![if who == "*" { Who::All } else { Who::User(who.into()) }],
+        paths: vec![Pattern::parse(path).unwrap()],
+        kind: None,
+    }
+}
+
+/// Names are believed, before and after.
+fn change(rules: Vec<Rule>) -> AccessChange {
+    let credentials = [CredentialId::BELIEVED, CredentialId::NOTHING];
+    AccessChange {
+        rules: Rules::new(rules),
+        credentials: credentials.map(|id| (id, Bearer::Named)).into_iter().collect(),
+        ..AccessChange::default()
+    }
+}
+
+/// What was told since, as `+path` and `-path`.
+fn told(world: &mut World, client: usize) -> Vec<String> {
+    world.quiesce();
+    let sign = |notice: &Notice| if notice.joined.is_some() { '+' } else { '-' };
+    let notices = world.clients[client].notices.drain(..);
+    let mut told: Vec<_> =
+        notices.map(|notice| format!("{}{}", sign(&notice), notice.path)).collect();
+    told.sort();
+    told
+}
+
+fn bodies(world: &World, client: usize) -> Vec<String> {
+    world.clients[client].received.iter().map(|message| message.body.clone()).collect()
+}
+
+#[test]
+fn who_lost_a_right_ends_and_patterns_show_what_the_new_rules_allow() {
+    for_seeds(0..9, |seed| {
+        let before = vec![rule(true, "**", "*"), rule(false, "gold/*", "bob")];
+        let mut world = World::new(seed, options(seed, Rules::new(before)));
+        let names = ["ann", "bob", "bob", "bob", "eve"];
+        let all = names.map(|name| connect(&mut world, name));
+        let [ann, watcher, exact, queue, eve] = all;
+        for path in ["fx/1", "gold/1", "silver/1"] {
+            world.publish(ann, &format!("topic:{path}"), "1");
+        }
+        world.quiesce();
+        let notices = Wish { targets: vec!["topic:**".into()], notices: true, ..Wish::default() };
+        world.subscribe(watcher, 0, notices);
+        world.subscribe(exact, 0, Wish::to("topic:silver/1"));
+        world.subscribe(queue, 0, Wish::to("queue:silver/q"));
+        world.subscribe(eve, 0, Wish::to("topic:silver/1"));
+        assert_eq!(told(&mut world, watcher), ["+fx/1", "+silver/1"]);
+        world.change_access(change(vec![rule(true, "**", "*"), rule(false, "silver/*", "bob")]));
+        world.review_all();
+        assert_eq!(told(&mut world, watcher), ["+gold/1", "-silver/1"]);
+        for client in [exact, queue] {
+            assert_eq!(world.clients[client].closed, Some(CloseCode::NotAuthorised), "{client}");
+        }
+        for client in [ann, watcher, eve] {
+            assert_eq!(world.clients[client].closed, None, "{client}");
+        }
+        world.publish(ann, "topic:silver/1", "hidden");
+        world.publish(ann, "topic:gold/1", "shown");
+        world.quiesce();
+        world.drain(watcher);
+        world.drain(eve);
+        assert!(bodies(&world, watcher).contains(&"shown".to_owned()));
+        assert!(!bodies(&world, watcher).contains(&"hidden".to_owned()));
+        assert!(bodies(&world, eve).contains(&"hidden".to_owned()));
+    });
+}
+
+#[test]
+fn what_is_asked_for_before_the_review_is_held_to_the_new_rules() {
+    for_seeds(0..6, |seed| {
+        let mut world = World::new(seed, options(seed, Rules::new(vec![rule(true, "**", "*")])));
+        let ann = connect(&mut world, "ann");
+        let first = world.publish(ann, "topic:a", "1");
+        world.quiesce();
+        assert!(world.is_confirmed(ann, first));
+        world.change_access(change(vec![rule(true, "b", "*")]));
+        let new = connect(&mut world, "ann");
+        let allowed = world.publish(new, "topic:b", "1");
+        let refused = world.publish(new, "topic:a", "2");
+        world.quiesce();
+        assert!(world.is_confirmed(new, allowed) && !world.is_confirmed(new, refused));
+        world.review_all();
+        let refused = world.publish(ann, "topic:a", "3");
+        let allowed = world.publish(ann, "topic:b", "2");
+        world.quiesce();
+        assert!(world.is_confirmed(ann, allowed) && !world.is_confirmed(ann, refused));
+    });
+}
+
+#[test]
+fn two_changes_soon_after_another_are_compared_with_what_held_first() {
+    let open = || vec![rule(true, "**", "*")];
+    let mut world = World::new(1, options(0, Rules::new(open())));
+    let bob = connect(&mut world, "bob");
+    world.publish(bob, "topic:a", "1");
+    world.quiesce();
+    let notices = Wish { targets: vec!["topic:**".into()], notices: true, ..Wish::default() };
+    world.subscribe(bob, 0, notices);
+    assert_eq!(told(&mut world, bob), ["+a"]);
+    // Nobody has looked at the session between the two.
+    world.change_access(change(vec![rule(true, "b", "*")]));
+    world.change_access(change(open()));
+    world.review_all();
+    assert_eq!(told(&mut world, bob), [""; 0]);
+    world.change_access(change(open()));
+    world.change_access(change(vec![rule(true, "b", "*")]));
+    world.review_all();
+    assert_eq!(told(&mut world, bob), ["-a"]);
+}
+
+#[test]
+fn credentials_that_are_not_accepted_any_more_end_their_sessions() {
+    let known = |number: u64| CredentialId(CredentialId::VERIFIED_FROM + number);
+    let verify = BrokerOptions { verify_logins: true, ..BrokerOptions::default() };
+    let mut world = World::new(1, BrokerOptions { shards: 2, ..verify });
+    let login = |world: &mut World, name: &str, credential| {
+        let client = world.connect(world.clients.len() % 2, name);
+        let groups = ["old".into()].into();
+        let principal = Principal { credential, groups, ..Principal::named(name) };
+        world.verified(client, Ok(principal));
+        client
+    };
+    let ann = login(&mut world, "ann", known(0));
+    let bob = login(&mut world, "bob", known(1));
+    let eve = login(&mut world, "eve", known(2));
+    let elsewhere = login(&mut world, "kim", CredentialId::LASTING);
+    let nobody = world.connect(0, "");
+    world.verified(nobody, Ok(Principal::anonymous()));
+    world.quiesce();
+    world.subscribe(eve, 0, Wish::to("topic:a"));
+    let described = |group: &str| Bearer::Described { groups: [group.into()].into(), host: None };
+    let members = Rule { who: vec![Who::Group("new".into())], ..rule(true, "**", "*") };
+    world.change_access(AccessChange {
+        verify_logins: true,
+        rules: Rules::new(vec![members]),
+        credentials: [(known(0), described("new")), (known(2), described("old"))].into(),
+        limits: Vec::new(),
+    });
+    world.review_all();
+    world.quiesce();
+    let closed = |client: usize| world.clients[client].closed;
+    assert_eq!(closed(ann), None);
+    assert_eq!(closed(bob), Some(CloseCode::LoginExpired));
+    assert_eq!(closed(eve), Some(CloseCode::NotAuthorised), "she may not have what she listens to");
+    assert_eq!(closed(elsewhere), None);
+    assert_eq!(closed(nobody), Some(CloseCode::LoginExpired));
+    // His login had been verified before the change, and is answered after it.
+    let late = login(&mut world, "bob", known(1));
+    assert_eq!(world.clients[late].name, None);
+    assert!(world.clients[late].refused.iter().any(|(_, code)| *code == CloseCode::LoginFailed));
+    let new = login(&mut world, "ann", known(0));
+    let token = world.publish(new, "topic:a", "2");
+    world.quiesce();
+    assert!(world.is_confirmed(new, token), "she has the groups of the configuration");
+    // Her groups are what they are now.
+    let token = world.publish(ann, "topic:a", "1");
+    world.quiesce();
+    assert!(world.is_confirmed(ann, token));
+    let refused = world.publish(elsewhere, "topic:a", "1");
+    world.quiesce();
+    assert!(!world.is_confirmed(elsewhere, refused));
+}
+
+#[test]
+fn a_name_that_was_believed_is_none_once_logins_are_verified() {
+    let mut world = World::new(1, BrokerOptions { shards: 1, ..BrokerOptions::default() });
+    let admin = connect(&mut world, "admin");
+    let rules = Rules::new(vec![rule(true, "**", "admin")]);
+    world.change_access(AccessChange { verify_logins: true, rules, ..AccessChange::default() });
+    world.review_all();
+    assert_eq!(world.clients[admin].closed, Some(CloseCode::LoginExpired));
+}
+
+#[test]
+fn many_sessions_are_looked_at_some_at_a_time_and_each_once() {
+    let mut world = World::new(1, BrokerOptions { shards: 1, ..BrokerOptions::default() });
+    let clients: Vec<_> = (0..5_000).map(|at| connect(&mut world, &format!("n{at}"))).collect();
+    // One that has very many subscriptions, and ends of sessions between.
+    for key in 0..6_000 {
+        world.subscribe(clients[7], key, Wish::to(&format!("topic:t{key}")));
+    }
+    for client in clients.iter().step_by(3).skip(3) {
+        world.close(*client);
+    }
+    world.quiesce();
+    world.change_access(change(vec![rule(true, "**", "*")]));
+    let (mut seen, mut turns) = (BTreeSet::new(), 0);
+    while world.brokers[0].is_reviewing() {
+        let reviewed = world.review(0);
+        assert!(reviewed.len() <= 512, "{}", reviewed.len());
+        turns += 1;
+        for session in reviewed {
+            assert!(seen.insert(session), "twice");
+        }
+    }
+    assert!(turns >= 10, "{turns}");
+    let open = world.clients.iter().filter(|client| client.open).count();
+    assert_eq!(seen.len(), open);
+}
+
+#[test]
+fn limits_of_backlogs_hold_from_then_on() {
+    let mut world = World::new(1, BrokerOptions { shards: 1, ..BrokerOptions::default() });
+    let limits = ClientLimits { backlog_bytes: 4096, ..ClientLimits::default() };
+    let limit = LimitRule { who: vec![Who::All], per: LimitPer::User, limits };
+    let ann = connect(&mut world, "ann");
+    let session = world.clients[ann].session;
+    world.change_access(AccessChange {
+        limits: vec![limit.clone()],
+        ..change(vec![rule(true, "**", "*")])
+    });
+    let broker = &world.brokers[0];
+    let of: Vec<_> = broker.options().limits_of(broker.principal_of(session).unwrap()).collect();
+    assert_eq!(of, [&limit]);
+    let shared: Arc<str> = broker.principal_of(session).unwrap().name.clone();
+    assert_eq!(&*shared, "ann");
+}

@@ -1,0 +1,208 @@
+//! What is done for the node as a whole while it runs, on a thread that may wait: reading the configuration and certificates
+//! again, and the level of the log.
+//!
+//! ```text
+//!   SIGHUP ───────────────┐
+//!   `reload`, `log` ──────┼─▶ one thread, one thing after the other ─▶ shards (`NodeControl`), logins, monitor, log
+//!   intervals ────────────┘                     └─▶ answer
+//! ```
+//! Relies on `reload` for the configuration and on `tls` for certificates. Invariant: who asks is answered, and never waits on
+//! a shard.
+
+mod reload;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tiderace_base::{Close, CloseCode, Span};
+use tiderace_reactor::{NodeAnswer, Operator};
+use tiderace_wire::{LogWord, NodeOperation, NodeReport};
+use tracing::info;
+
+pub(crate) use reload::{Load, ReloadCounters, Reloader};
+
+use crate::logging;
+use crate::tls::CertificateWatch;
+
+/// What may wait to be done. Each takes some milliseconds, or some tens of them for each password that has changed.
+const WAITING_MAX: usize = 16;
+
+/// What the thread is asked for.
+enum Ask {
+    /// SIGHUP has come.
+    HangUp,
+    /// By a session that may.
+    Operate(NodeOperation, NodeAnswer),
+}
+
+/// The way to the thread, for all others.
+#[derive(Clone)]
+pub(crate) struct Control(SyncSender<Ask>);
+
+/// What has been asked for.
+pub(crate) struct Asks(Receiver<Ask>);
+
+impl Control {
+    /// The way to the thread that takes what is asked for.
+    pub(crate) fn new() -> (Control, Asks) {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        (Control(sender), Asks(receiver))
+    }
+
+    /// SIGHUP has come: what can be read again is. One that waits already is enough.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.0.try_send(Ask::HangUp);
+    }
+}
+
+impl Operator for Control {
+    fn operate(&self, operation: NodeOperation, answer: NodeAnswer) {
+        let refused = match self.0.try_send(Ask::Operate(operation, answer)) {
+            Ok(()) => return,
+            Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) => ask,
+        };
+        if let Ask::Operate(_, answer) = refused {
+            let reason = "the node has as much to do of that kind as it may; try again in a second";
+            answer.send(Err(Close::new(CloseCode::TooMuchWork, reason)));
+        }
+    }
+}
+
+/// What the thread looks after.
+pub(crate) struct Duties {
+    pub(crate) reloader: Reloader,
+    /// Certificates, if TLS is spoken.
+    pub(crate) certificates: Option<CertificateWatch>,
+}
+
+/// Begins to do what is asked for, until nobody can ask any more.
+///
+/// # Errors
+/// When the thread could not be started.
+pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
+    let keeper = Keeper { duties, log_until: None, next_reload: None, next_certificates: None };
+    let thread = std::thread::Builder::new().name("control".to_owned());
+    let thread = thread.spawn(move || keeper.run(&asks.0));
+    thread.map(drop).context("the thread that looks after the node could not be started")
+}
+
+struct Keeper {
+    duties: Duties,
+    /// Until when the log has another level than it is configured to have.
+    log_until: Option<Instant>,
+    next_reload: Option<Instant>,
+    next_certificates: Option<Instant>,
+}
+
+impl Keeper {
+    fn run(mut self, asks: &Receiver<Ask>) {
+        self.plan(Instant::now());
+        loop {
+            let now = Instant::now();
+            let next = [self.log_until, self.next_reload, self.next_certificates];
+            let wait = next.into_iter().flatten().min();
+            let wait = wait.map_or(FOREVER, |at| at.saturating_duration_since(now));
+            match asks.recv_timeout(wait) {
+                Ok(Ask::HangUp) => self.hang_up(),
+                Ok(Ask::Operate(operation, answer)) => {
+                    answer.send(self.operate(&operation));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.do_what_is_due(Instant::now());
+        }
+    }
+
+    /// When files are looked at again.
+    fn plan(&mut self, now: Instant) {
+        let after = |interval: Duration| (!interval.is_zero()).then(|| now + interval);
+        self.next_reload = after(self.duties.reloader.interval());
+        let certificates = self.duties.certificates.as_ref();
+        self.next_certificates = certificates.and_then(|watch| after(watch.interval()));
+    }
+
+    fn do_what_is_due(&mut self, now: Instant) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.log_until) {
+            self.log_as_configured();
+        }
+        if is_due(self.next_reload) {
+            self.duties.reloader.look(&mut self.duties.certificates);
+            let interval = self.duties.reloader.interval();
+            self.next_reload = (!interval.is_zero()).then(|| now + interval);
+        }
+        if is_due(self.next_certificates)
+            && let Some(watch) = &mut self.duties.certificates
+        {
+            watch.look();
+            self.next_certificates = Some(now + watch.interval());
+        }
+    }
+
+    fn hang_up(&mut self) {
+        // The log says what has come of it.
+        let _ = self.duties.reloader.reload(&mut self.duties.certificates);
+        if let Some(watch) = &mut self.duties.certificates {
+            watch.read_again();
+        }
+    }
+
+    fn operate(&mut self, operation: &NodeOperation) -> Result<NodeReport, Close> {
+        match operation {
+            NodeOperation::Reload { dry_run: true } => {
+                let changes = self.duties.reloader.try_out().map_err(|error| refused(&error))?;
+                Ok(NodeReport::Reload { dry_run: true, changes })
+            }
+            NodeOperation::Reload { dry_run: false } => {
+                let certificates = &mut self.duties.certificates;
+                let changes = self.duties.reloader.reload(certificates);
+                let changes = changes.map_err(|error| refused(&error))?;
+                Ok(NodeReport::Reload { dry_run: false, changes })
+            }
+            NodeOperation::Log { level: None, .. } => {
+                let level = self.log_as_configured();
+                Ok(NodeReport::Log { level, lasts: None })
+            }
+            NodeOperation::Log { level: Some(level), lasts } => {
+                let lasts = *lasts;
+                logging::set_level(*level);
+                self.log_until = lasts.map(|span| Instant::now() + duration(span));
+                info!(
+                    event = "log-level",
+                    level = level.as_str(),
+                    for_s = lasts.map(|span| span.as_secs_f32()),
+                    "another level of the log was asked for"
+                );
+                Ok(NodeReport::Log { level: *level, lasts })
+            }
+        }
+    }
+
+    /// The log is written as the configuration says.
+    fn log_as_configured(&mut self) -> LogWord {
+        self.log_until = None;
+        let level = self.duties.reloader.log_level();
+        // Said before, so that it is written if the log says more now.
+        info!(
+            event = "log-level-over",
+            level = level.as_str(),
+            "the log is as it is configured again"
+        );
+        logging::set_configured(level);
+        level
+    }
+}
+
+/// What a client is told of a configuration that cannot be used.
+fn refused(error: &anyhow::Error) -> Close {
+    Close::new(CloseCode::BadConfiguration, format!("nothing was changed: {error:#}"))
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Nothing is due.
+const FOREVER: Duration = Duration::from_secs(86_400);

@@ -1,0 +1,62 @@
+//! The real program as a server whose log a test reads.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use super::FREE;
+
+/// A server whose log is read as it comes.
+pub(crate) struct Watched {
+    pub(crate) child: Child,
+    pub(crate) log: std::io::Lines<BufReader<ChildStderr>>,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+impl Watched {
+    pub(crate) fn start(directory: &Path, options: &str, more: &str) -> Watched {
+        let file = directory.join("tiderace.toml");
+        let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{options}\n{more}");
+        std::fs::write(&file, text).unwrap();
+        Watched::of(
+            Command::new(env!("CARGO_BIN_EXE_tiderace")).args(["serve", "--config"]).arg(&file),
+        )
+    }
+
+    pub(crate) fn of(command: &mut Command) -> Watched {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut server = Watched { child, log, addresses: Vec::new() };
+        let said = server.read_to("server-started");
+        for line in said.iter().filter(|line| line.contains(r#""event":"listening""#)) {
+            let (_, rest) = line.split_once(r#""address":""#).unwrap();
+            server.addresses.push(rest.split('"').next().unwrap().parse().unwrap());
+        }
+        server
+    }
+
+    /// Reads the log up to an event.
+    pub(crate) fn read_to(&mut self, event: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        for line in self.log.by_ref() {
+            said.push(line.unwrap());
+            if said.last().unwrap().contains(&format!(r#""event":"{event}""#)) {
+                return said;
+            }
+        }
+        panic!("the server has ended before {event}: {said:#?}")
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
