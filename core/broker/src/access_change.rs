@@ -31,8 +31,8 @@ pub enum Bearer {
 pub struct AccessChange {
     /// Whether logins are verified.
     pub verify_logins: bool,
-    /// Who may do what.
-    pub rules: Rules,
+    /// Who may do what; absent: as before.
+    pub rules: Option<Rules>,
     /// What clients may have at a time, and how fast they may send and be sent to.
     pub limits: Vec<LimitRule>,
     /// The credentials that are accepted. Sessions that have logged in with others end.

@@ -173,7 +173,7 @@ impl Broker {
         result: Result<Principal, Close>,
         effects: &mut Effects,
     ) {
-        match result.and_then(|principal| self.sessions.admit_login(principal)) {
+        match result.and_then(|principal| self.admit_login(principal)) {
             Ok(principal) => self.notice_side().logged_in(now, session, principal, effects),
             Err(close) => {
                 let reply = Reply::Refused { token: None, close };

@@ -110,7 +110,7 @@ impl SessionSide<'_> {
             if changed {
                 // Every topic here looks its pattern subscribers up again, and asks the rules again.
                 self.fanout.patterns_mut().renew();
-                told.and_then(|()| self.review(session, &principal))?;
+                told.and_then(|()| self.review(session, &principal, true))?;
             }
         } else {
             self.show_session(now, session, &principal, effects);
@@ -120,11 +120,12 @@ impl SessionSide<'_> {
     }
 
     /// Whether the identity may have all that the session listens to, but for what it has for others; what patterns of
-    /// topics show it is found when messages come.
+    /// topics show it is found when messages come. `is_other` says whether it was somebody else before.
     pub(crate) fn review(
         &mut self,
         session: SessionId,
         principal: &Principal,
+        is_other: bool,
     ) -> Result<(), Close> {
         let Some(record) = self.session(session) else {
             return Ok(());
@@ -149,7 +150,10 @@ impl SessionSide<'_> {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
                             continue;
                         }
-                        if let Some(upstream) = self.options.upstream_of_queues(&listening.target) {
+                        if is_other
+                            && let Some(upstream) =
+                                self.options.upstream_of_queues(&listening.target)
+                        {
                             return Err(consumes_elsewhere(&upstream.name));
                         }
                         let Err(close) = self.options.may_listen(caller, &listening.target) else {

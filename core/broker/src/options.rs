@@ -166,6 +166,8 @@ pub struct BrokerOptions {
     pub upstreams: Vec<UpstreamTopics>,
     /// Who may do what.
     pub rules: Rules,
+    /// How often the rules have changed since the start.
+    pub rules_version: u32,
     /// Whether logins are verified; if not, every name is believed (dev mode).
     pub verify_logins: bool,
     /// Bytes in a session's backlog above which it counts as slow.
@@ -366,6 +368,7 @@ impl Default for BrokerOptions {
             shards: 1,
             upstreams: Vec::new(),
             rules: Rules::allow_all(),
+            rules_version: 0,
             verify_logins: false,
             backlog_bytes_high: 4 << 20,
             backlog_bytes_low: 1 << 20,

@@ -108,8 +108,10 @@ impl SessionSide<'_> {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return options.is_published_here(destination);
         };
-        if let Some((kind, path)) = record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
+        if let Some((kind, path, version)) =
+            record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
             && *kind == destination.kind
+            && *version == options.rules_version
             && (path.is_same(&destination.path) || *path == destination.path)
         {
             return Ok(());
@@ -132,7 +134,8 @@ impl SessionSide<'_> {
             });
         }
         let rare = record.rare.get_or_insert_default();
-        rare.may_publish = Some((destination.kind, destination.path.clone()));
+        let path = destination.path.clone();
+        rare.may_publish = Some((destination.kind, path, options.rules_version));
         Ok(())
     }
 }

@@ -45,8 +45,8 @@ pub(crate) struct Rare {
     pub(crate) slow: Option<Slow>,
     /// Destinations that hold it back from publishing.
     pub(crate) waits: Option<Box<Waits>>,
-    /// The destination it may publish to as was found last.
-    pub(crate) may_publish: Option<(Kind, Path)>,
+    /// The destination it may publish to as was found last, and by which version of the rules.
+    pub(crate) may_publish: Option<(Kind, Path, u32)>,
     /// Messages that wait for its selectors to be evaluated.
     pub(crate) unselected: Option<Box<Unselected>>,
     /// The virtual host that it has named or is in, if there are any.

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::support::asking::connect;
+use crate::support::upstream::upstream;
 use crate::support::{Notice, Wish, World, for_seeds};
 use tiderace_base::{ClientLimits, CloseCode};
 use tiderace_broker::{
     AccessChange, Action, Bearer, BrokerOptions, CredentialId, LimitPer, LimitRule, Principal,
-    Rule, Rules, Who,
+    Rule, Rules, UpstreamTopics, Who,
 };
 use tiderace_topics::Pattern;
 
@@ -33,7 +34,7 @@ fn rule(allow: bool, path: &str, who: &str) -> Rule {
 fn change(rules: Vec<Rule>) -> AccessChange {
     let credentials = [CredentialId::BELIEVED, CredentialId::NOTHING];
     AccessChange {
-        rules: Rules::new(rules),
+        rules: Some(Rules::new(rules)),
         credentials: credentials.map(|id| (id, Bearer::Named)).into_iter().collect(),
         ..AccessChange::default()
     }
@@ -106,6 +107,10 @@ fn what_is_asked_for_before_the_review_is_held_to_the_new_rules() {
         let refused = world.publish(new, "topic:a", "2");
         world.quiesce();
         assert!(world.is_confirmed(new, allowed) && !world.is_confirmed(new, refused));
+        // It has been allowed there before, and nobody has looked at it yet.
+        let refused = world.publish(ann, "topic:a", "2");
+        world.quiesce();
+        assert!(!world.is_confirmed(ann, refused));
         world.review_all();
         let refused = world.publish(ann, "topic:a", "3");
         let allowed = world.publish(ann, "topic:b", "2");
@@ -159,7 +164,7 @@ fn credentials_that_are_not_accepted_any_more_end_their_sessions() {
     let members = Rule { who: vec![Who::Group("new".into())], ..rule(true, "**", "*") };
     world.change_access(AccessChange {
         verify_logins: true,
-        rules: Rules::new(vec![members]),
+        rules: Some(Rules::new(vec![members])),
         credentials: [(known(0), described("new")), (known(2), described("old"))].into(),
         limits: Vec::new(),
     });
@@ -192,7 +197,7 @@ fn credentials_that_are_not_accepted_any_more_end_their_sessions() {
 fn a_name_that_was_believed_is_none_once_logins_are_verified() {
     let mut world = World::new(1, BrokerOptions { shards: 1, ..BrokerOptions::default() });
     let admin = connect(&mut world, "admin");
-    let rules = Rules::new(vec![rule(true, "**", "admin")]);
+    let rules = Some(Rules::new(vec![rule(true, "**", "admin")]));
     world.change_access(AccessChange { verify_logins: true, rules, ..AccessChange::default() });
     world.review_all();
     assert_eq!(world.clients[admin].closed, Some(CloseCode::LoginExpired));
@@ -241,4 +246,23 @@ fn limits_of_backlogs_hold_from_then_on() {
     assert_eq!(of, [&limit]);
     let shared: Arc<str> = broker.principal_of(session).unwrap().name.clone();
     assert_eq!(&*shared, "ann");
+}
+
+#[test]
+fn a_consumer_of_another_nodes_queue_goes_on_with_other_rules_as_who_it_was() {
+    let queues = vec![Pattern::parse("jobs/**").unwrap()];
+    let upstream = UpstreamTopics { queues, write: true, ..upstream("source", &["fx/**"]) };
+    let rules = |path: &str| vec![rule(true, path, "*")];
+    let upstreams = vec![upstream];
+    let base = options(0, Rules::new(rules("**")));
+    let mut world = World::new(1, BrokerOptions { upstreams, ..base });
+    let ann = connect(&mut world, "ann");
+    world.subscribe(ann, 0, Wish::to("queue:jobs/a"));
+    world.quiesce();
+    world.change_access(change(rules("jobs/*")));
+    world.review_all();
+    assert_eq!(world.clients[ann].closed, None);
+    world.change_access(change(rules("fx/*")));
+    world.review_all();
+    assert_eq!(world.clients[ann].closed, Some(CloseCode::NotAuthorised));
 }

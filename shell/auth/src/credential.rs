@@ -21,19 +21,24 @@ impl CredentialMark {
 pub struct CredentialMarks(RandomState);
 
 impl CredentialMarks {
-    /// The number of a user's password, which is known by its text or its hash.
-    pub fn of_user(&self, name: &str, secret: &str) -> CredentialMark {
-        self.of("user", (name, secret))
+    /// The number of a user's password, which is known by its text or its hash, for a virtual host.
+    pub fn of_user(&self, name: &str, secret: &str, host: Option<&str>) -> CredentialMark {
+        self.of("user", (name, secret, host))
     }
 
-    /// The number of a static token, known by its digest, that stands for somebody.
-    pub(crate) fn of_token(&self, digest: impl Hash, principal: &str) -> CredentialMark {
-        self.of("token", (digest, principal))
+    /// The number of a static token, known by its digest, that stands for somebody in a virtual host.
+    pub(crate) fn of_token(
+        &self,
+        digest: impl Hash,
+        principal: &str,
+        host: Option<&str>,
+    ) -> CredentialMark {
+        self.of("token", (digest, principal, host))
     }
 
-    /// The number of all tokens of an issuer of that name in the configuration.
-    pub fn of_issuer(&self, name: &str) -> CredentialMark {
-        self.of("issuer", name)
+    /// The number of all tokens of an issuer: of all that decides which those are, and whom they stand for.
+    pub fn of_issuer(&self, description: impl Hash) -> CredentialMark {
+        self.of("issuer", description)
     }
 
     fn of(&self, kind: &str, what: impl Hash) -> CredentialMark {
@@ -48,16 +53,18 @@ mod tests {
     #[test]
     fn what_is_different_has_another_number() {
         let marks = CredentialMarks::default();
-        let ann = marks.of_user("ann", "one");
-        assert_eq!(ann, marks.clone().of_user("ann", "one"));
+        let ann = marks.of_user("ann", "one", None);
+        assert_eq!(ann, marks.clone().of_user("ann", "one", None));
         let others = [
-            marks.of_user("ann", "two"),
-            marks.of_user("bob", "one"),
-            marks.of_token([1, 2], "ann"),
-            marks.of_token([1, 3], "ann"),
-            marks.of_token([1, 2], "bob"),
+            marks.of_user("ann", "two", None),
+            marks.of_user("bob", "one", None),
+            marks.of_user("ann", "one", Some("*")),
+            marks.of_token([1, 2], "ann", None),
+            marks.of_token([1, 3], "ann", None),
+            marks.of_token([1, 2], "bob", None),
+            marks.of_token([1, 2], "ann", Some("shop")),
             marks.of_issuer("ann"),
-            CredentialMarks::default().of_user("ann", "one"),
+            CredentialMarks::default().of_user("ann", "one", None),
         ];
         for (place, other) in others.iter().enumerate() {
             assert!(ann != *other && !others[..place].contains(other), "{place}");

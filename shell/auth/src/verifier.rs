@@ -225,7 +225,7 @@ impl Verifier {
         };
         for record in users {
             let (PasswordRecord::Hash(secret) | PasswordRecord::Plain(secret)) = &record.password;
-            let mark = verifier.marks.of_user(&record.name, secret);
+            let mark = verifier.marks.of_user(&record.name, secret, record.host.as_deref());
             let known = before.and_then(|before| before.user(&record.name));
             let hash = match (&record.password, known.filter(|known| known.mark == mark)) {
                 (_, Some(known)) => Ok(known.hash.clone()),
@@ -249,7 +249,8 @@ impl Verifier {
                 }
                 TokenSecret::Plain(text) => TokenDigest::of(&text),
             };
-            let mark = verifier.marks.of_token(digest.bytes(), &record.principal);
+            let host = record.host.as_deref();
+            let mark = verifier.marks.of_token(digest.bytes(), &record.principal, host);
             let principal = Principal::named(&record.principal, &record.groups);
             let principal = principal.bound(record.host.as_deref()).shown_by(mark);
             verifier.tokens.push(Token { digest, principal });
@@ -461,7 +462,9 @@ pub(crate) mod tests {
     fn passwords_are_verified() {
         let verifier = verifier(AnonymousAccess::Refused);
         let bob = verifier.verify_password("bob", "swordfish").unwrap();
-        assert_eq!(bob, Principal::named("bob", ["traders"]).bound(Some("shop")));
+        assert_eq!(Some(&bob), verifier.principals().next());
+        let name = bob.name().map(|name| &**name);
+        assert_eq!((name, bob.host().map(|host| &**host)), (Some("bob"), Some("shop")));
         for (login, password) in [("bob", "Swordfish"), ("bob", ""), ("eve", "swordfish"), ("", "")]
         {
             assert_eq!(
@@ -491,6 +494,30 @@ pub(crate) mod tests {
         };
         let error = Verifier::new([], [token], AnonymousAccess::Refused).unwrap_err();
         assert_eq!(error, RecordError::TokenTooShort { name: "t".to_owned() });
+    }
+
+    #[test]
+    fn who_is_known_still_is_known_by_the_same_number_without_being_hashed_again() {
+        let user = |name: &str, password: &str, host: Option<&str>| UserRecord {
+            name: name.to_owned(),
+            password: PasswordRecord::Plain(password.to_owned()),
+            groups: Vec::new(),
+            host: host.map(str::to_owned),
+        };
+        let first =
+            [user("ann", "one", None), user("bob", "two", None), user("eve", "x", Some("*"))];
+        let first = Verifier::new(first, [], AnonymousAccess::Refused).unwrap();
+        let next = [user("ann", "one", None), user("bob", "three", None), user("eve", "x", None)];
+        let next = first.next(next, [], AnonymousAccess::Refused).unwrap();
+        let marks = |of: &Verifier| -> Vec<_> {
+            of.principals().map(|principal| principal.credential().unwrap()).collect()
+        };
+        let same: Vec<bool> =
+            marks(&first).iter().zip(marks(&next)).map(|(one, other)| *one == other).collect();
+        assert_eq!(same, [true, false, false]);
+        assert!(next.verify_password("ann", "one").is_ok());
+        assert!(next.verify_password("bob", "three").is_ok());
+        assert!(next.verify_password("bob", "two").is_err());
     }
 
     #[test]

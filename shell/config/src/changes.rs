@@ -30,6 +30,18 @@ const OPTIONS_NEW_CONNECTIONS: [&str; 5] = [
     "tls.client_certificates",
 ];
 
+/// Of these, what says who may come in, and who may do what.
+pub const IDENTITIES: [&str; 4] = ["user", "token", "jwt", "rule"];
+
+/// What is taken over of a configuration that is read again.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenOver {
+    /// Users, tokens, issuers and rules.
+    pub identities: bool,
+    /// What only new connections get to know.
+    pub for_new_connections: bool,
+}
+
 impl OptionSpec {
     /// When it is held to if it has changed when the configuration is read again.
     pub fn applies(&self) -> Applies {
@@ -85,16 +97,17 @@ impl Loaded {
         }
     }
 
-    /// Takes over what another configuration says, as far as that is held to before the next start; what only new
-    /// connections get to know if `for_new_connections` is set.
-    pub fn take_over(&mut self, other: &Loaded, for_new_connections: bool) {
+    /// Takes over what another configuration says, as far as that is held to before the next start.
+    pub fn take_over(&mut self, other: &Loaded, what: TakenOver) {
+        let TakenOver { identities, for_new_connections } = what;
         let is_taken = move |option: &OptionSpec| match option.applies() {
-            Applies::Now => true,
+            Applies::Now => identities || !IDENTITIES.contains(&option.section()),
             Applies::NewConnections => for_new_connections,
             Applies::Restart => false,
         };
         let Config { server, auth, tls, log, .. } = &self.config;
         let new = &other.config;
+        let who = if identities { &new.auth } else { auth };
         let secure = if for_new_connections { &new.tls } else { tls };
         let certificates = if for_new_connections { new } else { &self.config };
         self.config = Config {
@@ -105,10 +118,10 @@ impl Loaded {
                 ..server.clone()
             },
             auth: AuthConfig {
-                users: new.auth.users.clone(),
-                tokens: new.auth.tokens.clone(),
-                jwt: new.auth.jwt.clone(),
-                rules: new.auth.rules.clone(),
+                users: who.users.clone(),
+                tokens: who.tokens.clone(),
+                jwt: who.jwt.clone(),
+                rules: who.rules.clone(),
                 ..auth.clone()
             },
             tls: TlsConfig {
@@ -205,6 +218,7 @@ mod tests {
         changes.map(|change| (change.option.into(), change.applies)).collect()
     }
 
+    const ALL: TakenOver = TakenOver { identities: true, for_new_connections: true };
     const USER: &str = "[[user]]\nname = \"ann\"\npassword = \"file:/ann\"\n\
                         [[rule]]\nallow = [\"publish\"]\nprincipals = [\"*\"]\n";
     const RULE: &str = "[[rule]]\nallow = [\"subscribe\"]\nprincipals = [\"*\"]\n";
@@ -248,13 +262,20 @@ mod tests {
         let mut running = loaded(USER);
         let options = "log.level = \"debug\"\nserver.shards = 3\nserver.drain_over = \"9s\"\n";
         let after = loaded(&format!("{options}{RULE}"));
-        running.take_over(&after, true);
+        running.take_over(&after, ALL);
         assert_eq!(said(&running, &after), [("server.shards".to_owned(), Applies::Restart)]);
         assert_eq!(running.config.auth, after.config.auth);
         assert_eq!(running.config.log, after.config.log);
         assert_ne!(running.config.server.shards, 3);
         assert_eq!(running.config.server.drain_over, after.config.server.drain_over);
-        running.take_over(&loaded(USER), true);
+        running.take_over(&loaded(USER), ALL);
         assert!(said(&running, &loaded(USER)).is_empty());
+        // What must not be taken apart is left as it is.
+        running.take_over(&after, TakenOver { identities: false, ..ALL });
+        assert_eq!(running.config.auth, loaded(USER).config.auth);
+        let mut left: Vec<_> =
+            said(&running, &after).into_iter().map(|(option, _)| option).collect();
+        left.sort();
+        assert_eq!(left, ["rule", "server.shards", "user"]);
     }
 }

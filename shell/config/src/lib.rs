@@ -37,6 +37,7 @@ mod suggest;
 mod table;
 mod units;
 
+pub use changes::{IDENTITIES, TakenOver};
 pub use config::Config;
 pub use document::markdown;
 pub use kind::{Kind, Value};

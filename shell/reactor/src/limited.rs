@@ -35,23 +35,9 @@ impl<D: Driver> Shard<D> {
         session: SessionId,
         result: Result<Principal, Close>,
     ) -> (Result<Principal, Close>, Option<Admitted>) {
-        let is_limited = !self.broker.options().limits.is_empty() || !self.limited.is_empty();
-        let principal = match &result {
-            Ok(principal) if is_limited => principal,
-            _ => return (result, None),
-        };
-        let link = self.broker.link_of(session);
-        let key = link.and_then(|link| self.find(link, session));
-        let Some((key, connection)) = key.and_then(|key| Some((key, self.connections.get(key)?)))
-        else {
-            return (result, None);
-        };
-        let address = connection.peer.address();
-        let options = self.broker.options();
-        let allowances = self.shared.limits.of(self.now.time, options, principal, address);
-        if allowances.as_ref() == self.limited.of(key) {
-            return (result, None);
-        }
+        let other =
+            result.as_ref().ok().and_then(|principal| self.other_limits(session, principal));
+        let Some(Admitted { key, allowances }) = other else { return (result, None) };
         if let Some(allowances) = &allowances
             && let Err(full) = allowances.admit_connection(self.limited.of(key))
         {
@@ -64,6 +50,19 @@ impl<D: Driver> Shard<D> {
             return (Err(Close::new(CloseCode::TooManyConnections, reason)), None);
         }
         (result, Some(Admitted { key, allowances }))
+    }
+
+    /// What limits a session from now on, as whom it is, if that is something else than now.
+    fn other_limits(&mut self, session: SessionId, principal: &Principal) -> Option<Admitted> {
+        if self.broker.options().limits.is_empty() && self.limited.is_empty() {
+            return None;
+        }
+        let link = self.broker.link_of(session)?;
+        let key = self.find(link, session)?;
+        let address = self.connections.get(key)?.peer.address();
+        let options = self.broker.options();
+        let allowances = self.shared.limits.of(self.now.time, options, principal, address);
+        (allowances.as_ref() != self.limited.of(key)).then_some(Admitted { key, allowances })
     }
 
     /// A session that limits let in has logged in, or was refused for something else.
@@ -89,8 +88,11 @@ impl<D: Driver> Shard<D> {
     /// Limits may be others than those that a session was let in by. It stays connected, whatever they say about that.
     pub(crate) fn limit_again(&mut self, session: SessionId) {
         let Some(principal) = self.broker.principal_of(session).cloned() else { return };
-        let (Ok(_), Some(admitted)) = self.admit_limited(session, Ok(principal)) else { return };
+        let Some(admitted) = self.other_limits(session, &principal) else { return };
         let key = admitted.key;
+        if let Some(allowances) = &admitted.allowances {
+            allowances.add_connection();
+        }
         self.begin_limits(session, admitted, true);
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if live.is_some_and(|live| live.is_detached()) {

@@ -21,6 +21,7 @@ impl<D: Driver> Shard<D> {
         result: Result<Principal, Close>,
         valid_for: Option<Span>,
     ) {
+        let result = result.and_then(|principal| self.broker.admit_login(principal));
         let (result, admitted) = self.admit_limited(session, result);
         self.broker.verified(self.now, session, result, &mut self.effects);
         let accepted = self.effects.replies.iter().find_map(|(link, whose, reply)| {

@@ -186,6 +186,7 @@ pub(crate) struct SignedTokens {
 }
 
 struct KnownIssuer {
+    mark: CredentialMark,
     name: String,
     keys: JwtKeys,
     algorithms: Vec<JwtAlgorithm>,
@@ -232,14 +233,30 @@ pub(crate) fn signed_tokens(
             groups: config.groups.clone(),
             host: config.host.clone(),
             claims: claims.iter().cloned().collect(),
-            credential: Some(marks.of_issuer(&config.name)),
+            credential: Some(mark_of(config, marks)),
         };
         issuers.push(Issuer::new(options, store.clone()));
         let (name, keys) = (config.name.clone(), config.keys.clone());
         let algorithms = config.algorithms.clone();
-        known.push(KnownIssuer { name, keys, algorithms, store, fetching });
+        let mark = mark_of(config, marks);
+        known.push(KnownIssuer { mark, name, keys, algorithms, store, fetching });
     }
     Ok(SignedTokens { issuers: Arc::new(Issuers::new(issuers)), known })
+}
+
+/// What an issuer's tokens are known by: all that decides which are accepted, and whom they stand for; of keys that are
+/// fetched the place.
+fn mark_of(config: &JwtConfig, marks: &CredentialMarks) -> CredentialMark {
+    let JwtConfig { name, keys, algorithms, issuer, audience, groups, host, .. } = config;
+    let keys = match keys {
+        JwtKeys::Secret(secret) => secret.expose().as_bytes().to_vec(),
+        // One that cannot be read is a problem already.
+        JwtKeys::PublicKey(file) => fs::read(file).unwrap_or_default(),
+        JwtKeys::Set { place, .. } => place.as_bytes().to_vec(),
+    };
+    let claims = (&config.name_claim, &config.groups_claim);
+    let algorithms: Vec<&str> = algorithms.iter().map(|one| one.as_str()).collect();
+    marks.of_issuer((name, keys, algorithms, issuer, audience, (groups, host, claims)))
 }
 
 type Source = Option<(KeySource, std::time::Duration)>;
@@ -274,7 +291,7 @@ fn keys(config: &JwtConfig) -> anyhow::Result<(Vec<Key>, Source)> {
 }
 
 /// The claims that rules ask for.
-fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
+pub(crate) fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
     let paths = auth.rules.iter().flat_map(|rule| &rule.paths);
     let placeholders = paths.filter_map(|path| Placeholder::all_of(path).ok()).flatten();
     placeholders
@@ -286,6 +303,12 @@ fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
 }
 
 impl SignedTokens {
+    /// Whether these are the tokens that others accept, too.
+    pub(crate) fn accepts_the_same(&self, other: &SignedTokens) -> bool {
+        let marks = |of: &SignedTokens| of.known.iter().map(|known| known.mark).collect::<Vec<_>>();
+        marks(self) == marks(other)
+    }
+
     /// The issuer of that configuration, if its keys are fetched from the same place.
     fn fetched(&self, config: &JwtConfig) -> Option<&KnownIssuer> {
         self.known.iter().find(|known| {
@@ -330,7 +353,11 @@ impl SignedTokens {
 }
 
 /// The credentials that are accepted, by the numbers that sessions know them by.
-pub(crate) fn accepted(auth: &AuthConfig, verifier: &Verifier) -> HashMap<CredentialId, Bearer> {
+pub(crate) fn accepted(
+    auth: &AuthConfig,
+    verifier: &Verifier,
+    signed: &SignedTokens,
+) -> HashMap<CredentialId, Bearer> {
     let described = verifier.principals().filter_map(|principal| {
         let bearer = Bearer::Described {
             groups: principal.groups().into(),
@@ -338,10 +365,7 @@ pub(crate) fn accepted(auth: &AuthConfig, verifier: &Verifier) -> HashMap<Creden
         };
         Some((credential_id(principal.credential()?), bearer))
     });
-    let issuers = auth
-        .jwt
-        .iter()
-        .map(|issuer| (credential_id(verifier.marks().of_issuer(&issuer.name)), Bearer::Named));
+    let issuers = signed.known.iter().map(|known| (credential_id(known.mark), Bearer::Named));
     let mut accepted: HashMap<CredentialId, Bearer> = described.chain(issuers).collect();
     if verifier.lets_anonymous_in() {
         accepted.insert(CredentialId::NOTHING, Bearer::Named);

@@ -28,7 +28,7 @@ use crate::metrics::LOG_LINES_DROPPED;
 static LOG: OnceLock<LogQueue> = OnceLock::new();
 
 /// Puts another filter before the log.
-type SetFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+type SetFilter = Box<dyn Fn(EnvFilter) + Send + Sync>;
 
 /// Changes which lines are written.
 static FILTER: OnceLock<SetFilter> = OnceLock::new();
@@ -44,14 +44,20 @@ pub(crate) fn word(level: LogLevel) -> LogWord {
     }
 }
 
-/// Writes lines of that level from now on, whatever was configured; says whether it does.
-pub(crate) fn set_level(level: LogWord) -> bool {
-    FILTER.get().is_some_and(|set| set(EnvFilter::new(level.as_str())))
+/// Writes lines of that level from now on, whatever was configured.
+pub(crate) fn set_level(level: LogWord) {
+    set(EnvFilter::new(level.as_str()));
 }
 
 /// Writes lines as the configuration says from now on; `RUST_LOG` overrides it, as at the start.
-pub(crate) fn set_configured(level: LogWord) -> bool {
-    FILTER.get().is_some_and(|set| set(configured(level)))
+pub(crate) fn set_configured(level: LogWord) {
+    set(configured(level));
+}
+
+fn set(filter: EnvFilter) {
+    if let Some(set) = FILTER.get() {
+        set(filter);
+    }
 }
 
 fn configured(level: LogWord) -> EnvFilter {
@@ -103,7 +109,8 @@ pub(crate) fn start(config: &LogConfig) {
 
 /// Keeps the way to change what is written, of the log that begins first.
 fn keep_filter<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
-    let set = move |filter| handle.reload(filter).is_ok();
+    // It fails only when there is no log any more.
+    let set = move |filter| drop(handle.reload(filter));
     let _ = FILTER.set(Box::new(set));
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Monitor {
     /// The node's name.
     pub(crate) name: String,
     pub(crate) access: MonitoringConfig,
+    /// Whether proxies say where requests come from.
+    pub(crate) is_behind_proxies: bool,
     /// Who may do what; others when the configuration is read again.
     pub(crate) rules: RwLock<Arc<Rules>>,
     pub(crate) logins: AuthHandle,
@@ -156,7 +158,8 @@ impl Monitor {
         access: MonitoringAccess,
         answer: impl FnOnce() -> Response,
     ) -> Response {
-        let near = request.peer.ip().to_canonical().is_loopback();
+        // What comes by a proxy may come from anywhere, also if the proxy forgets to say so.
+        let near = request.peer.ip().to_canonical().is_loopback() && !self.is_behind_proxies;
         match access {
             MonitoringAccess::Open => answer(),
             MonitoringAccess::Loopback if near => answer(),

@@ -1,8 +1,8 @@
 //! Brings the server to life and to an orderly end.
 //!
-//! Order of birth: logging, identities, login worker, store, event loops. Order of death: readiness, new
-//! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store, login
-//! worker.
+//! Order of birth: logging, identities, login worker, store, event loops, control. Order of death: readiness, new
+//! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store; control and
+//! the login worker end with the process.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +71,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let monitor = Arc::new(Monitor {
         name: identity.node.clone(),
         access: config.monitoring.clone(),
+        is_behind_proxies: config.proxy.is_on(),
         rules: RwLock::new(Arc::new(broker.rules.clone())),
         logins: worker.handle(),
         reloads: Arc::default(),
@@ -130,14 +131,14 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         protocols,
         http: {
             let monitor = monitor.clone();
-            let (development, has_sdk) = (development, config.server.sdk);
+            let (has_page, has_sdk) = (development && !config.proxy.is_on(), config.server.sdk);
             Arc::new(move |request: &Request<'_>| {
                 if monitor::PATHS.contains(&request.path) {
                     return monitor.answer(request);
                 }
                 let own = www.as_ref().and_then(|www| www.answer(request));
                 own.or_else(|| has_sdk.then(|| page::sdk(request)).flatten())
-                    .or_else(|| development.then(|| page::answer(request)).flatten())
+                    .or_else(|| has_page.then(|| page::answer(request)).flatten())
                     .unwrap_or_else(|| monitor.answer(request))
             })
         },

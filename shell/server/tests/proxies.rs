@@ -368,7 +368,9 @@ fn what_is_for_this_machine_alone_is_not_for_clients_of_its_proxy() {
     );
     let server = Server::start(&directory.0, &more);
     let status = |way: &Way| exchange(way, "GET /metrics HTTP/1.1\r\n", "").0[..12].to_owned();
-    assert_eq!(status(&Way::plain(server.address)), "HTTP/1.1 200");
+    // Nobody knows whose it is that a proxy has not named.
+    assert_eq!(status(&Way::plain(server.address)), "HTTP/1.1 401");
+    assert_eq!(status(&with(&server, "X-Forwarded-For: 127.0.0.2\r\n")), "HTTP/1.1 401");
     assert_eq!(status(&with(&server, "X-Forwarded-For: 203.0.113.7\r\n")), "HTTP/1.1 401");
     assert_eq!(status(&by(&server, v2("203.0.113.7:1"))), "HTTP/1.1 401");
 }

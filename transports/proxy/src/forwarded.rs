@@ -133,8 +133,26 @@ fn cut(bytes: &[u8], at: u8) -> (&[u8], &[u8]) {
     (bytes, &[])
 }
 
+/// Whether a quote that has begun does not end.
+fn ends_within_quotes(bytes: &[u8]) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for byte in bytes {
+        match *byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+    }
+    is_quoted
+}
+
 /// The address of an element's `for`, if it has one such, and that is an address.
 fn forwarded_for(element: &[u8]) -> Option<SocketAddr> {
+    if ends_within_quotes(element) {
+        // Whatever a proxy has added behind the quote would be a part of what its client wrote.
+        return None;
+    }
     let (mut rest, mut found) = (element, None);
     while !rest.is_empty() {
         let (pair, behind) = cut(rest, b';');

@@ -93,6 +93,8 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
         "for=\"192.0.2.7",
         "for=\"192\\.0.2.7\"",
         "for=192.0.2.7, for=\"_x, for=192.0.2.7",
+        "for=1.1.1.1;x=\", for=192.0.2.7",
+        "for=127.0.0.1;x=\"\\\", for=192.0.2.7",
         "192.0.2.7",
         "for",
     ] {
@@ -111,5 +113,25 @@ proptest! {
         prop_assert_eq!(ask(ClientField::XForwardedFor, &[sent.as_bytes(), added.as_bytes()]), expected.clone());
         let one = format!("{sent}, {added}");
         prop_assert_eq!(ask(ClientField::XForwardedFor, &[one.as_bytes()]), expected);
+    }
+
+    /// The same of `Forwarded`: the client is the one that the proxy has named, or the request is refused.
+    #[test]
+    fn a_client_cannot_pretend_by_forwarded(
+        sent in "([ -~]{0,40}|for=[1-9].1.1.1[;,\"\\\\x= ]{0,6})",
+        quoted in any::<bool>(),
+        is_one in any::<bool>(),
+    ) {
+        let added = if quoted { "for=\"192.0.2.7:80\"" } else { "for=192.0.2.7;proto=https" };
+        let one = format!("{sent}, {added}");
+        let values: &[&[u8]] = match is_one {
+            true => &[one.as_bytes()],
+            false => &[sent.as_bytes(), added.as_bytes()],
+        };
+        if let Ok(client) = ask(ClientField::Forwarded, values) {
+            prop_assert!(client.starts_with("192.0.2.7:"), "{} {}", one, client);
+        } else {
+            prop_assert!(is_one, "a field of the proxy's own is read by itself: {}", sent);
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId};
+use tiderace_base::{Close, Now, SessionId};
 
 use super::Broker;
 use crate::access_change::AccessChange;
@@ -17,13 +17,21 @@ use crate::{BrokerOptions, Principal};
 
 /// Places for sessions that are looked at in a turn.
 const PLACES_PER_TURN: u32 = 512;
-/// Subscriptions that are looked at in a turn, and those of one session.
-const SUBSCRIPTIONS_PER_TURN: usize = 2_048;
+/// Subscriptions, and topics that these were told of, that are looked at in a turn, and those of one session.
+const LOOKS_PER_TURN: usize = 2_048;
 
 impl Broker {
     /// What holds now.
     pub fn options(&self) -> &BrokerOptions {
         &self.options
+    }
+
+    /// Who logs in, if what it has shown is accepted still.
+    ///
+    /// # Errors
+    /// When it is not: it may have been verified before that changed.
+    pub fn admit_login(&self, principal: Principal) -> Result<Principal, Close> {
+        self.sessions.admit_login(principal)
     }
 
     /// Who a session is.
@@ -34,16 +42,18 @@ impl Broker {
 
     /// Holds to other rules, limits and credentials from now on. Sessions are looked at by [`Broker::review`].
     pub fn change_access(&mut self, change: Arc<AccessChange>) {
-        let options = Arc::new(BrokerOptions {
-            verify_logins: change.verify_logins,
-            rules: change.rules.clone(),
-            limits: change.limits.clone(),
-            ..BrokerOptions::clone(&self.options)
-        });
+        let mut options = BrokerOptions::clone(&self.options);
+        options.verify_logins = change.verify_logins;
+        options.limits = change.limits.clone();
+        if let Some(rules) = &change.rules {
+            options.rules = rules.clone();
+            options.rules_version = options.rules_version.wrapping_add(1);
+            self.fanout.patterns_mut().renew();
+        }
+        let options = Arc::new(options);
         self.delivery.set_mark(least_mark(&options.limits, options.backlog_bytes_high));
         self.directory.set_options(options.clone());
         let before = std::mem::replace(&mut self.options, options);
-        self.fanout.patterns_mut().renew();
         self.sessions.begin_review(change, before);
     }
 
@@ -58,15 +68,15 @@ impl Broker {
     pub fn review(&mut self, now: Now, effects: &mut Effects) -> Vec<SessionId> {
         let mut reviewed = Vec::new();
         let Some(mut review) = self.sessions.take_review() else { return reviewed };
-        let (mut places, mut subscriptions) = (0, 0);
+        let (mut places, mut looked) = (0, 0);
         let slots = self.sessions.slots();
-        while places < PLACES_PER_TURN && subscriptions < SUBSCRIPTIONS_PER_TURN {
+        while places < PLACES_PER_TURN && looked < LOOKS_PER_TURN {
             let Some(slot) = review.next(slots) else { break };
             places += 1;
             let Some(key) = self.sessions.key_of(slot) else { continue };
             let mut side = self.notice_side();
             let session = side.sessions.id_of(key);
-            subscriptions += side.hold_to(now, session, review.change(), review.before(), effects);
+            looked += side.hold_to(now, session, review.change(), review.before(), effects);
             self.take_loopback(now, effects);
             reviewed.push(session);
         }

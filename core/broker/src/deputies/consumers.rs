@@ -93,8 +93,8 @@ impl Consumers {
         self.all.get_mut(name)
     }
 
-    /// Takes one in.
-    pub(super) fn insert(&mut self, consumption: Consumption) {
+    /// Takes one in; what has a lower number than `next` of this home is not its own.
+    pub(super) fn insert(&mut self, consumption: Consumption, next: u64) {
         let Consumption { principal, subscribe, request } = consumption;
         let consumer = Consumer {
             principal,
@@ -104,7 +104,7 @@ impl Consumers {
             is_answered: false,
             flights: BTreeMap::new(),
             given: 0,
-            lost_below: 0,
+            lost_below: next,
         };
         self.all.insert((request.session, request.key), consumer);
     }
@@ -258,7 +258,7 @@ mod tests {
         let principal = EndPrincipal::new("ann".into(), [].into(), [].into(), false).unwrap();
         let subscribe = Subscribe::new(key, Vec::new());
         let mut all = Consumers::default();
-        all.insert(Consumption { principal: principal.into(), subscribe, request });
+        all.insert(Consumption { principal: principal.into(), subscribe, request }, 0);
         all.remove(&(session, key)).unwrap()
     }
 

@@ -42,8 +42,9 @@ impl DeputySide<'_> {
         match self.admit_consumer(now, &consumption) {
             Ok(at) => {
                 let name = (request.session, request.key);
+                let next = self.home.home.next_number();
                 let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-                deputy.consumers.insert(consumption);
+                deputy.consumers.insert(consumption, next);
                 let bytes = deputy.consumers.get_mut(&name).map_or(0, |it| it.bytes());
                 self.home.memory.charge(MemoryUse::Names, bytes);
                 self.attach(at, name);

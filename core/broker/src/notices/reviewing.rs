@@ -10,11 +10,10 @@ use crate::BrokerOptions;
 use crate::access_change::{AccessChange, Standing};
 use crate::effects::Effects;
 use crate::notice_side::NoticeSide;
-use crate::places::key_of;
 
 impl NoticeSide<'_> {
     /// A session goes on with what it may have, as who it is now, or ends; `before` is what held until now. How many
-    /// subscriptions were looked at.
+    /// subscriptions, and topics that it was told of, were looked at.
     pub(crate) fn hold_to(
         &mut self,
         now: Now,
@@ -24,12 +23,16 @@ impl NoticeSide<'_> {
         effects: &mut Effects,
     ) -> usize {
         let Some(record) = self.sessions.session(session) else { return 0 };
-        let looked = record.subscriptions.count();
+        let mut looked = record.subscriptions.count();
         let principal = record.principal.clone();
         let Some(principal) = principal.filter(|principal| !principal.is_server()) else {
             return 0;
         };
         let (after, login) = match change.standing_of(&principal) {
+            // What it may have is what it could have.
+            Standing::Same if before.rules_version == self.sessions.options.rules_version => {
+                return 0;
+            }
             Standing::Same => (principal.clone(), None),
             Standing::Changed(after) => {
                 (Rc::new(after.clone()), self.sessions.begin_login(session, after))
@@ -39,18 +42,16 @@ impl NoticeSide<'_> {
                 return 0;
             }
         };
-        let told = self.notice_rights(session, (before, &principal), &after, effects);
+        let told = self.notice_rights(session, (before, &principal), &after, &mut looked, effects);
+        let is_other = login.is_some();
         if let Some(login) = login {
             let (before, after) = login.into_parts();
             self.sessions.show_again(now, session, &after, effects);
             self.sessions.sessions.forget_principal(before);
+            // Every topic here looks its pattern subscribers up again, and asks the rules again.
+            self.sessions.fanout.patterns_mut().renew();
         }
-        if let Some(record) = self.sessions.sessions.get_mut(key_of(session))
-            && let Some(rare) = &mut record.rare
-        {
-            rare.may_publish = None;
-        }
-        if let Err(close) = told.and_then(|()| self.sessions.review(session, &after)) {
+        if let Err(close) = told.and_then(|()| self.sessions.review(session, &after, is_other)) {
             self.end_denied(session, close, effects);
         }
         looked

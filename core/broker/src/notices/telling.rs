@@ -112,7 +112,7 @@ impl NoticeSide<'_> {
         let told = match login.change() {
             Some((before, after)) => {
                 let options = self.sessions.options.clone();
-                self.notice_rights(session, (&options, before), after, effects)
+                self.notice_rights(session, (&options, before), after, &mut 0, effects)
             }
             None => Ok(()),
         };
@@ -212,27 +212,28 @@ impl NoticeSide<'_> {
     /// A session is somebody else now, or the rules are others: what its patterns show is different.
     ///
     /// # Errors
-    /// When so many topics and patterns would have to be looked at that it had better begin anew.
+    /// When so many topics and patterns would have to be looked at that it had better begin anew; `looked` counts them.
     pub(super) fn notice_rights(
         &mut self,
         session: SessionId,
         (options, before): (&BrokerOptions, &Principal),
         after: &Principal,
+        looked: &mut usize,
         effects: &mut Effects,
     ) -> Result<(), Close> {
         let Some(record) = self.sessions.session(session) else { return Ok(()) };
         if self.notices.told.is_empty() {
             return Ok(());
         }
-        let (mut changes, mut looked) = (Vec::new(), 0);
+        let mut changes = Vec::new();
         for key in record.subscriptions.keys() {
             let told = self.notices.told.get(&(key_of(session), key));
             for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
                 for (path, spec) in self.notices.named(&asked.pattern) {
-                    looked += 1;
-                    if looked > LOGIN_LOOKS_MAX {
-                        let reason = "this session has been told of too many topics to be somebody else; open another one";
+                    *looked += 1;
+                    if *looked > LOGIN_LOOKS_MAX {
+                        let reason = "this session has been told of too many topics to have other rights now; open another one";
                         return Err(Close::new(CloseCode::TooMuchWork, reason));
                     }
                     let may = |options: &BrokerOptions, principal| {
@@ -329,7 +330,7 @@ impl HomeSide<'_> {
     }
 }
 
-/// Topics and patterns that are compared when a session becomes somebody else.
+/// Topics and patterns that are compared when a session has other rights.
 const LOGIN_LOOKS_MAX: usize = 50_000;
 
 /// The topics that a target names.

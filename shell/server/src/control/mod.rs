@@ -11,13 +11,15 @@
 
 mod reload;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_reactor::{NodeAnswer, Operator};
-use tiderace_wire::{LogWord, NodeOperation, NodeReport};
+use tiderace_wire::{ConfigChange, LogWord, NodeOperation, NodeReport};
 use tracing::info;
 
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
@@ -30,35 +32,45 @@ const WAITING_MAX: usize = 16;
 
 /// What the thread is asked for.
 enum Ask {
-    /// SIGHUP has come.
-    HangUp,
+    /// To look whether SIGHUP has come.
+    Wake,
     /// By a session that may.
     Operate(NodeOperation, NodeAnswer),
 }
 
 /// The way to the thread, for all others.
 #[derive(Clone)]
-pub(crate) struct Control(SyncSender<Ask>);
+pub(crate) struct Control {
+    asks: SyncSender<Ask>,
+    has_hung_up: Arc<AtomicBool>,
+}
 
 /// What has been asked for.
-pub(crate) struct Asks(Receiver<Ask>);
+pub(crate) struct Asks {
+    asks: Receiver<Ask>,
+    has_hung_up: Arc<AtomicBool>,
+}
 
 impl Control {
     /// The way to the thread that takes what is asked for.
     pub(crate) fn new() -> (Control, Asks) {
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        (Control(sender), Asks(receiver))
+        let has_hung_up = Arc::new(AtomicBool::new(false));
+        let control = Control { asks: sender, has_hung_up: has_hung_up.clone() };
+        (control, Asks { asks: receiver, has_hung_up })
     }
 
-    /// SIGHUP has come: what can be read again is. One that waits already is enough.
+    /// SIGHUP has come: what can be read again is, once for those that come before that is done.
     pub(crate) fn hang_up(&self) {
-        let _ = self.0.try_send(Ask::HangUp);
+        self.has_hung_up.store(true, Ordering::Release);
+        // Before a full queue the thread is awake.
+        let _ = self.asks.try_send(Ask::Wake);
     }
 }
 
 impl Operator for Control {
     fn operate(&self, operation: NodeOperation, answer: NodeAnswer) {
-        let refused = match self.0.try_send(Ask::Operate(operation, answer)) {
+        let refused = match self.asks.try_send(Ask::Operate(operation, answer)) {
             Ok(()) => return,
             Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) => ask,
         };
@@ -76,19 +88,27 @@ pub(crate) struct Duties {
     pub(crate) certificates: Option<CertificateWatch>,
 }
 
-/// Begins to do what is asked for, until nobody can ask any more.
+/// Begins to do what is asked for, as long as the process runs.
 ///
 /// # Errors
 /// When the thread could not be started.
 pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
-    let keeper = Keeper { duties, log_until: None, next_reload: None, next_certificates: None };
+    let keeper = Keeper {
+        duties,
+        log_is_asked_for: false,
+        log_until: None,
+        next_reload: None,
+        next_certificates: None,
+    };
     let thread = std::thread::Builder::new().name("control".to_owned());
-    let thread = thread.spawn(move || keeper.run(&asks.0));
+    let thread = thread.spawn(move || keeper.run(&asks));
     thread.map(drop).context("the thread that looks after the node could not be started")
 }
 
 struct Keeper {
     duties: Duties,
+    /// Whether the log has another level than it is configured to have.
+    log_is_asked_for: bool,
     /// Until when the log has another level than it is configured to have.
     log_until: Option<Instant>,
     next_reload: Option<Instant>,
@@ -96,20 +116,22 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn run(mut self, asks: &Receiver<Ask>) {
+    fn run(mut self, asks: &Asks) {
         self.plan(Instant::now());
         loop {
             let now = Instant::now();
             let next = [self.log_until, self.next_reload, self.next_certificates];
             let wait = next.into_iter().flatten().min();
             let wait = wait.map_or(FOREVER, |at| at.saturating_duration_since(now));
-            match asks.recv_timeout(wait) {
-                Ok(Ask::HangUp) => self.hang_up(),
+            match asks.asks.recv_timeout(wait) {
                 Ok(Ask::Operate(operation, answer)) => {
                     answer.send(self.operate(&operation));
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Ask::Wake) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if asks.has_hung_up.swap(false, Ordering::AcqRel) {
+                self.hang_up();
             }
             self.do_what_is_due(Instant::now());
         }
@@ -129,7 +151,9 @@ impl Keeper {
             self.log_as_configured();
         }
         if is_due(self.next_reload) {
+            let before = self.duties.reloader.log_level();
             self.duties.reloader.look(&mut self.duties.certificates);
+            self.note_log_level(before);
             let interval = self.duties.reloader.interval();
             self.next_reload = (!interval.is_zero()).then(|| now + interval);
         }
@@ -143,9 +167,24 @@ impl Keeper {
 
     fn hang_up(&mut self) {
         // The log says what has come of it.
-        let _ = self.duties.reloader.reload(&mut self.duties.certificates);
+        let _ = self.reload();
         if let Some(watch) = &mut self.duties.certificates {
             watch.read_again();
+        }
+    }
+
+    fn reload(&mut self) -> anyhow::Result<Vec<ConfigChange>> {
+        let before = self.duties.reloader.log_level();
+        let changes = self.duties.reloader.reload(&mut self.duties.certificates);
+        self.note_log_level(before);
+        changes
+    }
+
+    /// The log may be configured otherwise than before, which counts unless somebody has asked for another level.
+    fn note_log_level(&self, before: LogWord) {
+        let level = self.duties.reloader.log_level();
+        if level != before && !self.log_is_asked_for {
+            logging::set_configured(level);
         }
     }
 
@@ -156,9 +195,7 @@ impl Keeper {
                 Ok(NodeReport::Reload { dry_run: true, changes })
             }
             NodeOperation::Reload { dry_run: false } => {
-                let certificates = &mut self.duties.certificates;
-                let changes = self.duties.reloader.reload(certificates);
-                let changes = changes.map_err(|error| refused(&error))?;
+                let changes = self.reload().map_err(|error| refused(&error))?;
                 Ok(NodeReport::Reload { dry_run: false, changes })
             }
             NodeOperation::Log { level: None, .. } => {
@@ -168,6 +205,7 @@ impl Keeper {
             NodeOperation::Log { level: Some(level), lasts } => {
                 let lasts = *lasts;
                 logging::set_level(*level);
+                self.log_is_asked_for = true;
                 self.log_until = lasts.map(|span| Instant::now() + duration(span));
                 info!(
                     event = "log-level",
@@ -182,7 +220,7 @@ impl Keeper {
 
     /// The log is written as the configuration says.
     fn log_as_configured(&mut self) -> LogWord {
-        self.log_until = None;
+        (self.log_until, self.log_is_asked_for) = (None, false);
         let level = self.duties.reloader.log_level();
         // Said before, so that it is written if the log says more now.
         info!(

@@ -12,7 +12,7 @@ use anyhow::Context;
 use tiderace_auth::{AuthWorker, Verifier};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::AccessChange;
-use tiderace_config::{Loaded, ServerConfig};
+use tiderace_config::{Config, IDENTITIES, Loaded, ServerConfig, TakenOver};
 use tiderace_reactor::NodeControl;
 use tiderace_wire::{Applies, ConfigChange, LogWord};
 use tracing::{info, warn};
@@ -21,7 +21,7 @@ use crate::identities::{self, SignedTokens};
 use crate::metrics::{CONFIG_REFUSED, CONFIG_RELOADS};
 use crate::monitor::Monitor;
 use crate::tls::{self, CertificateWatch, Read};
-use crate::{compose, logging};
+use crate::{compose, events, logging, socketio};
 
 /// Reads the configuration as at the start.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
@@ -73,7 +73,6 @@ struct Made {
     changes: Vec<ConfigChange>,
     verifier: Arc<Verifier>,
     signed: SignedTokens,
-    access: AccessChange,
     secured: Option<Read>,
 }
 
@@ -104,13 +103,38 @@ impl Reloader {
         &mut self,
         certificates: &mut Option<CertificateWatch>,
     ) -> anyhow::Result<Vec<ConfigChange>> {
-        let applied = self.make().and_then(|made| self.apply(made, certificates));
+        let made = self.make();
+        self.finish(made, certificates)
+    }
+
+    /// Looks whether the configuration says something else, and holds to it then. A problem is said once.
+    pub(crate) fn look(&mut self, certificates: &mut Option<CertificateWatch>) {
+        let made = self.make();
+        let problem = made.as_ref().err().map(|error| format!("{error:#}"));
+        let is_news = match &made {
+            Ok(made) => made.changes.iter().any(|change| change.applies != Applies::Restart),
+            Err(_) => self.told != problem,
+        };
+        if is_news {
+            // The log says what has come of it.
+            let _ = self.finish(made, certificates);
+        } else if made.is_ok() {
+            self.monitor.reloads.is_refused.store(0, Ordering::Relaxed);
+        }
+        self.told = problem;
+    }
+
+    fn finish(
+        &mut self,
+        made: anyhow::Result<Made>,
+        certificates: &mut Option<CertificateWatch>,
+    ) -> anyhow::Result<Vec<ConfigChange>> {
+        let applied = made.and_then(|made| self.apply(made, certificates));
         let counters = &self.monitor.reloads;
         counters.is_refused.store(u64::from(applied.is_err()), Ordering::Relaxed);
         match &applied {
             Ok(changes) => {
                 counters.done.fetch_add(1, Ordering::Relaxed);
-                self.told = None;
                 log_changes(changes);
             }
             Err(error) => {
@@ -124,61 +148,54 @@ impl Reloader {
         applied
     }
 
-    /// Looks whether the configuration says something else, and holds to it then.
-    pub(crate) fn look(&mut self, certificates: &mut Option<CertificateWatch>) {
-        match (self.load)() {
-            Ok(next) => {
-                let changes = self.changes(&next);
-                if changes.iter().any(|change| change.applies != Applies::Restart) {
-                    // The log says what has come of it.
-                    let _ = self.reload(certificates);
-                } else if self.told.take().is_some() {
-                    self.monitor.reloads.is_refused.store(0, Ordering::Relaxed);
-                }
-            }
-            Err(error) => {
-                let problem = format!("{error:#}");
-                if self.told.as_ref() != Some(&problem) {
-                    // Counts and says it, once for each problem.
-                    let _ = self.reload(certificates);
-                    self.told = Some(problem);
-                }
-            }
-        }
-    }
-
-    /// What another configuration would change, and when.
-    fn changes(&self, next: &Loaded) -> Vec<ConfigChange> {
-        let mut changes = self.running.changes(next);
-        if !self.keeps_tls(next) {
-            let late = changes.iter_mut().filter(|it| it.applies == Applies::NewConnections);
-            late.for_each(|change| change.applies = Applies::Restart);
-        }
-        changes
-    }
-
-    /// Whether TLS is spoken before and after.
-    fn keeps_tls(&self, next: &Loaded) -> bool {
+    /// What of another configuration is held to before the next start.
+    fn taken_over(&self, next: &Loaded) -> TakenOver {
+        let (before, after) = (&self.running.config, &next.config);
         let is_on = |loaded: &Loaded| loaded.config.tls.is_on(&loaded.config.certificates);
-        is_on(&self.running) && is_on(next)
+        let names = |config: &Config| {
+            let tls = &config.tls;
+            (tls.client_names.clone(), tls.client_groups.clone(), tls.client_host.clone())
+        };
+        // What the server is asked about logins it keeps the claims of that rules name.
+        let asks_the_same = before.auth.http == after.auth.http
+            && (before.auth.http.is_none()
+                || identities::claims_of_rules(&before.auth)
+                    == identities::claims_of_rules(&after.auth));
+        TakenOver {
+            // Half of them would be another server than either of the two configurations describes.
+            identities: asks_the_same
+                && names(before) == names(after)
+                && before.auth.is_enforced() == after.auth.is_enforced(),
+            for_new_connections: is_on(&self.running) && is_on(next),
+        }
     }
 
     fn make(&self) -> anyhow::Result<Made> {
         let loaded = (self.load)()?;
-        let changes = self.changes(&loaded);
+        check(&loaded)?;
+        let what = self.taken_over(&loaded);
+        let mut changes = self.running.changes(&loaded);
+        for change in &mut changes {
+            let is_late = match change.applies {
+                Applies::Now => !what.identities && IDENTITIES.contains(&&*change.option),
+                Applies::NewConnections => !what.for_new_connections,
+                Applies::Restart => true,
+            };
+            if is_late {
+                change.applies = Applies::Restart;
+            }
+        }
         let mut next = self.running.clone();
-        next.take_over(&loaded, self.keeps_tls(&loaded));
+        next.take_over(&loaded, what);
         let auth = &next.config.auth;
         let verifier = Arc::new(identities::verifier(auth, Some(&self.verifier))?);
         let signed = identities::signed_tokens(auth, verifier.marks(), Some(&self.signed))?;
-        let access = AccessChange {
-            verify_logins: auth.is_enforced(),
-            rules: compose::rules(auth),
-            limits: compose::limits(&next.config),
-            credentials: identities::accepted(auth, &verifier),
-        };
+        if !signed.accepts_the_same(&self.signed) && !has(&changes, "jwt") {
+            // The file of a key has another one.
+            changes.push(ConfigChange { option: "jwt".into(), applies: Applies::Now });
+        }
         let secured = tls::read(&next.config)?;
-        Ok(Made { next, changes, verifier, signed, access, secured })
+        Ok(Made { next, changes, verifier, signed, secured })
     }
 
     fn apply(
@@ -186,26 +203,53 @@ impl Reloader {
         made: Made,
         certificates: &mut Option<CertificateWatch>,
     ) -> anyhow::Result<Vec<ConfigChange>> {
-        let Made { next, changes, verifier, mut signed, access, secured } = made;
-        let issuers = signed.issuers.clone();
+        let Made { next, changes, verifier, mut signed, secured } = made;
+        let auth = &next.config.auth;
+        let is_other = |option: &str| {
+            let mut changes = changes.iter();
+            changes.any(|it| &*it.option == option && it.applies == Applies::Now)
+        };
         signed
             .fetch_keys(&self.worker.handle(), Some(&mut self.signed))
             .context("the thread that fetches keys could not be started")?;
-        self.signed = signed;
-        self.worker.change(verifier.clone(), issuers);
-        self.verifier = verifier;
-        self.monitor.change_rules(access.rules.clone());
-        self.node.change_access(access);
+        let before = std::mem::replace(&mut self.signed, signed);
+        if IDENTITIES.iter().any(|section| is_other(section)) || is_other("limit") {
+            self.verifier = verifier;
+            self.worker.change(self.verifier.clone(), self.signed.issuers.clone());
+            let rules = is_other("rule").then(|| compose::rules(auth));
+            if let Some(rules) = &rules {
+                self.monitor.change_rules(rules.clone());
+            }
+            self.node.change_access(AccessChange {
+                verify_logins: auth.is_enforced(),
+                rules,
+                limits: compose::limits(&next.config),
+                credentials: identities::accepted(auth, &self.verifier, &self.signed),
+            });
+        }
         if let (Some(watch), Some(read)) = (certificates, secured) {
             watch.change(&next.config, &read);
         }
-        if next.config.log.level != self.running.config.log.level {
-            logging::set_configured(logging::word(next.config.log.level));
-        }
         *self.ending.write().unwrap_or_else(PoisonError::into_inner) = next.config.server.clone();
         self.running = next;
+        // Keys that are being fetched for nobody any more are waited for at last.
+        drop(before);
         Ok(changes)
     }
+}
+
+/// What the server would do with a configuration at its start and that could fail, but for what takes hold of something.
+fn check(loaded: &Loaded) -> anyhow::Result<()> {
+    let config = &loaded.config;
+    compose::broker(config, 1 << 30)?;
+    events::options(config)?;
+    socketio::options(config)?;
+    tls::read(config)?;
+    Ok(())
+}
+
+fn has(changes: &[ConfigChange], option: &str) -> bool {
+    changes.iter().any(|change| &*change.option == option)
 }
 
 fn log_changes(changes: &[ConfigChange]) {
