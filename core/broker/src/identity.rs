@@ -9,13 +9,13 @@ use std::rc::Rc;
 use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
-use crate::Principal;
 use crate::authorise::Caller;
 use crate::credential_id::CredentialId;
 use crate::effects::Effects;
 use crate::places::key_of;
 use crate::session_side::SessionSide;
 use crate::subscriptions::Entry;
+use crate::{BrokerOptions, Principal, UpstreamTopics};
 
 /// A session that is somebody from now on.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl SessionSide<'_> {
             if changed {
                 // Every topic here looks its pattern subscribers up again, and asks the rules again.
                 self.fanout.patterns_mut().renew();
-                told.and_then(|()| self.review(session, &principal, true))?;
+                told.and_then(|()| self.review(session, (&principal, true)))?;
             }
         } else {
             self.show_session(now, session, &principal, effects);
@@ -121,12 +121,8 @@ impl SessionSide<'_> {
 
     /// Whether the identity may have all that the session listens to, but for what it has for others; what patterns of
     /// topics show it is found when messages come. `is_other` says whether it was somebody else before.
-    pub(crate) fn review(
-        &mut self,
-        session: SessionId,
-        principal: &Principal,
-        is_other: bool,
-    ) -> Result<(), Close> {
+    pub(crate) fn review(&self, session: SessionId, who: (&Principal, bool)) -> Result<(), Close> {
+        let (principal, is_other) = who;
         let Some(record) = self.session(session) else {
             return Ok(());
         };
@@ -150,12 +146,7 @@ impl SessionSide<'_> {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
                             continue;
                         }
-                        if is_other
-                            && let Some(upstream) =
-                                self.options.upstream_of_queues(&listening.target)
-                        {
-                            return Err(consumes_elsewhere(&upstream.name));
-                        }
+                        check_elsewhere(self.options, is_other, &listening.target)?;
                         let Err(close) = self.options.may_listen(caller, &listening.target) else {
                             continue;
                         };
@@ -174,9 +165,11 @@ impl SessionSide<'_> {
 }
 
 /// A consumer at an upstream is there in the name of who began it, whose rights the upstream has looked at.
-fn consumes_elsewhere(upstream: &str) -> Close {
+fn check_elsewhere(options: &BrokerOptions, is_other: bool, target: &Target) -> Result<(), Close> {
+    let upstream = if is_other { options.upstream_of_queues(target) } else { None };
+    let Some(UpstreamTopics { name, .. }) = upstream else { return Ok(()) };
     let reason = format!(
-        "this session consumes from queues of the upstream {upstream} as somebody else; connect again with the new login"
+        "this session consumes from queues of the upstream {name} as somebody else; connect again with the new login"
     );
-    Close::new(CloseCode::NotAuthorised, reason)
+    Err(Close::new(CloseCode::NotAuthorised, reason))
 }

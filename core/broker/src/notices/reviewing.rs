@@ -51,7 +51,7 @@ impl NoticeSide<'_> {
             // Every topic here looks its pattern subscribers up again, and asks the rules again.
             self.sessions.fanout.patterns_mut().renew();
         }
-        if let Err(close) = told.and_then(|()| self.sessions.review(session, &after, is_other)) {
+        if let Err(close) = told.and_then(|()| self.sessions.review(session, (&after, is_other))) {
             self.end_denied(session, close, effects);
         }
         looked
