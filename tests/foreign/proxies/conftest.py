@@ -35,6 +35,9 @@ shutdown_grace = "1s"
 connections_per_ip_max = {most}
 [auth]
 login_failures_max = 3
+[monitoring]
+metrics_access = "open"
+
 [auth_http]
 login_url = "http://127.0.0.1:{asked}/login"
 [[user]]
