@@ -26,7 +26,7 @@ pub struct ForwardedError {
 }
 
 impl ClientField {
-    /// Its name in small letters.
+    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             ClientField::Forwarded => "forwarded",

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::program::FREE;
+use crate::program::{FREE, read_to};
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,14 +49,7 @@ impl Node {
 
     /// Reads the log up to an event.
     pub(crate) fn read_to(&mut self, event: &str) -> Vec<String> {
-        let mut said = Vec::new();
-        for line in self.log.by_ref() {
-            said.push(line.unwrap());
-            if said.last().unwrap().contains(&format!(r#""event":"{event}""#)) {
-                return said;
-            }
-        }
-        panic!("the server has ended before {event}: {said:#?}")
+        read_to(&mut self.log, event)
     }
 
     /// Without a word.

@@ -75,6 +75,21 @@ pub(crate) fn listening(log: &mut impl Iterator<Item = io::Result<String>>) -> S
     panic!("the server has ended instead of starting: {said}")
 }
 
+/// Reads the log up to an event.
+pub(crate) fn read_to(
+    log: &mut impl Iterator<Item = io::Result<String>>,
+    event: &str,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    for line in log.by_ref() {
+        said.push(line.unwrap());
+        if said.last().unwrap().contains(&format!(r#""event":"{event}""#)) {
+            return said;
+        }
+    }
+    panic!("the server has ended before {event}: {said:#?}")
+}
+
 /// Reads what development mode prints up to the address that it listens on.
 pub(crate) fn announced(output: &mut impl Iterator<Item = io::Result<String>>) -> SocketAddr {
     let mut lines = output.map_while(Result::ok);

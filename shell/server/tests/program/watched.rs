@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use super::FREE;
+use super::{FREE, read_to};
 
 /// A server whose log is read as it comes.
 pub(crate) struct Watched {
@@ -38,14 +38,7 @@ impl Watched {
 
     /// Reads the log up to an event.
     pub(crate) fn read_to(&mut self, event: &str) -> Vec<String> {
-        let mut said = Vec::new();
-        for line in self.log.by_ref() {
-            said.push(line.unwrap());
-            if said.last().unwrap().contains(&format!(r#""event":"{event}""#)) {
-                return said;
-            }
-        }
-        panic!("the server has ended before {event}: {said:#?}")
+        read_to(&mut self.log, event)
     }
 
     pub(crate) fn signal(&self, name: &str) {
