@@ -54,6 +54,11 @@ impl PatternSubscribers {
         removed
     }
 
+    /// Calls for each subscription with exactly this pattern.
+    pub(crate) fn with(&self, pattern: &Pattern, found: &mut dyn FnMut(&Subscriber)) {
+        self.index.filed_under(pattern, &mut |subscriber| found(subscriber));
+    }
+
     /// The same pattern as a subscription holds it.
     pub(crate) fn known(&self, pattern: &Pattern) -> Option<&Pattern> {
         self.uses.get_key_value(pattern).map(|(known, _)| known)

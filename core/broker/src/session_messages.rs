@@ -35,7 +35,9 @@ impl SessionSide<'_> {
             ToSubscriber::ReachedUpstream { session, marks } => {
                 self.reach_upstream(session, &marks.0, effects);
             }
-            ToSubscriber::SubscribeRefused { .. } | ToSubscriber::Recall { .. } => {
+            ToSubscriber::SubscribeRefused { .. }
+            | ToSubscriber::SubscriptionsEnded { .. }
+            | ToSubscriber::Recall { .. } => {
                 debug_assert!(false, "taken by the wiring");
             }
             ToSubscriber::SnapshotPage { request, page } => {

@@ -17,6 +17,7 @@ mod demand;
 mod durable;
 mod durable_queues;
 mod durable_subscriptions;
+mod edge_resumes;
 mod edge_views;
 mod edges;
 mod ends;

@@ -66,6 +66,14 @@ impl<N: Default> Globs<N> {
         self.heads.table.is_empty()
     }
 
+    /// What is filed under a glob.
+    pub(crate) fn get(&self, glob: &str) -> Option<&N> {
+        let (head, mut inner, tail) = split(glob);
+        let after = self.heads.table.get(head)?;
+        let after = inner.try_fold(after, |after, piece| after.inner.table.get(piece))?;
+        after.tails.table.get(tail)
+    }
+
     /// What is filed under a glob, made if need be.
     pub(crate) fn entry(&mut self, glob: &str) -> Option<&mut N> {
         let (head, inner, tail) = split(glob);

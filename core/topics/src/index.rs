@@ -75,6 +75,11 @@ impl<T: Eq + Hash> PatternIndex<T> {
         removed
     }
 
+    /// Visits every value that is filed under exactly this pattern.
+    pub fn filed_under<'a>(&'a self, pattern: &Pattern, visit: &mut dyn FnMut(&'a T)) {
+        self.root.filed_under(pattern.levels(), visit);
+    }
+
     /// Visits every value whose pattern matches the path; how many nodes, pieces of globs and regular
     /// expressions were looked at for that.
     pub fn matches<'a>(&'a self, path: &Path, visit: &mut dyn FnMut(&'a T)) -> usize {
@@ -172,6 +177,22 @@ impl<T: Eq + Hash> Node<T> {
         }
     }
 
+    fn filed_under<'a>(&'a self, levels: &[Level], visit: &mut dyn FnMut(&'a T)) {
+        let Some((level, below)) = levels.split_first() else {
+            return self.here.iter().for_each(|(value, ())| visit(value));
+        };
+        let node = match level {
+            Level::Rest => return self.rest.iter().for_each(|(value, ())| visit(value)),
+            Level::One => self.one.as_deref(),
+            Level::Literal(text) => self.literals.get(&**text),
+            Level::Glob(glob) => self.globs.as_ref().and_then(|globs| globs.get(glob)),
+            Level::Regex(regex) => self.regexes.as_ref().and_then(|known| known.get(regex)),
+        };
+        if let Some(node) = node {
+            node.filed_under(below, visit);
+        }
+    }
+
     fn matches<'a>(&'a self, levels: &[&str], steps: &Cell<usize>, visit: &mut dyn FnMut(&'a T)) {
         steps.set(steps.get() + 1);
         self.rest.iter().for_each(|(value, ())| visit(value));
@@ -240,6 +261,15 @@ mod tests {
                     prop_assert!(index.remove(&pattern, &number));
                     prop_assert!(!index.remove(&pattern, &number));
                 }
+            }
+            for (pattern, _) in &model {
+                let (mut filed, mut expected) = (Vec::new(), Vec::new());
+                index.filed_under(pattern, &mut |number| filed.push(*number));
+                filed.sort_unstable();
+                let equal = model.iter().filter(|(it, _)| it == pattern);
+                expected.extend(equal.map(|(_, number)| *number));
+                expected.sort_unstable();
+                prop_assert_eq!(filed, expected);
             }
             let path = Path::parse(&path).unwrap();
             let mut found = Vec::new();

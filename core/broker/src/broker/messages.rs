@@ -44,6 +44,9 @@ impl Broker {
                 let refused = self.session_side().subscribe_refused(request);
                 self.refuse_subscription(now, from, refused, *close, effects);
             }
+            Body::Subscriber(ToSubscriber::SubscriptionsEnded { target, close }) => {
+                self.end_subscriptions_to(now, from, (&target, &close), effects);
+            }
             Body::Subscriber(ToSubscriber::Recall { session, key }) => {
                 self.recall_side().recall(now, (session, key), from, effects);
             }

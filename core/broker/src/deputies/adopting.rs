@@ -11,6 +11,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{LeaveReason, Run, TopicSpec, UpstreamNumbers};
 
 use super::Deputy;
+use super::subscriptions::UpstreamSubscription;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::home::HomeTopic;
@@ -26,7 +27,8 @@ impl DeputySide<'_> {
         // What a subscription that has ended still brings has gaps before what others bring; and a pattern of the
         // upstream's own may name more than what this node takes from it.
         let deputy = self.deputies.list.get(at);
-        let is_wanted = deputy.is_some_and(|deputy| deputy.subscriptions.get(by).is_some());
+        let known = deputy.and_then(|deputy| deputy.subscriptions.get(by));
+        let is_wanted = known.is_some_and(UpstreamSubscription::counts);
         if !is_wanted || self.at_topic(&path) != Some(at) || run.is_empty() {
             return;
         }
@@ -46,9 +48,9 @@ impl DeputySide<'_> {
         }
         let leaves_out =
             known != 0 && run.version() > run.follows().unwrap_or(known).max(known) + 1;
-        let deputy = self.deputies.list.get(at);
-        if leaves_out && deputy.is_some_and(|it| it.subscriptions.another_resumes(by, &path)) {
-            // The other one brings this as well, and what is before it.
+        let deputy = self.deputies.list.get_mut(at);
+        if leaves_out && deputy.is_some_and(|it| it.subscriptions.leave_to_others(by, &path)) {
+            // They bring this as well, and what is before it.
             self.home.metrics.upstream_repeated += run.len() as u64;
             return self.note_numbers(at, &numbers);
         }
@@ -152,6 +154,7 @@ impl DeputySide<'_> {
         &mut self,
         now: Now,
         at: usize,
+        by: u32,
         (path, spec): (Path, Arc<TopicSpec>),
         effects: &mut Effects,
     ) {
@@ -160,6 +163,9 @@ impl DeputySide<'_> {
         }
         let side = &mut self.home;
         let Ok(key) = side.directory.admit(now, &path) else { return };
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            deputy.subscriptions.note_joined(by, key);
+        }
         if !side.directory.specs_mut().has_room(&spec) {
             return;
         }

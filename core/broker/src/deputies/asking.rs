@@ -16,7 +16,10 @@ impl DeputySide<'_> {
         let Some(session) = deputy.link else { return };
         while let Some(key) = deputy.subscriptions.next_to_ask() {
             let Some(subscription) = deputy.subscriptions.get_mut(key) else { continue };
-            subscription.begin_asking(asked_at);
+            if subscription.begin_asking(asked_at) {
+                self.home.metrics.upstream_resyncs += 1;
+                deputy.resyncs += 1;
+            }
             let (target, since) = (subscription.target.clone(), subscription.since.clone());
             let asked = ToUpstream::Subscribe { key: SubscriptionKey(key), target, since };
             self.home.loopback.hand_on(LocalMessage::Upstream { session, asked: Box::new(asked) });

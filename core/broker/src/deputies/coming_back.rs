@@ -45,15 +45,10 @@ impl DeputySide<'_> {
 
     fn answer_topic(&mut self, now: Now, from: Place, path: Path, ask: Ask, effects: &mut Effects) {
         let Some(at) = self.at_topic(&path) else { return };
-        if let Some(State::Refused(close)) = self.state_of_topic(at, &path) {
-            let (request, close) = (ask.request, Box::new(close));
-            return self.home.send(
-                from,
-                ToSubscriber::SubscribeRefused { request, close },
-                effects,
-            );
-        }
         let what = What::Topic(path.clone());
+        if let Some(close) = self.refusal_of(at, &what) {
+            return self.refuse(from, ask, close, effects);
+        }
         let key = self.home.directory.ensure(now, &path);
         self.renew(at, key, effects);
         let given = self.home.is_as_expected(&ask.request, &path);
@@ -84,6 +79,10 @@ impl DeputySide<'_> {
         let what = What::Pattern(pattern.clone());
         let (mut first, mut told) = (ask.first, None);
         let whole = self.whole_of(&pattern);
+        if let Some(close) = whole.and_then(|at| self.refusal_of(at, &what)) {
+            self.home.home.end_snapshot(&ask.request);
+            return self.refuse(from, ask, close, effects);
+        }
         if let First::Since { after, earlier, retained } = first {
             let own = after.filter(|_| !earlier);
             let known = match whole {
@@ -140,10 +139,12 @@ impl DeputySide<'_> {
     ) {
         if let (Some(told), Some(missed), Some(since)) = (told, &mut answer.missed, &ask.since) {
             missed.continues = Some(told.continues);
-            // Behind what is kept from before a subscription began anew something is missing.
+            // Behind what is kept from before a subscription began anew something is missing, unless it is a value: one that
+            // has changed has come again.
             let anew = if missed.complete { 0 } else { self.deputies.began_anew(what) };
             if let Some(runs) = missed.runs.take() {
-                let runs = runs.iter().filter(|run| run.first() > anew);
+                let counts = |run: &&Arc<Run>| run.first() > anew || run.is_value(run.len() - 1);
+                let runs = runs.iter().filter(counts);
                 missed.runs = Some(runs.flat_map(|run| unknown(run, since)).collect());
             }
         }
@@ -222,12 +223,6 @@ impl DeputySide<'_> {
             let upstream = upstreams.get(usize::from(deputy.upstream));
             upstream.is_some_and(|upstream| upstream.has_all(pattern))
         })
-    }
-
-    fn state_of_topic(&self, at: usize, path: &Path) -> Option<State> {
-        let deputy = self.deputies.list.get(at)?;
-        let key = deputy.topics.get(path)?.key;
-        Some(deputy.subscriptions.get(key)?.state.clone())
     }
 
     /// Who gave the newest message of a topic its number.

@@ -3,7 +3,7 @@
 //! Relies on the session there to say things in order. Invariant: nothing that was asked of a connection that is lost
 //! stays asked: it is asked of the next one.
 
-use tiderace_base::{Now, SessionId, Time};
+use tiderace_base::{Key, Now, SessionId, Time};
 use tiderace_wire::FromUpstream;
 
 use super::Deputy;
@@ -32,7 +32,9 @@ impl DeputySide<'_> {
                     self.adopt(now, at, key.0, run, effects);
                 }
             }
-            FromUpstream::Joined { path, spec, .. } => self.join(now, at, (path, spec), effects),
+            FromUpstream::Joined { key, path, spec } => {
+                self.join(now, at, key.0, (path, spec), effects);
+            }
             FromUpstream::Left { path, reason, .. } => {
                 self.leave(now, at, (path, reason), effects);
             }
@@ -60,6 +62,7 @@ impl DeputySide<'_> {
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
                     deputy.subscriptions.ended(key.0);
                 }
+                self.ask_upstream(at);
             }
             FromUpstream::Pong { round_trip } => {
                 if let Some(deputy) = self.deputies.list.get_mut(at) {
@@ -83,7 +86,7 @@ impl DeputySide<'_> {
                     self.consumer_refused(at, key.0, close, effects);
                     return;
                 }
-                self.settle(now, at, key.0, State::Refused(close), effects);
+                self.refused(now, at, key.0, close, effects);
             }
         }
     }
@@ -168,18 +171,26 @@ impl DeputySide<'_> {
         let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
         let brought = subscription.take_brought();
         if !goes_on {
-            self.home.metrics.upstream_resyncs += u64::from(subscription.take_answered());
             subscription.anew = last;
             subscription.begun = told.into();
             deputy.sweep_not_brought(&target, asked_at, brought);
         }
-        self.settle(now, at, key, State::Live, effects);
+        if deputy.subscriptions.repeat(key) {
+            return self.end_at_upstream(at, key);
+        }
+        let waiting = deputy.subscriptions.settle(key, State::Live);
+        self.answer_settled(now, at, waiting, effects);
     }
 
     /// A subscription is settled: what waits for it is answered.
-    fn settle(&mut self, now: Now, at: usize, key: u32, state: State, effects: &mut Effects) {
+    pub(super) fn answer_settled(
+        &mut self,
+        now: Now,
+        at: usize,
+        waiting: Vec<Key>,
+        effects: &mut Effects,
+    ) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let waiting = deputy.subscriptions.settle(key, state);
         deputy.note_whole();
         for held in waiting {
             let Some(deputy) = self.deputies.list.get_mut(at) else { return };

@@ -32,6 +32,7 @@ mod held;
 mod interest;
 mod link;
 mod numberings;
+mod refusing;
 mod relaying;
 mod relays;
 mod renewing;

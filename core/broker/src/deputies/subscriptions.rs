@@ -3,7 +3,7 @@
 //! Bookkeeping only. Invariants: a key stands for one subscription until the upstream has ended it; of equal targets
 //! there is one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tiderace_base::{Close, Key, Time};
@@ -34,9 +34,13 @@ pub(super) struct UpstreamSubscription {
     pub(super) asked_at: u64,
     /// The number of this home when it was live anew: behind what is kept from before something may be missing.
     pub(super) anew: u64,
-    /// Whether subscribers here have been answered although it was not live: what comes with it comes anew to them.
+    /// Whether subscribers here have been answered: if it has no place to go on from, what comes with it comes anew to them.
     answered: bool,
-    /// Topics of which something has come since then, until it is live.
+    /// Those that have left messages to it, since it was to bring what is before them.
+    left_by: BTreeSet<u32>,
+    /// Whether it goes on once more, from `since` on, when it is live: what it has left to another one does not come.
+    repeats: bool,
+    /// Topics whose values are not gone, as far as is known from what it has brought since then, until it is live.
     brought: Set<Key>,
     /// Answers that wait for it.
     waiting: Vec<Key>,
@@ -51,8 +55,19 @@ pub(super) enum State {
     Asked,
     /// Everything from its beginning on comes.
     Live,
+    /// The upstream is to end it, and is then asked for it again: nothing that it brings until then counts.
+    Ending,
     /// The upstream does not have it.
     Refused(Close),
+}
+
+/// How a subscription begins.
+#[derive(Debug, Default)]
+pub(super) struct Begins {
+    /// Where it is to go on.
+    since: Option<Position>,
+    /// Whether subscribers here have been answered.
+    answered: bool,
 }
 
 /// What a key stands for.
@@ -72,7 +87,7 @@ enum Slot {
 #[derive(Debug, Default)]
 pub(super) struct UpstreamSubscriptions {
     slots: Vec<Slot>,
-    free: std::collections::BTreeSet<u32>,
+    free: BTreeSet<u32>,
     exact: Map<Path, u32>,
     by_pattern: Map<Box<str>, u32>,
     patterns: PatternIndex<u32>,
@@ -119,10 +134,19 @@ impl UpstreamSubscriptions {
 
     /// Uses a subscription that brings a target, which is made if there is none.
     pub(super) fn use_for(&mut self, target: Target) -> u32 {
+        self.use_from(target, &Begins::default())
+    }
+
+    /// The same; one that is made begins like that.
+    pub(super) fn use_from(&mut self, target: Target, begins: &Begins) -> u32 {
         let known = self.known_for(&target);
-        let key = known.unwrap_or_else(|| self.make(target));
-        if let Some(subscription) = self.get_mut(key) {
-            subscription.uses += 1;
+        let key = known.unwrap_or_else(|| self.make(target, begins));
+        let Some(subscription) = self.get_mut(key) else { return key };
+        subscription.uses += 1;
+        // The upstream may give by now what it refused to somebody before.
+        if subscription.uses == 1 && matches!(subscription.state, State::Refused(_)) {
+            subscription.state = State::Queued;
+            self.to_ask.push_back(key);
         }
         key
     }
@@ -146,18 +170,20 @@ impl UpstreamSubscriptions {
         }
     }
 
-    fn make(&mut self, target: Target) -> u32 {
+    fn make(&mut self, target: Target, begins: &Begins) -> u32 {
         let subscription = UpstreamSubscription {
             target: target.clone(),
             state: State::Queued,
             uses: 0,
             idle: Time::ZERO,
             begun: Arc::new([]),
-            since: None,
+            since: begins.since.clone(),
             recovered: false,
             asked_at: 0,
             anew: 0,
-            answered: false,
+            answered: begins.answered,
+            left_by: BTreeSet::new(),
+            repeats: false,
             brought: Set::default(),
             waiting: Vec::new(),
         };
@@ -172,6 +198,7 @@ impl UpstreamSubscriptions {
             }
         }
         self.count += 1;
+        self.resuming += usize::from(begins.since.is_some());
         self.to_ask.push_back(key);
         key
     }
@@ -224,16 +251,23 @@ impl UpstreamSubscriptions {
             State::Asked => self.under_way = self.under_way.saturating_sub(1),
             // It was never asked for.
             State::Queued => self.ended(key),
-            State::Live | State::Refused(_) => {}
+            State::Live | State::Ending | State::Refused(_) => {}
         }
         Some(*subscription)
     }
 
-    /// The upstream has ended one: its key is free.
+    /// The upstream has ended one: its key is free, or it is to be asked for again.
     pub(super) fn ended(&mut self, key: u32) {
-        if let Some(slot @ Slot::Ending) = self.slots.get_mut(key as usize) {
-            *slot = Slot::Free;
-            self.free.insert(key);
+        match self.slots.get_mut(key as usize) {
+            Some(slot @ Slot::Ending) => {
+                *slot = Slot::Free;
+                self.free.insert(key);
+            }
+            Some(Slot::Subscription(it)) if it.state == State::Ending => {
+                it.state = State::Queued;
+                self.to_ask.push_back(key);
+            }
+            _ => {}
         }
     }
 
@@ -289,6 +323,8 @@ impl UpstreamSubscriptions {
     pub(super) fn settle(&mut self, key: u32, state: State) -> Vec<Key> {
         let Some(subscription) = self.get_mut(key) else { return Vec::new() };
         let resumes = subscription.since.take().is_some();
+        (subscription.repeats, subscription.left_by) = (false, BTreeSet::new());
+        subscription.answered |= state == State::Live;
         let before = std::mem::replace(&mut subscription.state, state);
         let waiting = std::mem::take(&mut subscription.waiting);
         if before == State::Asked {
@@ -323,7 +359,11 @@ impl UpstreamSubscriptions {
                 Slot::Subscription(subscription) => {
                     if subscription.state == State::Live {
                         subscription.since = Some(position.clone());
+                    } else if std::mem::take(&mut subscription.repeats) {
+                        // It has not brought what it begins with.
+                        subscription.since = None;
                     }
+                    subscription.left_by = BTreeSet::new();
                     self.resuming += usize::from(subscription.since.is_some());
                     subscription.state = State::Queued;
                     self.to_ask.push_back(key);
@@ -350,6 +390,14 @@ impl UpstreamSubscriptions {
     pub(super) fn note_brought(&mut self, key: u32, topic: Key) {
         if let Some(subscription) = self.get_mut(key).filter(|it| it.state == State::Asked) {
             subscription.brought.insert(topic);
+        }
+    }
+
+    /// A topic is there that one brings. If that is to go on where it was, the upstream gives the values that have changed
+    /// since then, even if it does not know all that is missing: others are as they were.
+    pub(super) fn note_joined(&mut self, key: u32, topic: Key) {
+        if self.get(key).is_some_and(|known| known.since.is_some()) {
+            self.note_brought(key, topic);
         }
     }
 
@@ -383,15 +431,60 @@ impl UpstreamSubscriptions {
         self.resuming == 0
     }
 
-    /// Whether one that begins with values leaves a topic to another one, which is to go on where it was and does not yet.
-    pub(super) fn another_resumes(&self, key: u32, path: &Path) -> bool {
-        let resumes = |key: u32| self.get(key).is_some_and(|known| known.since.is_some());
-        if self.are_whole() || resumes(key) {
+    /// Whether one that begins with values leaves a topic to others, which are to go on where they were and do not yet.
+    pub(super) fn leave_to_others(&mut self, key: u32, path: &Path) -> bool {
+        let Some(known) = self.get(key).filter(|_| !self.are_whole()) else { return false };
+        if known.since.is_some() {
+            return known.repeats;
+        }
+        let mut others: Vec<u32> = self.exact.get(path).copied().into_iter().collect();
+        self.patterns.matches(path, &mut |pattern| others.push(*pattern));
+        let mut leaves = false;
+        for other in others {
+            if let Some(other) = self.get_mut(other).filter(|other| other.since.is_some()) {
+                other.left_by.insert(key);
+                leaves = true;
+            }
+        }
+        leaves
+    }
+
+    /// One that was to go on does not: those that have left messages to it go on in its place from where it was. Which of
+    /// them are to be ended for that now; the others are when they are live.
+    ///
+    /// As long as one does not go on, nothing counts as reached, so that all that are to go on do so from one place.
+    pub(super) fn go_on_for(&mut self, key: u32) -> Vec<u32> {
+        let Some(refused) = self.get_mut(key) else { return Vec::new() };
+        let (since, left_by) = (refused.since.clone(), std::mem::take(&mut refused.left_by));
+        let mut ended = Vec::new();
+        for key in left_by {
+            let Some(known) = self.get_mut(key).filter(|known| known.since.is_none()) else {
+                continue;
+            };
+            match known.state {
+                State::Live => {
+                    known.state = State::Ending;
+                    ended.push(key);
+                }
+                State::Asked => known.repeats = true,
+                State::Queued | State::Ending | State::Refused(_) => continue,
+            }
+            known.since = since.clone();
+            self.resuming += usize::from(since.is_some());
+        }
+        ended
+    }
+
+    /// One that has brought what it begins with is to go on once more: it is to be ended for that.
+    pub(super) fn repeat(&mut self, key: u32) -> bool {
+        let Some(known) = self.get_mut(key) else { return false };
+        if !std::mem::take(&mut known.repeats) {
             return false;
         }
-        let mut found = self.exact.get(path).is_some_and(|exact| resumes(*exact));
-        self.patterns.matches(path, &mut |pattern| found |= resumes(*pattern));
-        found
+        if std::mem::replace(&mut known.state, State::Ending) == State::Asked {
+            self.under_way = self.under_way.saturating_sub(1);
+        }
+        true
     }
 
     /// None is to go on where it was: their values are to come anew.
@@ -399,7 +492,7 @@ impl UpstreamSubscriptions {
         self.resuming = 0;
         for slot in &mut self.slots {
             if let Slot::Subscription(subscription) = slot {
-                subscription.since = None;
+                (subscription.since, subscription.repeats) = (None, false);
             }
         }
     }
@@ -414,16 +507,23 @@ impl UpstreamSubscriptions {
 }
 
 impl UpstreamSubscription {
-    /// It is asked for, when that number was given last here.
-    pub(super) fn begin_asking(&mut self, last: u64) {
+    /// How one begins that is to bring the same in its place.
+    pub(super) fn begins(&self) -> Begins {
+        Begins { since: self.since.clone(), answered: self.answered }
+    }
+
+    /// It is asked for, when that number was given last here. Whether its values come anew to subscribers that know others,
+    /// between which and the new ones something may be missing.
+    pub(super) fn begin_asking(&mut self, last: u64) -> bool {
         self.asked_at = last;
         self.recovered = false;
         self.brought = Set::default();
+        self.answered && self.since.is_none() && self.uses > 0
     }
 
-    /// Whether subscribers had been answered before it was live.
-    pub(super) fn take_answered(&mut self) -> bool {
-        std::mem::take(&mut self.answered)
+    /// Whether what it brings counts.
+    pub(super) fn counts(&self) -> bool {
+        self.state != State::Ending
     }
 
     /// The topics that were brought since it was asked for.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::{Run, SubscriptionKey, TopicSpec};
+use tiderace_wire::{Run, SubscriptionKey, Target, TopicSpec};
 
 use super::{Answer, SnapshotPage, SubscribeRequestId, UpstreamMarks};
 
@@ -63,6 +63,13 @@ pub enum ToSubscriber {
     SubscribeRefused {
         /// Who asked.
         request: SubscribeRequestId,
+        /// Why.
+        close: Box<Close>,
+    },
+    /// Nothing brings what subscriptions listen to any longer.
+    SubscriptionsEnded {
+        /// What all of them name.
+        target: Box<Target>,
         /// Why.
         close: Box<Close>,
     },
