@@ -25,6 +25,7 @@ mod persistence;
 mod process;
 mod proxies;
 mod quotas;
+mod restoring;
 mod serve;
 mod signals;
 mod socketio;

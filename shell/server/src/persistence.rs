@@ -16,21 +16,21 @@ use bytes::Bytes;
 use tiderace_base::{Now, ShardId};
 use tiderace_bodies::Maps;
 use tiderace_broker::{
-    Broker, DamagedRecord, LoadedRecord, NumbersGiven, RestoredMessages, RestoredQueue,
-    RestoredRange, RestoredTopic, StoreLoad, StoreLoaded, StoreRecord, StoredKind, TakenRecords,
-    queue_owner,
+    Broker, DamagedRecord, LoadedRecord, NumbersGiven, StoreLoad, StoreLoaded, StoreRecord,
+    StoredKind, TakenRecords, queue_owner,
 };
 use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_spool::Spool;
 use tiderace_store::{
     Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark, Notice,
-    OpenBody, Outcome, Put, Recovered, RecoveredStream, RefusedReason, SetAside, Store,
-    StoreMetrics, StoredRange, StreamId, StreamKind, Submitter,
+    OpenBody, Outcome, Put, Recovered, RefusedReason, SetAside, Store, StoreMetrics, StreamId,
+    StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
 use crate::compose;
+use crate::restoring::{self, values};
 
 /// How often somebody who waits for a long recovery is told that it goes on.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ struct Survived {
 }
 
 /// Bodies that lie in files, by stream and number of their messages.
-type Bodies = HashMap<(StreamId, u64), Bytes>;
+pub(crate) type Bodies = HashMap<(StreamId, u64), Bytes>;
 
 impl Persistence {
     /// Opens the store that is configured, if one is, and reads it. `epoch` is that of this life of the
@@ -181,12 +181,7 @@ impl StoreGateway for Persistence {
         if let Some(survived) = self.recovered() {
             let Survived { recovered, bodies } = &*survived;
             broker.begin_durability(self.streams_from, &self.given);
-            for stream in &recovered.streams {
-                restore(now, broker, stream, bodies);
-            }
-            for problem in broker.restore_views(values(recovered)) {
-                error!(event = "view-not-restored", %problem, "a view that was put is not there");
-            }
+            restoring::restore_all(now, broker, recovered, bodies);
             broker.end_restoring();
         }
         let maps = Arc::clone(&self.maps);
@@ -359,64 +354,6 @@ fn tell_damage(recovered: &Recovered) {
             bytes, "of so many damaged bytes there is no copy"
         );
     }
-}
-
-/// The named values of the store.
-fn values(recovered: &Recovered) -> impl Iterator<Item = (&str, &[u8])> {
-    recovered.values.iter().map(|(name, value)| (&**name, &value[..]))
-}
-
-/// Gives a broker a topic or a queue back, if it is the home.
-fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream, bodies: &Bodies) {
-    if stream.kind == StreamKind::Queue {
-        return restore_queue(now, broker, stream);
-    }
-    let messages: Vec<RestoredMessages<'_>> = stream
-        .messages
-        .iter()
-        .map(|messages| RestoredMessages {
-            first: messages.sequence,
-            gone: gone(messages.sequence, &messages.gone),
-            bytes: &messages.bytes,
-            body: bodies.get(&(stream.stream, messages.sequence)),
-        })
-        .collect();
-    let topic = RestoredTopic {
-        stream: stream.stream.0,
-        path: &stream.path,
-        description: &stream.spec,
-        version: stream.mark.version,
-        messages: &messages,
-    };
-    if let Err(problem) = broker.restore(now, &topic) {
-        error!(event = "topic-not-restored", path = &*stream.path, %problem, "a topic stays in the store, unread");
-    }
-}
-
-/// Gives a broker a queue back. Its messages stay in the store until somebody wants them.
-fn restore_queue(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
-    let range = |range: &StoredRange| RestoredRange {
-        first: range.first,
-        last: range.last,
-        bytes: range.bytes,
-    };
-    let stored: Vec<RestoredRange> = stream.stored.iter().map(range).collect();
-    let queue = RestoredQueue {
-        stream: stream.stream.0,
-        path: &stream.path,
-        description: &stream.spec,
-        version: stream.mark.sequence,
-        stored: &stored,
-    };
-    if let Err(problem) = broker.restore_queue(now, &queue) {
-        error!(event = "queue-not-restored", path = &*stream.path, %problem, "messages of a queue stay in the store, unread");
-    }
-}
-
-/// How many of the first messages are gone.
-fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
-    let front = ranges.first().filter(|(from, _)| *from == first);
-    front.map_or(0, |(from, to)| u32::try_from(to - from + 1).unwrap_or(u32::MAX))
 }
 
 /// Passes on what the store says. Runs on the store's thread.

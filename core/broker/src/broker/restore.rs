@@ -56,6 +56,10 @@ impl Broker {
         if self.options.home_of(&path) != self.loopback.here() {
             return Ok(());
         }
+        if let Some(upstream) = self.options.upstream_of(&path) {
+            // Its versions are not those of the upstream.
+            return Err(Unrestorable::Elsewhere { path, upstream: upstream.name.clone() });
+        }
         let unknown = || Unrestorable::Description { path: path.clone() };
         let about = Description::decode(restored.description).ok_or_else(unknown)?;
         let spec = match about.created {

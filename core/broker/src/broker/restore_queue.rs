@@ -15,6 +15,7 @@ use super::Broker;
 use crate::durables::Durable;
 use crate::effects::Effects;
 use crate::journal::{RestoredQueue, Unrestorable, account_of, read_durable, read_owner};
+use crate::places::Place;
 use crate::price::durable_bytes;
 use crate::queue_loads::Unreadable;
 
@@ -31,6 +32,13 @@ impl Broker {
         let Ok(path) = Path::parse(restored.path) else {
             return Err(Unrestorable::Path(restored.path.to_owned()));
         };
+        if let Some(upstream) = self.options.upstream_of_queue(&path) {
+            // Its upstream's shard says so alone.
+            return match Place::here(upstream.shard) == self.loopback.here() {
+                true => Err(Unrestorable::Elsewhere { path, upstream: upstream.name.clone() }),
+                false => Ok(()),
+            };
+        }
         let home = self.options.home_of(&path);
         let durable = read_durable(&path, restored.description);
         let is_configured = self.home.feeds().is_configured(&path);

@@ -91,6 +91,14 @@ pub enum Unrestorable {
     /// Its path.
     #[error("{0:?} is no path of a topic or queue")]
     Path(String),
+    /// Where it lives by now.
+    #[error("{path} lives at the upstream {upstream} by the configuration")]
+    Elsewhere {
+        /// Which topic or queue.
+        path: Path,
+        /// The upstream's name.
+        upstream: Arc<str>,
+    },
     /// What it was.
     #[error("the description of {path} is of another version of this server")]
     Description {

@@ -1,5 +1,6 @@
 //! Servers of the real program that stand behind each other, what lies between them, and clients that speak plainly.
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -21,6 +22,8 @@ pub(crate) struct Node {
     pub(crate) child: Child,
     log: std::io::Lines<BufReader<ChildStderr>>,
     pub(crate) address: SocketAddr,
+    /// What its log said until it had started.
+    beginning: Vec<String>,
 }
 
 impl Node {
@@ -39,12 +42,20 @@ impl Node {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut node = Node { child, log, address };
-        let said = node.read_to("server-started");
-        let line = said.iter().find(|line| line.contains(r#""event":"listening""#)).unwrap();
+        let mut node = Node { child, log, address, beginning: Vec::new() };
+        node.beginning = node.read_to("server-started");
+        let line =
+            node.beginning.iter().find(|line| line.contains(r#""event":"listening""#)).unwrap();
         let (_, rest) = line.split_once(r#""address":""#).unwrap();
         node.address = rest.split('"').next().unwrap().parse().unwrap();
         node
+    }
+
+    /// The line of an event that its shards tell of as they begin, before the server has started or soon after.
+    pub(crate) fn said(&mut self, event: &str) -> String {
+        let named = format!("\"event\":\"{event}\"");
+        let early = self.beginning.iter().find(|line| line.contains(&named)).cloned();
+        early.unwrap_or_else(|| self.read_to(event).pop().unwrap())
     }
 
     /// Reads the log up to an event.
@@ -117,7 +128,7 @@ impl Drop for Node {
 }
 
 /// A command of the program against a server.
-pub(crate) fn command(address: SocketAddr, arguments: &[&str]) -> Command {
+pub(crate) fn command(address: impl Display, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
     command.arg(arguments[0]).args(["-s", &address.to_string()]).args(&arguments[1..]);
     command
@@ -218,6 +229,14 @@ impl Stomp {
         self.say(&format!("SUBSCRIBE\nid:0\ndestination:/topic/{destination}\nreceipt:s\n\n"));
         let frame = self.frame();
         assert!(frame.starts_with("RECEIPT"), "{frame}");
+    }
+
+    /// What is said to a subscription that is refused.
+    pub(crate) fn refused(&mut self, destination: &str) -> String {
+        self.say(&format!("SUBSCRIBE\nid:0\ndestination:/topic/{destination}\nreceipt:s\n\n"));
+        let frame = self.frame();
+        assert!(frame.starts_with("ERROR"), "{frame}");
+        frame
     }
 
     /// The bodies of the next messages, in order of the alphabet.

@@ -203,3 +203,56 @@ fn edges_may_be_there_before_their_source_and_come_back_after_it() {
     let output = command(edge.address, &["upstreams"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("london"), "{output:?}");
 }
+
+#[test]
+fn what_is_stored_of_a_name_that_an_upstream_has_by_now_waits_in_the_store() {
+    let directory = Directory::new("edge-stored-elsewhere");
+    let store = directory.0.join("store");
+    let stored = format!(
+        "[store]\ndirectory = {:?}\n[topics]\nretain = true\npersistent = true\n",
+        store.to_str().unwrap()
+    );
+    let send = |node: &Node, persistent: bool, text: &str| {
+        let mut client = Stomp::connect(node.address);
+        client.say(&format!(
+            "SEND\ndestination:/queue/orders.new\npersistent:{persistent}\nreceipt:p\n\n{text}"
+        ));
+        let answer = client.frame();
+        assert!(answer.starts_with("RECEIPT"), "{answer}");
+    };
+    let consume = |node: &Node| {
+        let mut client = Stomp::connect(node.address);
+        client.say("SUBSCRIBE\nid:0\ndestination:/queue/orders.new\nack:client\n\n");
+        client.next()
+    };
+    let mut alone = Node::start(&directory.0, &stored);
+    // So often that a version of the source is not above it.
+    (0..5).for_each(|number| alone.publish("fx/a", &format!("own {number}")));
+    alone.publish("own", "1");
+    send(&alone, true, "own");
+    alone.kill();
+
+    let source = Node::start(&directory.0, VALUES);
+    source.publish("fx/a", "of the source");
+    let config = stored.clone() + &upstream(&[source.address], "fx/**", "queues = [\"orders/**\"]");
+    let mut edge = Node::start(&directory.0, &config);
+    let said = edge.said("stored-elsewhere");
+    assert!(said.contains("\"count\":2") && said.contains("london"), "{said}");
+    edge.wait_for("connected");
+    let mut client = Stomp::connect(edge.address);
+    client.subscribe("fx.a");
+    assert_eq!(client.next(), "of the source");
+    let mut client = Stomp::connect(edge.address);
+    client.subscribe("own");
+    assert_eq!(client.next(), "1");
+    send(&source, false, "of the source");
+    assert_eq!(consume(&edge), "of the source");
+    edge.kill();
+
+    // Nothing of it is lost.
+    let alone = Node::start(&directory.0, &stored);
+    let mut client = Stomp::connect(alone.address);
+    client.subscribe("fx.a");
+    assert_eq!(client.next(), "own 4");
+    assert_eq!(consume(&alone), "own");
+}
