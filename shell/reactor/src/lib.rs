@@ -46,6 +46,7 @@ mod client_session_ids;
 mod close;
 mod connection;
 mod date;
+mod decided_login;
 mod departure;
 mod detach;
 mod detached_sessions;

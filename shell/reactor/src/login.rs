@@ -4,23 +4,31 @@
 //! as the login before; a session whose login is over ends with `login-expired`, whether it is idle, busy or waits for
 //! its client.
 
-use tiderace_base::{Close, CloseCode, Key, SessionId, Span, Time};
-use tiderace_broker::Principal;
+use tiderace_base::{CloseCode, Key, Time};
 use tiderace_wire::Reply;
 
+use crate::decided_login::DecidedLogin;
 use crate::driver::Driver;
 use crate::login_ends::LoginState;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
 
+/// Logins whose sessions are told in a turn: those that waited for a server that does not answer are all refused at once, and
+/// nobody else is to wait for that.
+const LOGINS_PER_TURN: usize = 64;
+
 impl<D: Driver> Shard<D> {
+    /// Tells some sessions what came of their logins.
+    pub(crate) fn tell_logins(&mut self) {
+        for _ in 0..LOGINS_PER_TURN {
+            let Some(decided) = self.lists.decided.pop_front() else { return };
+            self.verified(decided);
+        }
+    }
+
     /// A login was decided; one that is accepted for a while ends the session then.
-    pub(crate) fn verified(
-        &mut self,
-        session: SessionId,
-        result: Result<Principal, Close>,
-        valid_for: Option<Span>,
-    ) {
+    fn verified(&mut self, decided: DecidedLogin) {
+        let DecidedLogin { session, result, valid_for } = decided;
         let result = result.and_then(|principal| self.broker.admit_login(principal));
         let (result, admitted) = self.admit_limited(session, result);
         self.broker.verified(self.now, session, result, &mut self.effects);

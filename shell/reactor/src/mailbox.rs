@@ -370,7 +370,7 @@ mod tests {
         let notices = waker.take_notices();
         let accepted: Vec<bool> = notices
             .iter()
-            .map(|notice| matches!(notice, Notice::Verified { result: Ok(_), .. }))
+            .map(|notice| matches!(notice, Notice::Verified(decided) if decided.result.is_ok()))
             .collect();
         assert_eq!(accepted, [true, false]);
         assert!(waker.take_notices().is_empty());

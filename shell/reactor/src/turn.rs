@@ -100,6 +100,7 @@ impl<D: Driver> Shard<D> {
         let lists = &self.lists;
         if !lists.again.is_empty()
             || lists.has_writes()
+            || !lists.decided.is_empty()
             || !lists.h2_connections.is_empty()
             || self.broker.has_work()
             || self.broker.is_reviewing()
@@ -159,9 +160,7 @@ impl<D: Driver> Shard<D> {
         let notices = self.post.waker().map(Waker::take_notices);
         for notice in notices.unwrap_or_default() {
             match notice {
-                Notice::Verified { session, result, valid_for } => {
-                    self.verified(session, result, valid_for);
-                }
+                Notice::Verified(decided) => self.lists.decided.push_back(decided),
                 Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Loaded(loaded) => self.receive_loaded(loaded),
                 Notice::Spooled(key) => self.note_spooled(key),
@@ -176,6 +175,7 @@ impl<D: Driver> Shard<D> {
                 Notice::DrainCancelled => self.cancel_drain(),
             }
         }
+        self.tell_logins();
     }
 
     fn take_messages(&mut self) {

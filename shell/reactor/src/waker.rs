@@ -14,13 +14,14 @@ use tiderace_broker::{AccessChange, Operated, Principal, StoreLoaded};
 use tiderace_tls::Settings;
 use tiderace_wire::{NodeReport, OperationResult, Token};
 
+use crate::decided_login::DecidedLogin;
 use crate::drain::board::DrainPlan;
 use crate::driver::Wake;
 
 /// What other threads tell a shard.
 pub(crate) enum Notice {
     /// A login was decided.
-    Verified { session: SessionId, result: Result<Principal, Close>, valid_for: Option<Span> },
+    Verified(DecidedLogin),
     /// Records were stored or refused.
     Store(CommitResult),
     /// Messages were read back.
@@ -179,7 +180,8 @@ impl Answer {
     fn post(&mut self, result: Result<Principal, Close>, valid_for: Option<Span>) {
         self.answered = true;
         if let Some(waker) = self.wakers.get(self.session.shard.index()) {
-            waker.notify(Notice::Verified { session: self.session, result, valid_for });
+            let decided = DecidedLogin { session: self.session, result, valid_for };
+            waker.notify(Notice::Verified(decided));
         }
     }
 }

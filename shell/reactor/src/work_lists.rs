@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use tiderace_base::Key;
 
 use crate::connection::Flags;
+use crate::decided_login::DecidedLogin;
 use crate::write_coalescing::WriteCoalescing;
 
 /// Connections with something to do.
@@ -26,6 +27,8 @@ pub(crate) struct Lists {
     pub(crate) inbox: Vec<Key>,
     /// Connections of HTTP/2 to be written after those who may have given them something.
     pub(crate) h2_connections: Vec<Key>,
+    /// Logins that were decided, to be told a few in each turn.
+    pub(crate) decided: VecDeque<DecidedLogin>,
 }
 
 impl Lists {

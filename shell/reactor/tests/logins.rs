@@ -128,3 +128,29 @@ fn a_login_that_is_renewed_lasts_as_long_as_the_new_one() {
         assert_eq!(world.text(client), "OK\nOK\n", "seed {seed}");
     }
 }
+
+#[test]
+fn many_logins_that_are_decided_together_are_told_some_in_each_turn() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, Options { shards: 1, ..Options::default() });
+        let talker = world.network.connect(0);
+        world.network.send(talker, b"LINE\nL ann\nS news\n");
+        world.run_until("the subscription", |world| world.text(talker) == "OK\nS 1\n");
+        let waiting: Vec<Client> = (0..500).map(|_| world.network.connect(0)).collect();
+        for client in &waiting {
+            world.network.send(*client, b"LINE\nL mallory\n");
+        }
+        let told = |world: &World| waiting.iter().filter(|it| world.network.is_ended(**it)).count();
+        // Some are told of the first that were decided; then all others are decided at once.
+        let mut most = 0;
+        while told(&world) < waiting.len() {
+            let before = told(&world);
+            world.step();
+            most = most.max(told(&world) - before);
+        }
+        // Connections that have been told before may end in the same turn.
+        assert!(most < 100, "seed {seed}: {most} in one turn");
+        world.network.send(talker, b"P news 1\n");
+        world.run_until("the news", |world| world.text(talker).ends_with("M 1\n"));
+    }
+}

@@ -24,6 +24,7 @@ use tiderace_base::{Span, Time};
 use super::breaker::Breaker;
 use super::cache::{Cache, QuestionHash};
 use super::turns::Turns;
+use crate::priority::yield_to_others;
 use crate::shares::{self, Place, Shares, network_of};
 
 /// What waits longer than this is given up: the login that asked has ended by its timeout, five seconds as a rule.
@@ -197,7 +198,10 @@ impl<V: Clone + Send + 'static> Pool<V> {
         for number in 0..in_flight_max {
             let shared = Arc::clone(&pool.shared);
             let thread = thread::Builder::new().name(format!("callout-{number}"));
-            pool.threads.push(thread.spawn(move || shared.run())?);
+            pool.threads.push(thread.spawn(move || {
+                yield_to_others();
+                shared.run();
+            })?);
         }
         Ok(pool)
     }
