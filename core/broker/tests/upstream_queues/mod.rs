@@ -10,7 +10,7 @@ mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Outgoing, Received, Wish, for_seeds};
+use crate::support::{Outgoing, Received, Wish, for_seeds, names};
 use nodes::Nodes;
 use tiderace_base::CloseCode;
 use tiderace_wire::{Outcome, Token};
@@ -21,6 +21,7 @@ const QUEUES: [&str; 3] = ["queue:q/a", "queue:q/b", "queue:q/c/d"];
 struct Consumer {
     at: usize,
     client: usize,
+    target: &'static str,
     explicit: bool,
     window: u32,
     credit: Option<u64>,
@@ -89,7 +90,7 @@ impl Model {
         let explicit = !random.one_in(3);
         let window = 1 + random.below(4) as u32;
         let credit = random.one_in(3).then(|| random.below(4) as u64);
-        let targets: &[&str] = &["queue:q/a", "queue:q/b", "queue:q/**", "queue:q/c/*"];
+        let targets: &[&'static str] = &["queue:q/a", "queue:q/b", "queue:q/**", "queue:q/c/*"];
         let target = *random.pick(targets);
         let world = &mut self.nodes.edges[at].world;
         let shard = world.random.below(world.brokers.len());
@@ -99,6 +100,7 @@ impl Model {
         self.consumers.push(Consumer {
             at,
             client,
+            target,
             explicit,
             window,
             credit,
@@ -222,6 +224,38 @@ impl Model {
         }
     }
 
+    /// Consumers that are there get and accept everything that is left for them; what they consume.
+    fn consume_all(&mut self) -> Vec<&'static str> {
+        let worlds = self.nodes.edges.iter().map(|edge| &edge.world).collect::<Vec<_>>();
+        self.consumers.retain(|consumer| {
+            let client = &worlds[consumer.at].clients[consumer.client];
+            client.confirmed.contains(&consumer.begun) && client.subscriptions_ended.is_empty()
+        });
+        for consumer in &mut self.consumers {
+            if let Some(credit) = &mut consumer.credit {
+                *credit += 10_000;
+                self.nodes.edges[consumer.at].world.credit(consumer.client, 7, 10_000);
+            }
+        }
+        loop {
+            self.nodes.settle();
+            self.look();
+            let waiting = self.consumers.iter_mut().filter(|it| it.explicit && !it.has.is_empty());
+            let mut is_over = true;
+            for consumer in waiting {
+                is_over = false;
+                let world = &mut self.nodes.edges[consumer.at].world;
+                for message in consumer.has.drain(..) {
+                    let token = world.settle(consumer.client, &message, Outcome::Accept);
+                    consumer.asked.insert(token, (message, Outcome::Accept));
+                }
+            }
+            if is_over {
+                return self.consumers.iter().map(|consumer| consumer.target).collect();
+            }
+        }
+    }
+
     /// Everything is there again: what was confirmed has been delivered, or is now.
     fn check_at_rest(&mut self) {
         (0..2).for_each(|at| self.nodes.heal(at));
@@ -233,8 +267,8 @@ impl Model {
             let refused = client.refused.iter().any(|(token, _)| *token == Some(consumer.begun));
             assert!(client.confirmed.contains(&consumer.begun) != refused);
         }
-        let consumers: Vec<_> = self.consumers.drain(..).collect();
-        for consumer in consumers {
+        let consumed = self.consume_all();
+        for consumer in self.consumers.drain(..) {
             assert!(consumer.window > 0);
             self.nodes.edges[consumer.at].world.close(consumer.client);
         }
@@ -242,11 +276,12 @@ impl Model {
         let reader = self.nodes.source.connect(0, "reader");
         self.nodes.source.subscribe(reader, 1, Wish::to("queue:q/**"));
         self.nodes.settle();
-        let left: Vec<String> = self.nodes.source.clients[reader]
-            .received
-            .iter()
-            .map(|message| message.body.clone())
-            .collect();
+        let received = &self.nodes.source.clients[reader].received;
+        for message in received {
+            let has_consumer = consumed.iter().any(|target| names(target, &message.path));
+            assert!(!has_consumer, "{} has not come to a consumer", message.body);
+        }
+        let left: Vec<String> = received.iter().map(|message| message.body.clone()).collect();
         let twice = left.iter().collect::<BTreeSet<_>>().len() != left.len();
         assert!(!twice, "a queue has a message twice: {left:?}");
         for body in &left {
