@@ -63,6 +63,7 @@ pub(crate) fn build(
             None
         });
         let (token, login) = identity(table, &section, sources, problems);
+        let tls_identity = tls_identity(table, &section, problems);
         let UpstreamSection {
             name,
             topics,
@@ -84,6 +85,7 @@ pub(crate) fn build(
             token,
             login,
             tls_ca_file,
+            tls_identity,
             linger,
             timeout,
             remove_after,
@@ -325,6 +327,21 @@ fn remove_after(text: &str) -> Option<Option<Duration>> {
 
 /// The longest absence after which topics are removed: a month.
 const AWAY_MAX: Duration = Duration::from_secs(31 * 86_400);
+
+/// The certificate that is shown there, and its key.
+fn tls_identity(
+    table: &Table,
+    section: &UpstreamSection,
+    problems: &mut Problems,
+) -> Option<(String, String)> {
+    let (has, needs) = match (&section.tls_certificate, &section.tls_key) {
+        (Some(_), None) => ("tls_certificate", "tls_key"),
+        (None, Some(_)) => ("tls_key", "tls_certificate"),
+        (certificate, key) => return certificate.clone().zip(key.clone()),
+    };
+    problems.add(table.origin_of(has), format!("upstream.{has} needs upstream.{needs}"));
+    None
+}
 
 /// Token, or name and password.
 fn identity(

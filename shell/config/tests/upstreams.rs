@@ -91,6 +91,14 @@ fn upstreams_that_cannot_be_had_are_refused() {
         ),
         (format!("{one}user = \"ann\""), "t.toml:5:1: upstream.user needs upstream.password"),
         (
+            format!("{one}tls_certificate = \"edge.pem\""),
+            "t.toml:5:1: upstream.tls_certificate needs upstream.tls_key",
+        ),
+        (
+            format!("{one}tls_key = \"edge.key\""),
+            "t.toml:5:1: upstream.tls_key needs upstream.tls_certificate",
+        ),
+        (
             format!("{one}token = \"file:/secret\"\nuser = \"ann\"\npassword = \"file:/secret\""),
             "t.toml:5:1: upstream.token: log in with either `token` or `user` and `password`, not with both",
         ),

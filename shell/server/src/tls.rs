@@ -100,7 +100,11 @@ fn pairs(config: &Config) -> impl Iterator<Item = (&str, &str)> {
     first.into_iter().chain(others)
 }
 
-fn identity(chain: &str, key: &str) -> anyhow::Result<Identity> {
+/// Reads a certificate and its key.
+///
+/// # Errors
+/// Which file is wrong, how, and what to do.
+pub(crate) fn identity(chain: &str, key: &str) -> anyhow::Result<Identity> {
     let chain_pem = open("certificate", chain)?;
     let key_pem = open("private key", key)?;
     let identity = Identity::from_pem(&chain_pem, &key_pem).map_err(|problem| {
@@ -117,13 +121,13 @@ fn identity(chain: &str, key: &str) -> anyhow::Result<Identity> {
     let facts = identity.certificate();
     if facts.not_after < now {
         bail!(
-            "the certificate {chain} expired {} ago: no client would accept it; renew it",
+            "the certificate {chain} expired {} ago: nobody would accept it; renew it",
             days(now - facts.not_after)
         );
     }
     if facts.not_before > now {
         bail!(
-            "the certificate {chain} holds only in {}: no client would accept it; is this machine's clock right?",
+            "the certificate {chain} holds only in {}: nobody would accept it; is this machine's clock right?",
             days(facts.not_before - now)
         );
     }

@@ -1,6 +1,7 @@
 //! Certificates that say who their clients are, over real sockets.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rcgen::{
@@ -56,13 +57,22 @@ impl Authority {
         self.sign(name, params)
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
     pub(crate) fn serve(&self, more: &str) -> Server {
+        self.serve_only("optional", more)
+    }
+
+    /// A server whose clients show certificates like that.
+    pub(crate) fn serve_only(&self, shown: &str, more: &str) -> Server {
         let [chain, key] =
             self.sign("server", CertificateParams::new(vec!["localhost".to_owned()]).unwrap());
         let password = write(&self.directory, "password", "swordfish");
         let config = format!(
             "[auth]\nlogin_failures_max = 0\n[tls]\ncertificate = {chain:?}\nkey = {key:?}\nclient_authorities = {:?}\n\
-             client_certificates = \"optional\"\n{more}\n\
+             client_certificates = {shown:?}\n{more}\n\
              [[user]]\nname = \"bob\"\npassword = \"file:{password}\"\ngroups = [\"machines\"]\n\
              [[rule]]\nallow = [\"subscribe\"]\nprincipals = [\"group:machines\"]\npaths = [\"own/{{user}}/**\"]\n",
             self.file

@@ -91,7 +91,8 @@ fn settings() -> &'static (Settings, ClientSettings) {
         let (version_min, clock) = (Version::Tls12, (|| 1_800_000_000) as fn() -> u64);
         let alpn = vec![b"http/1.1".to_vec()];
         let authorities = Authorities::from_pem(chain.as_bytes()).expect("its own");
-        let trusting = ClientChoices { authorities, version_min, alpn: alpn.clone(), clock };
+        let trusting =
+            ClientChoices { authorities, identity: None, version_min, alpn: alpn.clone(), clock };
         let choices = Choices {
             identities: vec![identity],
             version_min,

@@ -10,7 +10,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::settings::{Clock, GivenTime, Problem, certificates, provider, versions};
+use crate::settings::{Clock, GivenTime, Identity, Problem, certificates, provider, versions};
 use crate::version::Version;
 
 /// Those whose signature on a server's certificate is believed.
@@ -49,6 +49,8 @@ impl Authorities {
 pub struct ClientChoices {
     /// Whom they trust.
     pub authorities: Authorities,
+    /// Who they are, to servers that ask for a client's certificate.
+    pub identity: Option<Identity>,
     /// The lowest version that is spoken.
     pub version_min: Version,
     /// Application protocols, best first.
@@ -71,8 +73,11 @@ impl ClientSettings {
         let builder = ClientConfig::builder_with_details(Arc::new(provider()), clock)
             .with_protocol_versions(versions(choices.version_min))
             .map_err(|error| Problem::Library(error.to_string()))?;
-        let mut config =
-            builder.with_root_certificates(choices.authorities.0).with_no_client_auth();
+        let builder = builder.with_root_certificates(choices.authorities.0);
+        let mut config = match choices.identity {
+            Some(identity) => builder.with_client_cert_resolver(Arc::new(identity.shown())),
+            None => builder.with_no_client_auth(),
+        };
         config.alpn_protocols = choices.alpn;
         // What is sent early can be sent again by anybody who hears it.
         config.enable_early_data = false;

@@ -98,9 +98,20 @@ impl Failure {
                     .to_owned()
             }
             Error::AlertReceived(AlertDescription::CertificateRequired) => {
-                "TLS failed: the server asks for a client's certificate, and none can be shown"
+                "TLS failed: the server asks for a client's certificate; name one by `tls_certificate` and its key by `tls_key`"
                     .to_owned()
             }
+            Error::AlertReceived(
+                AlertDescription::UnknownCA
+                | AlertDescription::BadCertificate
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::CertificateExpired
+                // An authority of the same name, with another key.
+                | AlertDescription::DecryptError,
+            ) => format!(
+                "TLS failed: {error}; the server does not take the certificate of `tls_certificate`: it wants one signed by an authority \
+                 that it trusts"
+            ),
             Error::AlertReceived(
                 AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
             ) => format!("TLS failed: {error}; the server speaks no version from 1.2 on"),

@@ -13,7 +13,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::time_provider::TimeProvider;
 use rustls::{RootCertStore, ServerConfig};
 
@@ -118,6 +118,11 @@ impl Identity {
             error => Problem::BadKey(error.to_string()),
         })?;
         Ok(Identity { key: Arc::new(key), facts })
+    }
+
+    /// What is shown to a server that asks for it.
+    pub(crate) fn shown(self) -> SingleCertAndKey {
+        SingleCertAndKey::from(Arc::unwrap_or_clone(self.key))
     }
 
     /// Whether the text has a certificate, readable or not.

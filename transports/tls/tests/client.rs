@@ -41,7 +41,14 @@ fn client(trusted: &Pem) -> ClientSettings {
     let authorities = Authorities::from_pem(trusted.0.as_bytes()).unwrap();
     let alpn = vec![b"http/1.1".to_vec()];
     let version_min = Version::Tls12;
-    ClientSettings::new(ClientChoices { authorities, version_min, alpn, clock: || NOW }).unwrap()
+    ClientSettings::new(ClientChoices {
+        authorities,
+        identity: None,
+        version_min,
+        alpn,
+        clock: || NOW,
+    })
+    .unwrap()
 }
 
 /// Two sessions and what is on its way between them.

@@ -31,6 +31,10 @@ section! {
         "password" password: Option<SecretSource> = Absent, Kind::Secret { hash: None };
         /// File with the authorities, in PEM, whose certificates are trusted at secured addresses. Not set: those of the system.
         "tls_ca_file" tls_ca_file: Option<String> = Absent, Kind::Text;
+        /// File with the certificate, in PEM, that this server shows at secured addresses that ask for one, and those that lead from it to an authority; needs `tls_key`.
+        "tls_certificate" tls_certificate: Option<String> = Absent, Kind::Text;
+        /// File with the private key of `tls_certificate`, in PEM, not encrypted and not readable by everybody.
+        "tls_key" tls_key: Option<String> = Absent, Kind::Text;
         /// How long a subscription there goes on after the last client here has left.
         "linger" linger: Duration = Is("30s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(86_400) };
         /// How long clients that subscribe wait while it is away; then they get what is known here.
@@ -63,6 +67,8 @@ pub struct UpstreamConfig {
     pub login: Option<(String, Secret)>,
     /// A file with the authorities whose certificates are trusted there.
     pub tls_ca_file: Option<String>,
+    /// The files of the certificate that is shown there, and of its key.
+    pub tls_identity: Option<(String, String)>,
     /// How long a subscription goes on after the last client has left.
     pub linger: Duration,
     /// How long clients that subscribe wait while it is away.

@@ -127,6 +127,12 @@ pub const WELCOME: u8 = 0x41;
 pub fn trusting(pem: &str, clock: fn() -> u64) -> ClientSettings {
     let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
     let alpn = vec![b"http/1.1".to_vec()];
-    ClientSettings::new(ClientChoices { authorities, version_min: Version::Tls12, alpn, clock })
-        .unwrap()
+    ClientSettings::new(ClientChoices {
+        authorities,
+        identity: None,
+        version_min: Version::Tls12,
+        alpn,
+        clock,
+    })
+    .unwrap()
 }

@@ -41,6 +41,12 @@ pub(crate) struct EdgeArgs {
     /// Trust the authorities of this file (PEM) instead of those of the system.
     #[arg(long, value_name = "FILE")]
     ca: Option<String>,
+    /// Show the certificate of this file (PEM) where one is asked for; needs --key.
+    #[arg(long, value_name = "FILE")]
+    cert: Option<String>,
+    /// The private key of the certificate (PEM).
+    #[arg(long, value_name = "FILE")]
+    key: Option<String>,
     /// Subscribe to all of these topics, whether clients here ask for them or not.
     #[arg(long)]
     eager: bool,
@@ -83,6 +89,8 @@ impl EdgeArgs {
             ("--user", "user", &self.user),
             ("--password", "password", &self.password),
             ("--ca", "tls_ca_file", &self.ca),
+            ("--cert", "tls_certificate", &self.cert),
+            ("--key", "tls_key", &self.key),
         ] {
             settings.extend(value.as_ref().map(|value| setting(flag, name, value)));
         }

@@ -19,7 +19,7 @@ use tiderace_tls::{Authorities, ClientChoices, ClientSettings, Version};
 use tiderace_wire::{Credentials, Detect, Opening, Protocol};
 
 use crate::compose::shards;
-use crate::tls::seconds;
+use crate::tls::{identity, seconds};
 use above::AboveByUpstream;
 pub(crate) use shown::shown;
 pub(crate) use state::degraded;
@@ -133,8 +133,11 @@ fn secured(upstream: &UpstreamConfig) -> anyhow::Result<ClientSettings> {
             })?
         }
     };
+    let shown = upstream.tls_identity.as_ref();
+    let identity = shown.map(|(chain, key)| identity(chain, key)).transpose().with_context(what)?;
     let choices = ClientChoices {
         authorities,
+        identity,
         version_min: Version::Tls12,
         alpn: vec![b"http/1.1".to_vec()],
         clock: seconds,

@@ -7,6 +7,7 @@ mod nodes;
 mod pages;
 mod queues;
 mod refusals;
+mod secured;
 mod survival;
 mod writing;
 
