@@ -1,21 +1,24 @@
 """How many messages a second this client takes, beside python-socketio at the same server and nats-py at its own.
 
-    python bench.py http://127.0.0.1:7800 [MESSAGES] [nats://127.0.0.1:4222]
+    python bench.py http://127.0.0.1:7800 --rounds 5 --nats nats://127.0.0.1:4222
 
 One process publishes numbered messages of 100 bytes to one topic as fast as it can, another receives them all: JSON,
 read by both. What is printed is messages a second from the first to the last that came, and the processor time that the
 receiving process took for one message. The others are measured if they are installed (`python-socketio`, `aiohttp`,
-`nats-py`); to all but NATS it is this client that publishes.
+`nats-py`); to all but NATS it is this client that publishes. With several rounds, the clients are in another, random
+order in each, and the last lines are the medians.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import importlib.util
 import json
 import multiprocessing
 import os
-import sys
+import random
+import statistics
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from multiprocessing.connection import Connection
@@ -138,10 +141,12 @@ def receiver(receive: Receive, url: str, topic: str, many: int, pipe: Connection
     asyncio.run(run())
 
 
-def measure(name: str, receive: Receive, publish: Publish, url: str, many: int) -> None:
-    """Prints a line."""
+Result = tuple[float, float]
+
+
+def measure(name: str, receive: Receive, publish: Publish, url: str, topic: str, many: int) -> Result | None:
+    """Messages a second, and microseconds of processor time for each; nothing if the receiver gave up."""
     here, there = multiprocessing.Pipe()
-    topic = f"bench.{os.getpid()}.{name}"
     if url.startswith("http"):
         asyncio.run(prepare(url, topic))
     process = multiprocessing.get_context("spawn").Process(target=receiver, args=(receive, url, topic, many, there))
@@ -150,22 +155,49 @@ def measure(name: str, receive: Receive, publish: Publish, url: str, many: int) 
     try:
         here.recv()
         asyncio.run(publish(url, topic, many))
-        rate, cpu = here.recv()
+        result: Result = here.recv()
     except EOFError:
         print(f"{name:16} gave up", flush=True)
-    else:
-        print(f"{name:16} {rate:10,.0f} messages/s {cpu:8.1f} us of processor time each", flush=True)
-    process.join()
+        return None
+    finally:
+        process.join()
+    show(name, [result])
+    return result
+
+
+def show(name: str, results: list[Result]) -> None:
+    """The median of some rounds, and the rates of the slowest and the fastest if there are several."""
+    rates, cpus = zip(*results, strict=True)
+    extremes = f"  ({min(rates):,.0f} to {max(rates):,.0f})" if len(results) > 1 else ""
+    rate, cpu = statistics.median(rates), statistics.median(cpus)
+    print(f"{name:16} {rate:10,.0f} messages/s {cpu:8.1f} us of processor time each{extremes}", flush=True)
 
 
 def main() -> None:
-    url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:7800"
-    many = int(sys.argv[2]) if len(sys.argv) > 2 else 50_000
-    measure("tiderace", receive_tiderace, publish_tiderace, url, many)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("url", nargs="?", default="http://127.0.0.1:7800", help="the server (http://127.0.0.1:7800)")
+    parser.add_argument("--messages", type=int, default=50_000, help="messages of a round (50000)")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds, each in another order (1)")
+    parser.add_argument("--nats", help="a nats-server, such as nats://127.0.0.1:4222")
+    arguments = parser.parse_args()
+    clients: dict[str, tuple[Receive, Publish, str]] = {"tiderace": (receive_tiderace, publish_tiderace, arguments.url)}
     if importlib.util.find_spec("socketio") and importlib.util.find_spec("aiohttp"):
-        measure("python-socketio", receive_socketio, publish_tiderace, url, many)
-    if len(sys.argv) > 3 and importlib.util.find_spec("nats"):
-        measure("nats-py", receive_nats, publish_nats, sys.argv[3], many)
+        clients["python-socketio"] = (receive_socketio, publish_tiderace, arguments.url)
+    if arguments.nats and importlib.util.find_spec("nats"):
+        clients["nats-py"] = (receive_nats, publish_nats, arguments.nats)
+    results: dict[str, list[Result]] = {name: [] for name in clients}
+    for number in range(arguments.rounds):
+        for name in random.sample(list(clients), len(clients)):
+            receive, publish, url = clients[name]
+            topic = f"bench.{os.getpid()}.{number}.{name}"
+            result = measure(name, receive, publish, url, topic, arguments.messages)
+            results[name] += [result] if result else []
+    if arguments.rounds > 1:
+        load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+        print(f"medians of {arguments.rounds} rounds; load of the machine {load}, of {os.cpu_count()} cores:")
+        for name in clients:
+            if results[name]:
+                show(name, results[name])
 
 
 if __name__ == "__main__":
