@@ -202,7 +202,7 @@ fn h_is_help_in_every_command() {
     let at = SocketAddr::from(([127, 0, 0, 1], 1));
     let overview = done(at, &["-h"]);
     assert!(
-        overview.starts_with("Pushes live data") && overview.lines().count() <= 50,
+        overview.starts_with("Pushes live data") && overview.lines().count() <= 51,
         "{overview}"
     );
     for command in [
@@ -325,6 +325,19 @@ fn completions_load() {
     for name in ["respond", "call", "queue"] {
         assert!(script.contains(name), "{name}");
     }
+}
+
+#[test]
+fn every_command_has_a_page_of_the_manual() {
+    let at = SocketAddr::from(([127, 0, 0, 1], 1));
+    let directory = Directory::new("man");
+    done(at, &["man", directory.0.to_str().unwrap()]);
+    let read = |name: &str| std::fs::read_to_string(directory.0.join(name)).unwrap();
+    let whole = read("tiderace.1");
+    assert_eq!(done(at, &["man"]), whole);
+    assert!(whole.contains("tiderace\\-drain(1)"), "{whole}");
+    assert!(read("tiderace-drain.1").contains("\\-\\-over"));
+    assert!(read("tiderace-topics-ls.1").contains("\\-\\-values"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
-    ("Besides", &["password", "token", "acl", "completions"]),
+    ("Besides", &["password", "token", "acl", "completions", "man"]),
 ];
 
 /// Gives a command line its help.

@@ -26,6 +26,7 @@ mod edge;
 mod error;
 mod help;
 mod jobs;
+mod man;
 mod output;
 mod password;
 mod place;
@@ -127,6 +128,8 @@ enum Command {
     Password(password::PasswordArgs),
     /// Print a completion script for a shell.
     Completions(completions::CompletionsArgs),
+    /// Print or write the pages of the manual.
+    Man(man::ManArgs),
 }
 
 /// What the server is asked to do.
@@ -168,6 +171,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Token(args)) => token::run(&args),
         Some(Command::Password(args)) => password::run(&args),
         Some(Command::Completions(args)) => completions::run(&args),
+        Some(Command::Man(args)) => man::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
