@@ -58,6 +58,7 @@ mod hosts;
 mod http;
 mod http_answer;
 mod http_stage;
+mod inherited;
 mod internal_sessions;
 mod large_frames;
 mod large_input;
@@ -113,8 +114,9 @@ mod ws;
 
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
+pub use inherited::InheritedError;
 pub use metrics::METRICS;
-pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
+pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn, spawn_on};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
     NoOperator, Operator, Options, Placement, Proxies, ProxyProtocol, Security, Services, Verifier,

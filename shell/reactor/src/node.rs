@@ -4,7 +4,7 @@
 //! shard that fails takes the process with it, unless the options say otherwise.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,9 +16,10 @@ use tiderace_broker::AccessChange;
 use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
 use crate::drain::board::DrainPlan;
-use crate::driver::os::{OsDriver, listen};
+use crate::driver::os::{ListeningSocket, OsDriver, listen};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
+use crate::inherited::{Inherited, InheritedError};
 use crate::mailbox::Post;
 use crate::metrics::{UPSTREAM_ROWS, collect, collect_broker};
 use crate::options::{Options, Services};
@@ -40,6 +41,9 @@ pub enum SpawnError {
         /// What the operating system said.
         error: io::Error,
     },
+    /// A socket that the process was given cannot be used.
+    #[error(transparent)]
+    Inherited(#[from] InheritedError),
     /// A listener is pinned to a protocol that does not exist.
     #[error("there is no protocol named {name:?}; known are http, {known}")]
     UnknownProtocol {
@@ -103,6 +107,12 @@ impl NodeControl {
     /// The brokers' numbers, not older than a tick, in the order of their table.
     pub fn broker_metrics(&self) -> Vec<(&'static MetricRow, u64)> {
         collect_broker(&self.shared.metrics)
+    }
+
+    /// Turns that each shard has ended. One that has nothing to do ends some twenty a second, so that a number which stays
+    /// the same tells of a shard that hangs, or has ended with the node.
+    pub fn turns(&self) -> Vec<u64> {
+        self.shared.metrics.iter().map(|shard| shard.turns.value()).collect()
     }
 
     /// Connections open now.
@@ -210,20 +220,26 @@ impl NodeHandle {
 /// When an option cannot be fulfilled, or a thread cannot be started; shards that had begun before it run on
 /// then, so the process has to end.
 pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnError> {
+    spawn_on(Vec::new(), options, services)
+}
+
+/// As [`spawn`], with sockets that the process was given by the one that started it: each is used by the listener of its
+/// address, and closed by none as long as the node runs. Other listeners are opened here.
+///
+/// # Errors
+/// As [`spawn`], and when a socket does not listen or no listener has its address: connections would wait there for ever.
+pub fn spawn_on(
+    sockets: Vec<TcpListener>,
+    options: Options,
+    services: Services,
+) -> Result<NodeHandle, SpawnError> {
     if options.shards == 0 || options.shards > SHARDS_MAX {
         return Err(SpawnError::Shards);
     }
     check_upstreams(&options)?;
     let pins = pins(&options, &services)?;
-    let mut listeners = Vec::new();
-    let mut addresses = Vec::new();
-    for wanted in &options.listeners {
-        let address = wanted.address;
-        let listener = listen(address, options.listen_backlog, &options.socket)
-            .map_err(|error| SpawnError::Listen { address, error })?;
-        addresses.push(listener.local_addr()?);
-        listeners.push(listener);
-    }
+    let mut listeners = open_all(Inherited::new(sockets)?, &options)?;
+    let addresses = listeners.iter().map(|it| it.socket.local_addr()).collect::<io::Result<_>>()?;
     let epoch = Instant::now();
     let mut drivers = Vec::new();
     let mut wakes = Vec::new();
@@ -295,6 +311,22 @@ fn assemble<D: Driver>(
     let wakers: Arc<[Waker]> = wakes.into_iter().map(Waker::new).collect();
     let posts = Post::network(&wakers);
     (Arc::new(Shared::new(options, services, pins, wakers)), posts)
+}
+
+fn open_all(inherited: Inherited, options: &Options) -> Result<Vec<ListeningSocket>, SpawnError> {
+    let addresses = options.listeners.iter().map(|listener| listener.address);
+    let given = inherited.distribute(addresses)?;
+    let opened = options.listeners.iter().zip(given).map(|(wanted, given)| {
+        let address = wanted.address;
+        let is_inherited = given.is_some();
+        let opened = match given {
+            Some(socket) => Ok(socket),
+            None => listen(address, options.listen_backlog, &options.socket),
+        };
+        let socket = opened.map_err(|error| SpawnError::Listen { address, error })?;
+        Ok(ListeningSocket { socket, is_inherited })
+    });
+    opened.collect()
 }
 
 fn check_upstreams(options: &Options) -> Result<(), SpawnError> {

@@ -40,9 +40,14 @@ pub(crate) fn at_the_end(config: &ServerConfig) -> Option<DrainRequest> {
     (!over.is_zero() || !delay.is_zero()).then_some(DrainRequest { over, delay, to, exit: true })
 }
 
+/// How long a drain takes at most.
+pub(crate) fn longest(request: &DrainRequest) -> Duration {
+    request.delay + request.over + BEHIND_SPAN
+}
+
 /// Sends all clients elsewhere; returns when they have left, or the time for it is over.
 pub(crate) fn finish(node: &NodeControl, request: DrainRequest) {
-    let most = request.delay + request.over + BEHIND_SPAN;
+    let most = longest(&request);
     node.drain_finally(request);
     node.wait_drained(most);
 }

@@ -27,11 +27,14 @@ mod proxies;
 mod quotas;
 mod restoring;
 mod serve;
+mod service_manager;
 mod signals;
 mod socketio;
+mod sockets;
 mod specs;
 mod tls;
 mod upstreams;
+mod watchdog;
 mod www;
 
 use std::process::ExitCode;

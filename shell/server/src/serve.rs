@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
@@ -15,7 +16,7 @@ use tiderace_base::is_name;
 use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
-use tiderace_reactor::{Services, SpawnError, StoreGateway, spawn};
+use tiderace_reactor::{Services, SpawnError, StoreGateway, spawn_on};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
 use tracing::info;
@@ -29,10 +30,15 @@ use crate::signals::Signals;
 use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
-use crate::{compose, drain, events, identities, logging, page, socketio, upstreams};
+use crate::{
+    compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
+    upstreams, watchdog,
+};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
+/// How long the store may take for its last writes, once all sessions have ended.
+const CLOSING: Duration = Duration::from_secs(30);
 
 /// Runs the server until it is told to stop.
 ///
@@ -41,6 +47,8 @@ const LOGINS_WAITING_MAX: usize = 64;
 pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let ServeRequest { loaded, load, development } = request;
     let config = &loaded.config;
+    // Before there are other threads.
+    let sockets = sockets::take()?;
     logging::start(&config.log);
     let (control, asks) = Control::new();
     let signals = Signals::take(control.clone())?;
@@ -161,7 +169,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let options = compose::reactor(config, files_max, settings, &identity)?;
     // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
-    let node = spawn(options, services).map_err(not_started)?;
+    let node = spawn_on(sockets, options, services).map_err(not_started)?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
     let certificates = expiry.map(|expiry| {
@@ -181,9 +189,13 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         ending: ending.clone(),
         told: None,
     };
-    control::start(asks, Duties { reloader, certificates })?;
+    let serving = serving(&node.addresses);
+    control::start(asks, Duties { reloader, certificates, serving: serving.clone() })?;
     announce(development, config, &node.addresses);
     drain::watch(node.control(), signals.stopper)?;
+    let is_stopping = Arc::<AtomicBool>::default();
+    watchdog::start(node.control(), is_stopping.clone(), serving.clone())?;
+    service_manager::ready(&serving);
     let signal = signals.stop.recv().context("the signal thread ended")?;
     let ending = ending.read().unwrap_or_else(PoisonError::into_inner).clone();
     if signal != drain::DRAINED
@@ -194,6 +206,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             signal,
             "clients are sent elsewhere before the server stops; another signal ends it at once"
         );
+        let most = drain::longest(&request) + ending.shutdown_grace + CLOSING;
+        service_manager::stopping("Sends its clients to other servers, then stops.", most);
         drain::finish(&node.control(), request);
     }
     info!(
@@ -202,6 +216,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         grace_s = ending.shutdown_grace.as_secs_f32(),
         "stopping"
     );
+    service_manager::stopping("Stops.", ending.shutdown_grace + CLOSING);
+    is_stopping.store(true, Ordering::Release);
     monitor.ready.store(false, Ordering::Relaxed);
     node.shutdown(ending.shutdown_grace);
     let ended = node.join().context("an event loop failed");
@@ -261,6 +277,12 @@ fn announce(development: bool, config: &Config, addresses: &[std::net::SocketAdd
         let _ =
             write!(io::stdout(), "{}", development_banner(&program, &listeners, &config.upstreams));
     }
+}
+
+/// How a server stands that has nothing to say of itself.
+fn serving(addresses: &[std::net::SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    format!("Serves on {}.", addresses.join(", "))
 }
 
 /// Bytes that are others in every life of the server: what clients remember of another life means

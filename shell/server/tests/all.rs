@@ -21,4 +21,5 @@ mod queue_crashes;
 mod readme;
 mod reload;
 mod secured;
+mod service_manager;
 mod signed_tokens;

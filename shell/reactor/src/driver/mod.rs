@@ -57,7 +57,8 @@ pub trait Driver {
     /// Closes all listeners of this shard.
     fn stop_accepting(&mut self);
 
-    /// Closes one listener of this shard; false if it has none of that number that is open.
+    /// Closes one listener of this shard; false if it has none of that number that is open. One that another process
+    /// holds as well stays open there: connections wait until somebody accepts from it again.
     fn close_listener(&mut self, listener: u16) -> bool;
 
     /// Opens a listener again that [`Driver::close_listener`] has closed, where it was.

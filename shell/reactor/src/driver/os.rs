@@ -45,10 +45,22 @@ impl Default for SocketOptions {
     }
 }
 
+/// A socket that listens.
+#[derive(Debug)]
+pub struct ListeningSocket {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Whether another process holds it as well, such as systemd, so that nobody can listen there anew.
+    pub is_inherited: bool,
+}
+
 /// A place to listen, whether or not that is done.
 #[derive(Debug)]
 struct Listening {
     socket: Option<TcpListener>,
+    is_inherited: bool,
+    /// An inherited socket that is not accepted from: connections wait in it.
+    unused: Option<TcpListener>,
     /// Where it was when it was open last, with the port that was chosen.
     address: SocketAddr,
 }
@@ -72,16 +84,19 @@ impl OsDriver {
     /// # Errors
     /// When the operating system has no epoll or no file descriptor left.
     pub fn new(
-        sockets: Vec<TcpListener>,
+        sockets: Vec<ListeningSocket>,
         options: SocketOptions,
         epoch: Instant,
     ) -> io::Result<(OsDriver, Arc<dyn Wake>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let mut listeners = Vec::new();
-        for (index, mut socket) in sockets.into_iter().enumerate() {
+        for (index, ListeningSocket { mut socket, is_inherited }) in sockets.into_iter().enumerate()
+        {
             poll.registry().register(&mut socket, listener_token(index), Interest::READABLE)?;
-            listeners.push(Listening { address: socket.local_addr()?, socket: Some(socket) });
+            let address = socket.local_addr()?;
+            let socket = Some(socket);
+            listeners.push(Listening { socket, is_inherited, unused: None, address });
         }
         let driver = OsDriver {
             poll,
@@ -217,9 +232,10 @@ impl Driver for OsDriver {
     }
 
     fn close_listener(&mut self, listener: u16) -> bool {
-        let listening = self.listeners.get_mut(usize::from(listener));
-        let Some(mut socket) = listening.and_then(|it| it.socket.take()) else { return false };
+        let Some(listening) = self.listeners.get_mut(usize::from(listener)) else { return false };
+        let Some(mut socket) = listening.socket.take() else { return false };
         let _ = self.poll.registry().deregister(&mut socket);
+        listening.unused = listening.is_inherited.then_some(socket);
         true
     }
 
@@ -227,7 +243,10 @@ impl Driver for OsDriver {
         let index = usize::from(listener);
         let Some(listening) = self.listeners.get_mut(index) else { return Ok(()) };
         if listening.socket.is_none() {
-            let mut socket = listen(listening.address, backlog, &self.options)?;
+            let mut socket = match listening.unused.take() {
+                Some(socket) => socket,
+                None => listen(listening.address, backlog, &self.options)?,
+            };
             let registry = self.poll.registry();
             registry.register(&mut socket, listener_token(index), Interest::READABLE)?;
             listening.socket = Some(socket);

@@ -24,8 +24,8 @@ use tracing::info;
 
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
 
-use crate::logging;
 use crate::tls::CertificateWatch;
+use crate::{logging, service_manager};
 
 /// What may wait to be done. Each takes some milliseconds, or some tens of them for each password that has changed.
 const WAITING_MAX: usize = 16;
@@ -86,6 +86,8 @@ pub(crate) struct Duties {
     pub(crate) reloader: Reloader,
     /// Certificates, if TLS is spoken.
     pub(crate) certificates: Option<CertificateWatch>,
+    /// What the service manager is told of a server that runs as it is configured.
+    pub(crate) serving: String,
 }
 
 /// Begins to do what is asked for, as long as the process runs.
@@ -167,16 +169,26 @@ impl Keeper {
 
     fn hang_up(&mut self) {
         // The log says what has come of it.
-        let _ = self.reload();
-        if let Some(watch) = &mut self.duties.certificates {
-            watch.read_again();
-        }
+        let _ = self.reload(|duties| {
+            if let Some(watch) = &mut duties.certificates {
+                watch.read_again();
+            }
+        });
     }
 
-    fn reload(&mut self) -> anyhow::Result<Vec<ConfigChange>> {
+    /// Reads the configuration again; `also` is done before the service manager hears that the server is ready.
+    fn reload(&mut self, also: impl FnOnce(&mut Duties)) -> anyhow::Result<Vec<ConfigChange>> {
+        service_manager::reloading();
         let before = self.duties.reloader.log_level();
         let changes = self.duties.reloader.reload(&mut self.duties.certificates);
         self.note_log_level(before);
+        also(&mut self.duties);
+        service_manager::ready(&match &changes {
+            Ok(_) => self.duties.serving.clone(),
+            Err(error) => {
+                format!("Goes on as before; the new configuration was refused: {error:#}")
+            }
+        });
         changes
     }
 
@@ -195,7 +207,7 @@ impl Keeper {
                 Ok(NodeReport::Reload { dry_run: true, changes })
             }
             NodeOperation::Reload { dry_run: false } => {
-                let changes = self.reload().map_err(|error| refused(&error))?;
+                let changes = self.reload(|_| ()).map_err(|error| refused(&error))?;
                 Ok(NodeReport::Reload { dry_run: false, changes })
             }
             NodeOperation::Log { level: None, .. } => {
