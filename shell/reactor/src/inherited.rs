@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// A socket that the process was given does not listen, or no listener has its address.
+/// A socket that the process was given is that of a connection, or no listener has its address.
 #[derive(Debug, thiserror::Error)]
 #[error("the socket for {address} that the server was given cannot be used: {problem}")]
 pub struct InheritedError {
@@ -37,15 +37,15 @@ impl Inherited {
     /// The socket for each of these addresses, if there is one.
     ///
     /// # Errors
-    /// When a socket does not listen, or has none of these addresses.
+    /// When a socket is that of a connection, or has none of these addresses.
     pub(crate) fn distribute(
         mut self,
         wanted: impl Iterator<Item = SocketAddr> + Clone,
     ) -> Result<Vec<Option<mio::net::TcpListener>>, InheritedError> {
         // A socket of a connection is what super-servers hand over.
-        let listens = |socket: &TcpListener| socket2::SockRef::from(socket).is_listener();
-        if let Some((address, _)) = self.0.iter().find(|(_, it)| !listens(it).unwrap_or(false)) {
-            let problem = "it does not listen; in a socket unit, remove `Accept=yes`";
+        let is_connected = |it: &TcpListener| socket2::SockRef::from(it).peer_addr().is_ok();
+        if let Some((address, _)) = self.0.iter().find(|(_, it)| is_connected(it)) {
+            let problem = "it is a connection; in a socket unit, remove `Accept=yes`";
             return Err(InheritedError { address: *address, problem });
         }
         // Exact ones first: a socket for all addresses could serve several listeners.
@@ -119,7 +119,7 @@ mod tests {
         let connected = TcpListener::from(std::os::fd::OwnedFd::from(stream));
         let inherited = Inherited::new(vec![listener, connected]).unwrap();
         let error = inherited.distribute([own].into_iter()).unwrap_err();
-        assert!(error.to_string().contains("does not listen"), "{error}");
+        assert!(error.to_string().contains("is a connection"), "{error}");
     }
 
     #[test]

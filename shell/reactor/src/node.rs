@@ -227,7 +227,7 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
 /// address, and closed by none as long as the node runs. Other listeners are opened here.
 ///
 /// # Errors
-/// As [`spawn`], and when a socket does not listen or no listener has its address: connections would wait there for ever.
+/// As [`spawn`], and when a socket is that of a connection or no listener has its address: connections would wait there for ever.
 pub fn spawn_on(
     sockets: Vec<TcpListener>,
     options: Options,

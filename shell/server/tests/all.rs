@@ -21,5 +21,6 @@ mod queue_crashes;
 mod readme;
 mod reload;
 mod secured;
+#[cfg(target_os = "linux")]
 mod service_manager;
 mod signed_tokens;
