@@ -154,6 +154,9 @@ close_codes! {
     106 UpstreamRestarted "upstream-restarted" Session Failed 1012 503 true
         "The server from which topics come has begun anew without what it had, so their versions begin anew."
         "Connect again; what was known of these topics comes anew.";
+    107 Kicked "kicked" Session Failed 1008 403 false
+        "An operator has ended the session."
+        "Ask the operator; the sentence may say why. Nothing keeps a client from connecting again.";
     200 FirstByteTimeout "first-byte-timeout" Connection Failed 1008 400 false
         "Nothing arrived on a new connection in time."
         "Send the first bytes at once, or raise the deadline in the section `deadlines`.";

@@ -54,6 +54,13 @@ pub struct Now {
     pub wall_ms: u64,
 }
 
+impl Now {
+    /// Seconds since 1970 UTC, in four bytes.
+    pub fn wall_s(self) -> u32 {
+        u32::try_from(self.wall_ms / 1000).unwrap_or(u32::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

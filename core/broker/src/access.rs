@@ -60,26 +60,29 @@ impl BrokerOptions {
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, SESSIONS)) }
     }
 
-    /// Whether somebody may ask that of the node: who may administer what it concerns, such as `$sys/drain`. Who may
-    /// monitor that may ask how it stands.
+    /// Whether somebody may ask that of the node: who may administer what it concerns, such as `$sys/drain`, or, unless that
+    /// is the configuration, operate it. Who may monitor that may ask how it stands.
     pub(crate) fn may_ask_node(
         &self,
         principal: &Principal,
         operation: &Operation,
     ) -> Result<(), Close> {
-        let (about, watches) = match operation {
+        let (about, rights): (_, &[Action]) = match operation {
+            Operation::Sessions(_) => return self.may_watch(principal, Action::Monitor),
             Operation::Node(asked) => match &**asked {
-                NodeOperation::Reload { .. } => (CONFIG, false),
-                NodeOperation::Log { .. } => (LOG, false),
+                NodeOperation::Reload { .. } => (CONFIG, &[Action::Admin]),
+                NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
             },
-            Operation::DrainState => (DRAIN, true),
-            _ => (DRAIN, false),
+            Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),
+            Operation::DrainState => (DRAIN, &[Action::Monitor, Action::Operate, Action::Admin]),
+            _ => (DRAIN, &[Action::Operate, Action::Admin]),
         };
         let may = Path::parse(about).is_ok_and(|path| {
-            let may = |action| self.rules.authorise(principal, action, Kind::Topic, &path);
-            may(Action::Admin) || watches && may(Action::Monitor)
+            let may =
+                |action: &Action| self.rules.authorise(principal, *action, Kind::Topic, &path);
+            rights.iter().any(may)
         });
-        let right = if watches { Action::Monitor } else { Action::Admin };
+        let right = rights.first().copied().unwrap_or(Action::Admin);
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, about)) }
     }
 

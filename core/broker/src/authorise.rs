@@ -42,6 +42,8 @@ pub enum Action {
     Manage,
     /// Read metrics and health in detail.
     Monitor,
+    /// End sessions, and send them elsewhere; say what the log has.
+    Operate,
     /// Publish to a topic.
     Publish,
     /// Consume from a queue.
@@ -58,13 +60,14 @@ pub enum Action {
 
 impl Action {
     /// All actions with their names in the configuration.
-    pub const ALL: [(&'static str, Action); 12] = [
+    pub const ALL: [(&'static str, Action); 13] = [
         ("admin", Action::Admin),
         ("browse", Action::Browse),
         ("call", Action::Call),
         ("create", Action::Create),
         ("manage", Action::Manage),
         ("monitor", Action::Monitor),
+        ("operate", Action::Operate),
         ("publish", Action::Publish),
         ("receive", Action::Receive),
         ("relay", Action::Relay),

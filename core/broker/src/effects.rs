@@ -23,10 +23,25 @@ pub struct Effects {
     pub pause: Vec<(u32, SessionId)>,
     /// Connections to read again.
     pub resume: Vec<(u32, SessionId)>,
-    /// What is asked of the node, by sessions that may: the answer goes to the session, to which its token belongs.
-    pub node: Vec<(u32, SessionId, Token, Operation)>,
+    /// What is asked of the node: the answer goes to the session, to which its token belongs.
+    pub node: Vec<AskNode>,
     /// Connections to end.
     pub close: Vec<(u32, SessionId, Close)>,
+}
+
+/// Something that a session asks of the node as a whole.
+#[derive(Debug)]
+pub struct AskNode {
+    /// The session's link.
+    pub link: u32,
+    /// Who asks.
+    pub session: SessionId,
+    /// Under which token it is to be answered.
+    pub token: Token,
+    /// What for.
+    pub operation: Operation,
+    /// Whether the session may; the error is the answer if not.
+    pub allowed: Result<(), Close>,
 }
 
 impl Effects {

@@ -10,7 +10,8 @@ use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
-use crate::effects::Effects;
+use crate::Principal;
+use crate::effects::{AskNode, Effects};
 use crate::fetch::merge_pages;
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
@@ -22,9 +23,7 @@ use crate::relay::Relay;
 use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
-use crate::session_stats::merge_sessions;
 use crate::work::Deferred;
-use crate::{Action, Principal};
 
 impl SessionSide<'_> {
     /// On the session's shard.
@@ -69,14 +68,10 @@ impl SessionSide<'_> {
                 self.note_jobs(session, self.homes());
                 self.scatter(&requester, operation, effects);
             }
-            Operation::Sessions { .. } => {
-                match self.options.may_watch(&requester.principal, Action::Monitor) {
-                    Ok(()) => self.scatter(&requester, operation, effects),
-                    Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
-                }
-            }
             Operation::Browse(browse) => self.send_for_page(requester, browse, effects),
-            Operation::Drain(_)
+            Operation::Sessions(_)
+            | Operation::Kick(_)
+            | Operation::Drain(_)
             | Operation::DrainCancel
             | Operation::DrainState
             | Operation::Node(_) => {
@@ -145,17 +140,13 @@ impl SessionSide<'_> {
         }
     }
 
-    /// What concerns the node as a whole is done by who runs it, if the session may ask for it.
+    /// What concerns the node as a whole is done by who runs it, if the session may ask for it; who runs it answers in any
+    /// case, and so hears of what was refused.
     fn ask_node(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
         let allowed = self.options.may_ask_node(&requester.principal, &operation);
-        let record = self.session(requester.session);
-        match (allowed, record.map(|record| record.link)) {
-            (Err(close), _) => self.loopback.answer_operation(requester, Err(close), effects),
-            (Ok(()), Some(link)) => {
-                effects.node.push((link, requester.session, requester.token, operation));
-            }
-            (Ok(()), None) => {}
-        }
+        let Some(link) = self.session(requester.session).map(|record| record.link) else { return };
+        let Requester { session, token, .. } = *requester;
+        effects.node.push(AskNode { link, session, token, operation, allowed });
     }
 
     pub(crate) fn send_operation(
@@ -174,7 +165,6 @@ impl SessionSide<'_> {
         let homes = self.homes();
         let (limit, depth) = match &operation {
             Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
-            Operation::Sessions { limit } => (*limit as usize, 0),
             _ => (0, 0),
         };
         let gather = ScatterGather {
@@ -183,7 +173,6 @@ impl SessionSide<'_> {
             depth,
             pages: Vec::new(),
             removed: 0,
-            sessions: None,
             refused: None,
         };
         self.sessions.begin_gather(requester.session, requester.token, gather);
@@ -212,9 +201,6 @@ impl SessionSide<'_> {
         match result {
             Ok(OperationResult::Page(page)) => gather.pages.push(*page),
             Ok(OperationResult::Removed { topics }) => gather.removed += topics,
-            Ok(OperationResult::Sessions(sessions)) => {
-                gather.sessions.get_or_insert_default().extend(sessions);
-            }
             Ok(_) => {}
             // What was not allowed is no news beside what has failed.
             Err(close) if gather.refused.as_ref().is_none_or(is_denial) => {
@@ -232,9 +218,6 @@ impl SessionSide<'_> {
                 if removed == 0 || !is_denial(&close) =>
             {
                 Err(close)
-            }
-            ScatterGather { sessions: Some(sessions), limit, .. } => {
-                Ok(OperationResult::Sessions(merge_sessions(sessions, limit)))
             }
             ScatterGather { pages, removed, .. } if pages.is_empty() => {
                 Ok(OperationResult::Removed { topics: removed })
@@ -308,10 +291,6 @@ impl HomeSide<'_> {
                 return self.lock(now, requester, name, timeout, effects);
             }
             // Neither the sessions nor the views of the shard are the home's.
-            Operation::Sessions { limit } => {
-                let requester = Box::new(requester);
-                return self.loopback.hand_on(LocalMessage::ListSessions { requester, limit });
-            }
             Operation::Browse(browse) if browse.what == Browsable::Sessions => {
                 let requester = Box::new(requester);
                 return self.loopback.hand_on(LocalMessage::BrowseSessions { requester, browse });

@@ -54,8 +54,6 @@ pub(crate) const QUEUE_SLICE: u64 = 64 << 10;
 pub(crate) const MOVED: u64 = 64;
 /// One durable subscription that a message of a topic is put into: it is copied, and given to a consumer.
 pub(crate) const FED: u64 = 384;
-/// One session of a shard that is looked at for a list of the busiest.
-pub(crate) const SESSION: u64 = 16;
 
 /// One subscriber of a topic that a message is given to, or that is asked whether it may have it, where
 /// there are more than [`FREE_DELIVERIES`].

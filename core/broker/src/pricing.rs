@@ -6,8 +6,7 @@ use tiderace_wire::{Change, Condition, Operation, Update};
 
 use crate::home_side::HomeSide;
 use crate::price::{
-    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, OPERATION, SESSION, SPECIFICATION, TOPIC,
-    of_removal,
+    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, OPERATION, SPECIFICATION, TOPIC, of_removal,
 };
 use crate::work::Deferred;
 
@@ -34,7 +33,6 @@ impl HomeSide<'_> {
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,
                 Operation::Remove { .. } => of_removal(),
-                Operation::Sessions { .. } => SESSION * self.metrics.sessions,
                 Operation::Browse(browse) => self.price_of_page(browse),
                 Operation::Queue(query) => self.price_of_consumers(query),
                 _ => 0,

@@ -116,6 +116,17 @@ impl Principal {
         }
     }
 
+    /// Whether that is its name; one of a virtual host is called `@HOST/NAME`.
+    pub fn is_called(&self, name: &str) -> bool {
+        match &self.host {
+            None => *self.name == *name,
+            Some(host) => {
+                let rest = name.strip_prefix('@').and_then(|rest| rest.strip_prefix(&**host));
+                rest.and_then(|rest| rest.strip_prefix('/')) == Some(&*self.name)
+            }
+        }
+    }
+
     pub(crate) fn is_server(&self) -> bool {
         &*self.name == "*"
     }

@@ -1,7 +1,7 @@
 //! What is known of an operation that several homes have a part in, until all of them have answered.
 
 use tiderace_base::Close;
-use tiderace_wire::{Page, SessionEntry};
+use tiderace_wire::Page;
 
 use crate::places::PlaceSet;
 
@@ -14,6 +14,5 @@ pub(crate) struct ScatterGather {
     pub(crate) depth: u32,
     pub(crate) pages: Vec<Page>,
     pub(crate) removed: u64,
-    pub(crate) sessions: Option<Vec<SessionEntry>>,
     pub(crate) refused: Option<Close>,
 }

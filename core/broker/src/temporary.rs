@@ -54,9 +54,12 @@ impl BrokerOptions {
             Action::Browse | Action::Receive | Action::Serve | Action::Subscribe => {
                 name == self.temporary_name(caller.session)
             }
-            Action::Admin | Action::Create | Action::Manage | Action::Monitor | Action::Relay => {
-                false
-            }
+            Action::Admin
+            | Action::Create
+            | Action::Manage
+            | Action::Monitor
+            | Action::Operate
+            | Action::Relay => false,
         }
     }
 }

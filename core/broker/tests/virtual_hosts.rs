@@ -125,7 +125,7 @@ fn values_lists_and_locks_are_those_of_the_host() {
         assert_eq!(fetch(all, 0), []);
         let removed = tell(&mut world, shop, remove("**")).unwrap();
         assert!(matches!(removed, OperationResult::Removed { topics: 1 }), "{removed:?}");
-        for operation in [Operation::Views, Operation::Sessions { limit: 0 }] {
+        for operation in [Operation::Views, Operation::Sessions(Box::default())] {
             let refused = tell(&mut world, shop, operation).unwrap_err();
             assert_eq!(refused, CloseCode::NotAuthorised);
         }

@@ -19,7 +19,7 @@
 //! | `client_session_ids`, `detached_sessions`, `limited_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
-//! | `pool`, `spare`, `metrics`, `log`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
+//! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `driver` | the seam to the operating system and to the simulator |
 //!
 //! | what it does | what it is |
@@ -29,6 +29,7 @@
 //! | `upstream`: `dial`, `handshake` | connecting to other servers |
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
+//! | `walk_sessions` | what is asked about all sessions |
 //! | `limited` | sessions to which limits apply: logging in, reading and writing |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
@@ -39,6 +40,7 @@
 
 mod accept;
 mod acceptor;
+mod audit;
 mod body;
 mod carried;
 mod carrier;
@@ -84,7 +86,9 @@ mod read;
 mod requests;
 mod secure;
 mod session;
+mod session_begins;
 mod session_lookup;
+mod session_walks;
 mod shard;
 mod shared;
 mod sniff;
@@ -107,6 +111,7 @@ mod unfinished_input;
 mod upgrade;
 mod upstream;
 mod waker;
+mod walk_sessions;
 mod work_lists;
 mod write;
 mod write_coalescing;

@@ -213,6 +213,11 @@ impl Gauge {
     /// No gauge counts what is no connection.
     pub(crate) const NONE: Gauge = Gauge { row: usize::MAX, transport: 0 };
 
+    /// The name of what it counts as carried by.
+    pub(crate) fn transport_name(self) -> &'static str {
+        TRANSPORTS.get(self.transport).copied().unwrap_or_default()
+    }
+
     pub(crate) fn protocol(index: u16, transport: usize) -> Gauge {
         Gauge { row: usize::from(index) + 3, transport }
     }

@@ -3,37 +3,90 @@
 //!
 //! Invariant: a session that asks is answered, also when nobody does what was asked for.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::SessionId;
-use tiderace_broker::{AccessChange, Operated};
-use tiderace_wire::{NodeOperation, Reply, Token};
+use tiderace_base::{Close, CloseCode, SessionId};
+use tiderace_broker::{AccessChange, AskNode, Operated};
+use tiderace_wire::{DrainStatus, Operation, OperationResult, Reply, Token};
 
+use crate::audit::Audit;
+use crate::drain::board::DrainPlan;
 use crate::driver::Driver;
+use crate::session_walks::SessionWork;
 use crate::shard::Shard;
 use crate::waker::{Asked, NodeAnswer};
 
 impl<D: Driver> Shard<D> {
-    /// Hands on what a session asks of the node.
-    pub(crate) fn hand_to_operator(
+    /// Does what a session asks of the node, or has it done by who runs it or by all shards, which answer later. What
+    /// changes the node is written into the log, and so is who may not.
+    pub(crate) fn operate_node(&mut self, asked: AskNode) -> Option<Reply> {
+        let AskNode { link, session, token, operation, allowed } = asked;
+        let audit = operation.audited().map(|change| self.audit(link, session, change));
+        let later = |shard: &Shard<D>, audit| {
+            let asked = Asked { link, session, token };
+            NodeAnswer::new(asked, audit, shard.shared.wakers.clone())
+        };
+        let result = match (allowed, operation) {
+            (Err(close), _) => Err(close),
+            (Ok(()), Operation::Node(operation)) => {
+                let answer = later(self, audit);
+                self.shared.services.operator.operate(*operation, answer);
+                return None;
+            }
+            (Ok(()), Operation::Sessions(query)) => {
+                self.begin_walk(SessionWork::List(*query), later(self, audit));
+                return None;
+            }
+            (Ok(()), Operation::Kick(kick)) => {
+                self.begin_walk(SessionWork::Kick(*kick), later(self, audit));
+                return None;
+            }
+            (Ok(()), operation) => {
+                let status = self.operate_drain((link, session), operation);
+                status.map(|status| OperationResult::Drain(Box::new(status)))
+            }
+        };
+        if let Some(audit) = &audit {
+            audit.end(&result);
+        }
+        Some(answer_of(token, result))
+    }
+
+    fn operate_drain(
         &mut self,
-        (link, session): (u32, SessionId),
-        token: Token,
-        operation: NodeOperation,
-    ) {
-        let asked = Asked { link, session, token };
-        let answer = NodeAnswer::new(asked, self.shared.wakers.clone());
-        self.shared.services.operator.operate(operation, answer);
+        asking: (u32, SessionId),
+        operation: Operation,
+    ) -> Result<DrainStatus, Close> {
+        match operation {
+            Operation::Drain(request) => {
+                let key = self.find(asking.0, asking.1);
+                let connection = key.and_then(|key| self.connections.get(key));
+                // Whose listener stays open is left alone anyway.
+                let is_counted = connection.is_some_and(|it| !self.shared.stays_open(it.listener));
+                let kept = is_counted.then_some(asking);
+                self.shared.begin_drain(DrainPlan { request: *request, kept, is_final: false })
+            }
+            Operation::DrainCancel => self.shared.cancel_drain(),
+            Operation::DrainState => Ok(self.shared.drain_status()),
+            _ => Err(CloseCode::BadOperation.into()),
+        }
+    }
+
+    /// Who asks for a change, and from where.
+    fn audit(&mut self, link: u32, session: SessionId, change: (&'static str, String)) -> Audit {
+        let key = self.find(link, session);
+        let peer = key.and_then(|key| self.connections.get(key)).map(|it| it.peer.socket());
+        let from = peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let who = self.broker.principal_name(session).unwrap_or_default();
+        let (verb, on) = change;
+        Audit { who, from, verb, on }
     }
 
     /// What a session has asked the node for was done, or not.
     pub(crate) fn answer_operation(&mut self, asked: Asked, result: Operated) {
         let Asked { link, session, token } = asked;
-        let reply = match result {
-            Ok(result) => Reply::Operated { token, result: Box::new(result) },
-            Err(close) => Reply::Refused { token: Some(token), close },
-        };
-        self.effects.replies.push((link, session, reply));
+        self.effects.replies.push((link, session, answer_of(token, result)));
         self.drain_effects();
     }
 
@@ -48,5 +101,13 @@ impl<D: Driver> Shard<D> {
             self.limit_again(session);
         }
         self.drain_effects();
+    }
+}
+
+/// What a session is told.
+fn answer_of(token: Token, result: Operated) -> Reply {
+    match result {
+        Ok(result) => Reply::Operated { token, result: Box::new(result) },
+        Err(close) => Reply::Refused { token: Some(token), close },
     }
 }

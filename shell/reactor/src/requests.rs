@@ -142,6 +142,7 @@ impl<D: Driver> Shard<D> {
             ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
         };
         let session = (registered.open)(&opening);
+        self.session_begins.set(key.slot, self.now.wall_s());
         connection.deadline = self.now.time + shared.options.deadlines.login;
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));

@@ -278,8 +278,9 @@ impl<D: Driver> Shard<D> {
             for (link, session) in effects.resume.drain(..) {
                 self.resume(link, session);
             }
-            for (link, session, token, operation) in effects.node.drain(..) {
-                if let Some(reply) = self.operate_node((link, session), token, operation) {
+            for asked in effects.node.drain(..) {
+                let (link, session) = (asked.link, asked.session);
+                if let Some(reply) = self.operate_node(asked) {
                     self.reply(link, session, reply);
                 }
             }

@@ -24,6 +24,8 @@ use crate::login_ends::LoginEnds;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
+use crate::session_begins::SessionBegins;
+use crate::session_walks::SessionWalks;
 use crate::shared::Shared;
 use crate::spare::Spare;
 use crate::stopping::Stopping;
@@ -66,6 +68,8 @@ pub struct Shard<D: Driver> {
     pub(crate) detached: Detached,
     pub(crate) login_ends: LoginEnds,
     pub(crate) limited: LimitedSessions,
+    pub(crate) session_begins: SessionBegins,
+    pub(crate) walks: SessionWalks,
     pub(crate) clock: TurnClock,
 }
 
@@ -109,6 +113,8 @@ impl<D: Driver> Shard<D> {
             detached: Detached::default(),
             login_ends: LoginEnds::default(),
             limited: LimitedSessions::default(),
+            session_begins: SessionBegins::default(),
+            walks: SessionWalks::default(),
             clock: TurnClock::new(now.time),
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     addresses: Mutex<HashMap<IpAddr, AddressLoad>>,
     /// What clients have of what the limits of the configuration allow.
     pub(crate) limits: LimitRegistry,
+    /// One count more for each walk over the sessions that is open.
+    pub(crate) session_jobs: Arc<()>,
 }
 
 /// What one address has.
@@ -91,6 +93,7 @@ impl Shared {
             sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
             limits: LimitRegistry::default(),
+            session_jobs: Arc::default(),
             options,
             services,
         }

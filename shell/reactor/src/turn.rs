@@ -104,6 +104,7 @@ impl<D: Driver> Shard<D> {
             || !lists.h2_connections.is_empty()
             || self.broker.has_work()
             || self.broker.is_reviewing()
+            || !self.walks.is_empty()
             || self.accepting.has_work(self.now.time)
         {
             return Span::ZERO;
@@ -169,6 +170,7 @@ impl<D: Driver> Shard<D> {
                 }
                 Notice::AccessChanged(change) => self.change_access(change),
                 Notice::NodeOperated { asked, result } => self.answer_operation(asked, result),
+                Notice::Walk(job) => self.walks.begin(job),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
                 Notice::Drain(plan) => self.begin_drain(plan),
@@ -246,6 +248,9 @@ impl<D: Driver> Shard<D> {
         }
         if self.broker.is_reviewing() {
             self.review_sessions();
+        }
+        if !self.walks.is_empty() {
+            self.walk_some();
         }
     }
 

@@ -14,9 +14,11 @@ use tiderace_broker::{AccessChange, Operated, Principal, StoreLoaded};
 use tiderace_tls::Settings;
 use tiderace_wire::{NodeReport, OperationResult, Token};
 
+use crate::audit::Audit;
 use crate::decided_login::DecidedLogin;
 use crate::drain::board::DrainPlan;
 use crate::driver::Wake;
+use crate::session_walks::SessionJob;
 
 /// What other threads tell a shard.
 pub(crate) enum Notice {
@@ -34,6 +36,8 @@ pub(crate) enum Notice {
     AccessChanged(Arc<AccessChange>),
     /// What a session has asked the node for was done, or not.
     NodeOperated { asked: Asked, result: Operated },
+    /// The shard's sessions are to be looked at.
+    Walk(Arc<SessionJob>),
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.
@@ -212,13 +216,15 @@ pub(crate) struct Asked {
 /// The right to answer one operation, once. Forgetting to answer refuses it.
 pub struct NodeAnswer {
     asked: Asked,
+    /// What is written of it into the log, if it is a change.
+    audit: Option<Audit>,
     wakers: Arc<[Waker]>,
     is_answered: bool,
 }
 
 impl NodeAnswer {
-    pub(crate) fn new(asked: Asked, wakers: Arc<[Waker]>) -> NodeAnswer {
-        NodeAnswer { asked, wakers, is_answered: false }
+    pub(crate) fn new(asked: Asked, audit: Option<Audit>, wakers: Arc<[Waker]>) -> NodeAnswer {
+        NodeAnswer { asked, audit, wakers, is_answered: false }
     }
 
     /// The session that has asked, for logs.
@@ -227,12 +233,20 @@ impl NodeAnswer {
     }
 
     /// Says what came of it. Wakes the session's shard; never blocks for long.
-    pub fn send(mut self, result: Result<NodeReport, Close>) {
-        self.post(result.map(|report| OperationResult::Node(Box::new(report))));
+    pub fn send(self, result: Result<NodeReport, Close>) {
+        self.tell(result.map(|report| OperationResult::Node(Box::new(report))));
+    }
+
+    /// The same, whatever kind of answer it is.
+    pub(crate) fn tell(mut self, result: Operated) {
+        self.post(result);
     }
 
     fn post(&mut self, result: Operated) {
         self.is_answered = true;
+        if let Some(audit) = &self.audit {
+            audit.end(&result);
+        }
         if let Some(waker) = self.wakers.get(self.asked.session.shard.index()) {
             waker.notify(Notice::NodeOperated { asked: self.asked, result });
         }

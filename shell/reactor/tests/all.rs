@@ -23,6 +23,7 @@ mod requests;
 mod resume;
 mod rsocket;
 mod rsocket_clients;
+mod sessions;
 mod simulation;
 mod taken_in;
 mod tls;

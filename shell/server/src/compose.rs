@@ -441,6 +441,7 @@ fn action(word: &ActionWord) -> Action {
         ActionWord::Create => Action::Create,
         ActionWord::Manage => Action::Manage,
         ActionWord::Monitor => Action::Monitor,
+        ActionWord::Operate => Action::Operate,
         ActionWord::Publish => Action::Publish,
         ActionWord::Receive => Action::Receive,
         ActionWord::Relay => Action::Relay,

@@ -8,6 +8,7 @@ mod callout;
 mod certificates;
 mod cli;
 mod clients;
+mod connections;
 mod crashes;
 mod drain;
 mod edges;

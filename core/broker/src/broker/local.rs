@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tiderace_base::{Now, SessionId};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::compiled_bytes;
-use tiderace_wire::{Confirm, Destination, Kind, OperationResult, Reply, Run, Token, is_temporary};
+use tiderace_wire::{Confirm, Destination, Kind, Reply, Run, Token, is_temporary};
 
 use super::Broker;
 use crate::effects::Effects;
@@ -18,7 +18,6 @@ use crate::price::{COMPILED, FREE_DELIVERIES};
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
 use crate::relay::Relay;
-use crate::requester::Requester;
 use crate::temporary::TemporaryOwner;
 
 impl Broker {
@@ -152,16 +151,7 @@ impl Broker {
             LocalMessage::Upstream { session, asked } => {
                 self.session_side().reply(session, Reply::Upstream(asked), effects);
             }
-            LocalMessage::ListSessions { requester, limit } => {
-                self.list_sessions(&requester, limit, effects);
-            }
         }
-    }
-
-    fn list_sessions(&mut self, requester: &Requester, limit: u32, effects: &mut Effects) {
-        let sessions = self.session_side().busiest_sessions(limit as usize);
-        let result = Ok(OperationResult::Sessions(sessions));
-        self.loopback.answer_operation(requester, result, effects);
     }
 
     /// A session publishes.

@@ -117,11 +117,4 @@ pub(crate) enum LocalMessage {
         /// What.
         asked: Box<ToUpstream>,
     },
-    /// The sessions of the shard for which most waits are to be listed.
-    ListSessions {
-        /// Who asks.
-        requester: Box<Requester>,
-        /// How many.
-        limit: u32,
-    },
 }

@@ -117,7 +117,7 @@ impl ListingEntry {
     /// Bytes of its texts.
     pub fn bytes(&self) -> usize {
         match self {
-            ListingEntry::Session(session) => session.name.len(),
+            ListingEntry::Session(session) => session.bytes(),
             ListingEntry::Queue(queue) => {
                 let texts = [&queue.topics, &queue.selector, &queue.owner].into_iter().flatten();
                 queue.path.as_str().len() + texts.map(|text| text.len()).sum::<usize>()
@@ -236,7 +236,7 @@ mod tests {
         let id = |slot| SessionId { shard: ShardId(0), slot, generation: 2 };
         let entry = |entry| vec![entry];
         let state = crate::SessionState { subscriptions: 1, ..Default::default() };
-        let session = SessionEntry { id: id(1), name: "a\"n".into(), state };
+        let session = SessionEntry { id: id(1), name: "a\"n".into(), state, facts: None };
         let path = Path::parse("jobs/a").unwrap();
         let queue = QueueEntry {
             path,

@@ -3,6 +3,7 @@
 //! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
+mod audited;
 mod browse;
 mod drain;
 mod durable;
@@ -11,6 +12,7 @@ mod queue;
 mod read;
 mod relayed;
 mod relayed_queue;
+mod sessions;
 mod write;
 
 use std::sync::Arc;
@@ -35,6 +37,10 @@ pub use queue::{
     PeekedMessage, PeekedMessages, QueueDetails, QueueQuery, QueueSettings,
 };
 pub use read::Reading;
+pub use sessions::{
+    Kick, REASON_BYTES_MAX, SESSIONS_LIMIT_MAX, SessionFacts, SessionFilter, SessionOrder,
+    SessionPage, SessionQuery, SessionRank, parse_session_id,
+};
 
 /// Something to be done.
 #[derive(Clone, Debug)]
@@ -110,12 +116,10 @@ pub enum Operation {
     Will(Option<Box<Run>>),
     /// How the asking session fares; [`OperationResult::Session`].
     Session,
-    /// How the sessions fare for which most waits, for who may administer or monitor the server;
-    /// [`OperationResult::Sessions`].
-    Sessions {
-        /// At most so many; zero: as many as is usual. The server has a limit of its own.
-        limit: u32,
-    },
+    /// Lists the sessions of the node, for who may administer or monitor it; [`OperationResult::Sessions`].
+    Sessions(Box<SessionQuery>),
+    /// Ends sessions, for who may operate or administer the node; [`OperationResult::Kicked`].
+    Kick(Box<Kick>),
     /// Sends the node's clients to other nodes, for who may administer `$sys/drain`; [`OperationResult::Drain`].
     Drain(Box<DrainRequest>),
     /// Takes a drain back: listeners open again, and who has not left stays; [`OperationResult::Drain`].
@@ -165,7 +169,7 @@ impl Operation {
             Operation::Fetch(_)
                 | Operation::History(_)
                 | Operation::Views
-                | Operation::Sessions { .. }
+                | Operation::Sessions(_)
                 | Operation::Browse(_)
                 | Operation::Queue(_)
                 | Operation::Peek(_)
@@ -186,6 +190,7 @@ impl Operation {
             Operation::Amend { value, .. } => value.bytes(),
             Operation::View { text, .. } => text.as_ref().map_or(0, |text| text.len()),
             Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
+            Operation::Sessions(query) => size_of::<SessionQuery>() + query.filter.bytes(),
             Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
             Operation::Purge { selector, .. } => selector_bytes(selector.as_ref()),
             Operation::CreateSubscription(made) => size_of::<DurableSubscription>() + made.bytes(),
@@ -212,7 +217,7 @@ impl OperationResult {
             OperationResult::Views(views) => {
                 values(views.len(), views.iter().map(|view| view.text.len()).sum())
             }
-            OperationResult::Sessions(sessions) => values(sessions.len(), 0),
+            OperationResult::Sessions(page) => values(page.sessions.len(), page.bytes()),
             OperationResult::Listing(page) => {
                 values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())
             }
@@ -463,8 +468,15 @@ pub enum OperationResult {
     Views(Vec<ViewEntry>),
     /// How the session fares.
     Session(SessionState),
-    /// How sessions fare, those first for which most waits.
-    Sessions(Vec<SessionEntry>),
+    /// A page of the sessions.
+    Sessions(Box<SessionPage>),
+    /// Sessions have ended, or would have.
+    Kicked {
+        /// How many.
+        sessions: u64,
+        /// Whether it was only to be said.
+        dry_run: bool,
+    },
     /// A page of a list.
     Listing(Box<Listing>),
     /// One queue.
@@ -550,6 +562,15 @@ pub struct SessionEntry {
     pub name: Arc<str>,
     /// How it fares.
     pub state: SessionState,
+    /// What is known of it besides, where that is listed.
+    pub facts: Option<Box<SessionFacts>>,
+}
+
+impl SessionEntry {
+    /// Bytes of its texts.
+    fn bytes(&self) -> usize {
+        self.name.len() + self.facts.as_ref().map_or(0, |facts| facts.bytes())
+    }
 }
 
 /// How a session fares.

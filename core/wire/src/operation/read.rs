@@ -9,6 +9,7 @@
 
 mod node;
 mod queues;
+mod sessions;
 
 use std::borrow::Cow;
 
@@ -110,7 +111,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("views", &[]),
     ("will", &["path", "value", "text", "base64", "type", "properties", "retain"]),
     ("session", &[]),
-    ("sessions", &["limit"]),
+    ("sessions", SESSIONS),
+    ("kick", &["id", "protocol", "principal", "address", "backlog", "reason", "dry_run"]),
     ("browse", &["what", "after", "limit"]),
     ("queues", &["pattern", "after", "limit"]),
     ("queue", &["path", "after", "limit"]),
@@ -128,6 +130,10 @@ const NAMES: &[(&str, &[&str])] = &[
     ("reload", &["dry_run"]),
     ("log", &["level", "for"]),
 ];
+
+/// What may be given with a list of sessions.
+const SESSIONS: &[&str] =
+    &["id", "protocol", "principal", "address", "backlog", "sort", "after", "limit"];
 
 /// A request, half read.
 struct Given<'a> {
@@ -166,7 +172,7 @@ impl<'a> Given<'a> {
             "unview" => Operation::View { name: self.path("name")?, text: None },
             "views" => Operation::Views,
             "will" => self.will()?,
-            "sessions" => Operation::Sessions { limit: self.small("limit")? },
+            "sessions" => Operation::Sessions(Box::new(self.session_query()?)),
             "browse" => Operation::Browse(self.browse(self.browsable()?)?),
             _ => self.other_operation(what)?,
         })

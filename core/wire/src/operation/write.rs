@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tiderace_base::SessionId;
 use tiderace_value::{Json, append_text};
 
+use super::sessions::{SessionPage, spell};
 use super::{
     ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, OperationResult, PeekedMessage,
     PeekedMessages, QueueDetails, QueueEntry, QueueSettings, ServiceEntry, SessionEntry,
@@ -97,13 +97,9 @@ impl OperationResult {
                 write_state(out, state);
                 out.push(b'}');
             }
-            OperationResult::Sessions(sessions) => {
-                out.extend_from_slice(b"{\"sessions\":[");
-                let mut list = List { out, empty: true };
-                for session in sessions {
-                    write_session(list.next(), session);
-                }
-                out.extend_from_slice(b"]}");
+            OperationResult::Sessions(page) => write_sessions(out, page),
+            OperationResult::Kicked { sessions, dry_run } => {
+                print(out, format_args!(r#"{{"sessions":{sessions},"dry_run":{dry_run}}}"#));
             }
             OperationResult::Listing(page) => write_listing(out, page),
             OperationResult::Queue(queue) => write_details(out, queue),
@@ -134,6 +130,9 @@ impl OperationResult {
                         + body(&event.run, event.place)
                 };
                 events.events.iter().map(|it| JSON_BYTES + event(it)).sum::<usize>() + JSON_BYTES
+            }
+            OperationResult::Sessions(page) => {
+                page.bytes() + (page.sessions.len() + 1) * JSON_BYTES
             }
             OperationResult::Listing(page) => {
                 let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();
@@ -168,17 +167,28 @@ impl OperationResult {
     }
 }
 
+fn write_sessions(out: &mut Vec<u8>, page: &SessionPage) {
+    out.extend_from_slice(b"{\"sessions\":[");
+    let mut list = List { out, empty: true };
+    for session in &page.sessions {
+        write_session(list.next(), session);
+    }
+    print(out, format_args!("],\"matched\":{},\"more\":{}", page.matched, page.next.is_some()));
+    if let Some(next) = &page.next {
+        print(out, format_args!(",\"next\":\"{next}\""));
+    }
+    out.push(b'}');
+}
+
 fn write_session(out: &mut Vec<u8>, session: &SessionEntry) {
     print(out, format_args!("{{\"id\":\"{}\",\"name\":", spell(session.id)));
     append_text(out, &session.name);
     out.push(b',');
     write_state(out, &session.state);
+    if let Some(facts) = &session.facts {
+        facts.write_json(out);
+    }
     out.push(b'}');
-}
-
-/// A session's id as lists show it.
-fn spell(id: SessionId) -> String {
-    format!("{}-{}-{}", id.shard.0, id.slot, id.generation)
 }
 
 fn write_listing(out: &mut Vec<u8>, page: &Listing) {

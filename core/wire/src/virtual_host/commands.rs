@@ -149,7 +149,8 @@ impl Root {
             Operation::View { .. } | Operation::Views => {
                 return Err(Root::only_whole("views"));
             }
-            Operation::Sessions { .. } => return Err(Root::only_whole("lists of sessions")),
+            Operation::Sessions(_) => return Err(Root::only_whole("lists of sessions")),
+            Operation::Kick(_) => return Err(Root::only_whole("ends of sessions")),
             Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
                 return Err(Root::only_whole("drains"));
             }

@@ -85,6 +85,7 @@ impl Root {
             | OperationResult::Views(_)
             | OperationResult::Session(_)
             | OperationResult::Sessions(_)
+            | OperationResult::Kicked { .. }
             | OperationResult::Messages(_)
             | OperationResult::Purged { .. } => {}
         }

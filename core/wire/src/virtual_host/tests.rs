@@ -269,7 +269,7 @@ fn all_names_of_operations_are_those_of_the_host() {
             assert!(shown.contains(name), "{text}: {shown}");
         }
     }
-    for text in [r#"{"do":"sessions"}"#, r#"{"do":"views"}"#] {
+    for text in [r#"{"do":"sessions"}"#, r#"{"do":"kick","id":"0-1-1"}"#, r#"{"do":"views"}"#] {
         assert_eq!(entered(text).unwrap_err().code, CloseCode::NotAuthorised, "{text}");
     }
     let browse = Browse {

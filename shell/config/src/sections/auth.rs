@@ -150,6 +150,8 @@ choice! {
         Manage = "manage",
         /// Read metrics and state.
         Monitor = "monitor",
+        /// On `$sys/sessions`: end sessions; on `$sys/drain`: send clients elsewhere; on `$sys/log`: say which lines the log gets. `admin` allows that as well.
+        Operate = "operate",
         /// Send a message to a topic.
         Publish = "publish",
         /// Consume from a queue.

@@ -8,11 +8,9 @@
 
 use std::borrow::Cow;
 
-use tiderace_base::{Close, CloseCode, Key, SessionId};
-use tiderace_wire::{Operation, OperationResult, Reply, Token};
+use tiderace_base::{Close, CloseCode, Key};
 
 use crate::connection::{Connection, Flags, Stage, Transport};
-use crate::drain::board::DrainPlan;
 use crate::driver::Driver;
 use crate::http_stage::Work;
 use crate::outcome::Farewell;
@@ -140,39 +138,6 @@ impl<D: Driver> Shard<D> {
         let has_begun = self.draining.as_ref().is_some_and(|draining| draining.has_closed);
         connection.flags.has(Flags::LEAVING)
             || has_begun && status >= 400 && !self.shared.stays_open(connection.listener)
-    }
-
-    /// Does what a session asks of the node, unless who runs it does, and answers later.
-    pub(crate) fn operate_node(
-        &mut self,
-        asking: (u32, SessionId),
-        token: Token,
-        operation: Operation,
-    ) -> Option<Reply> {
-        let done = match operation {
-            Operation::Node(operation) => {
-                self.hand_to_operator(asking, token, *operation);
-                return None;
-            }
-            Operation::Drain(request) => {
-                let key = self.find(asking.0, asking.1);
-                let connection = key.and_then(|key| self.connections.get(key));
-                // Whose listener stays open is left alone anyway.
-                let is_counted = connection.is_some_and(|it| !self.shared.stays_open(it.listener));
-                let kept = is_counted.then_some(asking);
-                self.shared.begin_drain(DrainPlan { request: *request, kept, is_final: false })
-            }
-            Operation::DrainCancel => self.shared.cancel_drain(),
-            Operation::DrainState => Ok(self.shared.drain_status()),
-            _ => Err(CloseCode::BadOperation.into()),
-        };
-        Some(match done {
-            Ok(status) => {
-                let result = Box::new(OperationResult::Drain(Box::new(status)));
-                Reply::Operated { token, result }
-            }
-            Err(close) => Reply::Refused { token: Some(token), close },
-        })
     }
 }
 

@@ -63,7 +63,7 @@ impl Session for Echo {
 const GREETING: &[u8] = b"ECHO\n";
 
 /// Speaks to the broker in lines: `L name`, `S topic`, `P topic body`, `D ms address`, which drains, `C`, which
-/// takes that back, `Q` and `!`, which panics.
+/// takes that back, `A limit`, which lists sessions, `K protocol`, which ends those of one, `Q` and `!`, which panics.
 struct Line {
     greeted: bool,
     waiting: bool,
@@ -105,6 +105,18 @@ impl Line {
                 operate(Operation::Drain(Box::new(request)), context);
             }
             Some("C") => operate(Operation::DrainCancel, context),
+            Some("A") => {
+                let limit = name.parse().unwrap_or(0);
+                let query =
+                    SessionQuery { limit, order: SessionOrder::Id, ..SessionQuery::default() };
+                operate(Operation::Sessions(Box::new(query)), context);
+            }
+            Some("K") => {
+                let filter =
+                    SessionFilter { protocol: Some(name.into()), ..SessionFilter::default() };
+                let kick = Kick { filter, dry_run: false, reason: None };
+                operate(Operation::Kick(Box::new(kick)), context);
+            }
             Some("Q") => context.finish(CloseCode::Done),
             Some("!") => panic!("asked to"),
             _ => return Err(CloseCode::BadFrame.into()),
@@ -155,8 +167,16 @@ impl Session for Line {
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
             Reply::Operated { result, .. } => {
-                let OperationResult::Drain(status) = *result else { return Ok(()) };
-                context.output.frame(format!("{}\n", status.phase.as_str()).as_bytes(), true);
+                let text = match *result {
+                    OperationResult::Drain(status) => status.phase.as_str().to_owned(),
+                    OperationResult::Sessions(page) => {
+                        let (listed, matched) = (page.sessions.len(), page.matched);
+                        format!("{listed} of {matched}")
+                    }
+                    OperationResult::Kicked { sessions, .. } => format!("kicked {sessions}"),
+                    _ => return Ok(()),
+                };
+                context.output.frame(format!("{text}\n").as_bytes(), true);
             }
             Reply::Refused { close, .. } | Reply::SubscriptionEnded { close, .. } => {
                 return Err(close);

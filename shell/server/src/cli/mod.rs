@@ -19,6 +19,7 @@ mod completions;
 mod config;
 mod config_args;
 mod connection;
+mod connections;
 mod destination;
 mod doctor;
 mod drain;
@@ -100,6 +101,8 @@ enum Command {
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
+    /// List the sessions of a server, look at one, and end some.
+    Connections(connections::ConnectionsArgs),
     /// Send the clients of a server to other servers, before it is stopped.
     #[command(disable_help_flag = true)]
     Drain(drain::DrainArgs),
@@ -159,6 +162,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Respond(args)) => respond::run(&args),
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
+        Some(Command::Connections(args)) => connections::run(&args),
         Some(Command::Drain(args)) => drain::run(&args),
         Some(Command::Reload(args)) => reload::run(&args),
         Some(Command::Log(args)) => reload::run_log(&args),

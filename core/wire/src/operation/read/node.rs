@@ -12,6 +12,7 @@ impl Given<'_> {
     /// The operation of that name, of those on the node, on queues, and on the session that asks.
     pub(super) fn other_operation(&self, what: &str) -> Result<Operation, Close> {
         Ok(match what {
+            "kick" => Operation::Kick(Box::new(self.kick()?)),
             "drain" => Operation::Drain(Box::new(self.drain()?)),
             "drain-cancel" => Operation::DrainCancel,
             "drain-state" => Operation::DrainState,

@@ -1,0 +1,81 @@
+//! Operations that change the node as a whole: how a log names them, and what they are about.
+//!
+//! Invariant: an operation that changes nothing has no name here.
+
+use std::fmt::Write;
+
+use super::{DrainRequest, NodeOperation, Operation};
+
+impl Operation {
+    /// The name of what is done and what it is about, if the node is changed by it as a whole.
+    pub fn audited(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            Operation::Kick(kick) if !kick.dry_run => ("kick", kick.filter.to_string()),
+            Operation::Drain(request) => ("drain", of_drain(request)),
+            Operation::DrainCancel => ("drain-cancel", String::new()),
+            Operation::Node(asked) => match &**asked {
+                NodeOperation::Reload { dry_run: true } => return None,
+                NodeOperation::Reload { dry_run: false } => ("reload", String::new()),
+                NodeOperation::Log { level, lasts } => {
+                    let level = level.map_or("as-configured", |level| level.as_str());
+                    let lasts = lasts.map(|lasts| format!(" for={}ms", lasts.as_millis()));
+                    ("log", format!("level={level}{}", lasts.unwrap_or_default()))
+                }
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn of_drain(request: &DrainRequest) -> String {
+    let (over, delay) = (request.over.as_millis(), request.delay.as_millis());
+    let mut text = format!("over={over}ms delay={delay}ms");
+    if let Some(to) = &request.to {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " to={to}");
+    }
+    if request.exit {
+        text.push_str(" exit");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use tiderace_base::{Addresses, Span};
+
+    use super::*;
+    use crate::{Kick, LogWord, SessionFilter};
+
+    #[test]
+    fn changes_have_a_name_and_what_they_are_about() {
+        let kick = |dry_run| {
+            let filter =
+                SessionFilter { principal: Some("ann".into()), ..SessionFilter::default() };
+            Operation::Kick(Box::new(Kick { filter, dry_run, reason: None }))
+        };
+        let node = |asked| Operation::Node(Box::new(asked));
+        let to = Addresses::new(["wss://b"]).ok().flatten();
+        let request =
+            DrainRequest { over: Span::from_secs(1), to, exit: true, ..Default::default() };
+        let log =
+            NodeOperation::Log { level: Some(LogWord::Debug), lasts: Some(Span::from_secs(2)) };
+        for (operation, expected) in [
+            (kick(false), Some(("kick", "principal=ann"))),
+            (kick(true), None),
+            (
+                Operation::Drain(Box::new(request)),
+                Some(("drain", "over=1000ms delay=0ms to=wss://b exit")),
+            ),
+            (Operation::DrainCancel, Some(("drain-cancel", ""))),
+            (Operation::DrainState, None),
+            (Operation::Sessions(Box::default()), None),
+            (node(NodeOperation::Reload { dry_run: false }), Some(("reload", ""))),
+            (node(NodeOperation::Reload { dry_run: true }), None),
+            (node(log), Some(("log", "level=debug for=2000ms"))),
+        ] {
+            let audited = operation.audited();
+            assert_eq!(audited.as_ref().map(|(verb, on)| (*verb, &**on)), expected);
+        }
+    }
+}
