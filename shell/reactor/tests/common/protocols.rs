@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tiderace_base::{Addresses, Close, CloseCode, Now, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Command, Context, Credentials, Delivery, Destination, Detect, DrainRequest, Kind, Meta, Open,
-    Opening, Operation, OperationResult, Output, Progress, Protocol, Reply, Session, Subscribe,
-    SubscriptionKey, Target,
+    Command, Context, Credentials, Delivery, Destination, Detect, DrainRequest, Kick, Kind, Meta,
+    Open, Opening, Operation, OperationResult, Output, Progress, Protocol, Reply, Session,
+    SessionFilter, SessionOrder, SessionQuery, Subscribe, SubscriptionKey, Target,
 };
 
 /// Says every byte back. Begins with `ECHO\n`, which is not said back.
