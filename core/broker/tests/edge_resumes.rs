@@ -211,7 +211,7 @@ fn what_was_left_to_one_that_is_refused_comes_by_those_that_left_it() {
 }
 
 #[test]
-fn a_loss_while_one_goes_on_for_another_is_made_good() {
+fn a_loss_while_one_goes_on_for_another_is_made_good_or_told() {
     for is_live in [true, false] {
         let (mut edge, _) = Edge::with_a_value();
         let first = edge.subscribe("topic:kept/a");
@@ -374,4 +374,75 @@ fn a_topic_waits_for_itself_when_the_pattern_that_was_to_bring_it_is_refused() {
     edge.say(value(OTHER, 3));
     edge.say(FromUpstream::Complete { key: OTHER });
     assert_eq!(edge.bodies(of_topic), ["3"]);
+}
+
+#[test]
+fn values_of_what_is_refused_are_removed_and_other_topics_go_on() {
+    for eager in [false, true] {
+        let mut kept = upstream("source", &["kept/**"]);
+        kept.eager = eager;
+        let options =
+            BrokerOptions { epoch: 1, upstreams: vec![kept], shards: 2, ..Default::default() };
+        let mut edge = Edge { world: World::new(1, options), link: None };
+        edge.up(0, EPOCH);
+        // Its pattern names topics of this node besides.
+        let client = edge.subscribe("topic:**");
+        assert_eq!(edge.asked(), [(KEPT, Some(("kept/**".to_owned(), None)))]);
+        edge.say(value(KEPT, 3));
+        edge.say(FromUpstream::Complete { key: KEPT });
+        edge.say(refused(KEPT));
+        edge.wait();
+        edge.world.brokers[0].work(edge.world.now, &mut Default::default());
+        edge.world.quiesce();
+        assert_eq!((edge.bodies(client), edge.ended(client)), (vec!["3", ""], vec![]));
+        // Somebody new has it asked for again, and gets nothing old.
+        let late = edge.subscribe("topic:kept/**");
+        assert_eq!(edge.asked(), [(KEPT, Some(("kept/**".to_owned(), None)))]);
+        edge.say(refused(KEPT));
+        assert_eq!(edge.bodies(late), [""; 0]);
+        assert_eq!(edge.world.clients[late].refused.len(), 1);
+        let third = edge.subscribe("topic:kept/**");
+        edge.say(value(KEPT, 3));
+        edge.say(FromUpstream::Complete { key: KEPT });
+        assert_eq!(edge.bodies(third), ["3"], "it has not changed");
+        assert_eq!(edge.bodies(client), ["3", "", "3"]);
+    }
+}
+
+#[test]
+fn a_topic_that_a_pattern_brings_goes_on_by_that_when_it_is_refused_itself() {
+    let mut edge = Edge::new(&["**"]);
+    edge.up(0, EPOCH);
+    let client = edge.subscribe("topic:kept/a");
+    edge.say(value(KEPT, 3));
+    edge.say(FromUpstream::Complete { key: KEPT });
+    edge.subscribe("topic:kept/**");
+    edge.say(value(OTHER, 3));
+    edge.say(FromUpstream::Complete { key: OTHER });
+    edge.say(refused(KEPT));
+    assert_eq!(edge.ended(client), []);
+    edge.say(value(OTHER, 4));
+    assert_eq!(edge.bodies(client), ["3", "4"]);
+}
+
+#[test]
+fn a_topic_goes_on_from_where_its_pattern_was_although_another_one_brings_it_from_now_on() {
+    let (mut edge, _) = Edge::with_a_value();
+    let client = edge.subscribe("topic:kept/a");
+    edge.cut();
+    edge.up(0, EPOCH);
+    edge.asked();
+    edge.subscribe("topic:*/a");
+    assert_eq!(edge.asked(), [(OTHER, Some(("*/a".to_owned(), None)))]);
+    edge.say(refused(KEPT));
+    let (third, since) = (SubscriptionKey(2), Some(reached(13)));
+    assert_eq!(edge.asked(), [(third, Some(("kept/a".to_owned(), since)))]);
+    edge.say(value(OTHER, 6));
+    edge.say(FromUpstream::Complete { key: OTHER });
+    edge.say(recovered(third, true));
+    (4..=6).for_each(|version| edge.say(value(third, version)));
+    edge.say(FromUpstream::Complete { key: third });
+    edge.say(value(OTHER, 7));
+    assert_eq!(edge.bodies(client), ["3", "4", "5", "6", "7"]);
+    assert_eq!(edge.position(client), Some(17));
 }

@@ -101,11 +101,14 @@ impl Failure {
                 "TLS failed: the server asks for a client's certificate; name one by `tls_certificate` and its key by `tls_key`"
                     .to_owned()
             }
+            Error::AlertReceived(AlertDescription::CertificateExpired) => {
+                "TLS failed: the certificate of `tls_certificate` has expired; renew it, and look at the clocks of both machines"
+                    .to_owned()
+            }
             Error::AlertReceived(
                 AlertDescription::UnknownCA
                 | AlertDescription::BadCertificate
                 | AlertDescription::CertificateUnknown
-                | AlertDescription::CertificateExpired
                 // An authority of the same name, with another key.
                 | AlertDescription::DecryptError,
             ) => format!(
@@ -114,7 +117,7 @@ impl Failure {
             ),
             Error::AlertReceived(
                 AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
-            ) => format!("TLS failed: {error}; the server speaks no version from 1.2 on"),
+            ) => format!("TLS failed: {error}; the server speaks no version from 1.2 on, or asks for a client's certificate (`tls_certificate`)"),
             Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
                 format!("TLS failed: {error}; the server does not speak HTTP/1.1 there")
             }

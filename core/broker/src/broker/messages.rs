@@ -42,7 +42,7 @@ impl Broker {
             }
             Body::Subscriber(ToSubscriber::SubscribeRefused { request, close }) => {
                 let refused = self.session_side().subscribe_refused(request);
-                self.refuse_subscription(now, from, refused, *close, effects);
+                self.refuse_subscription(now, Some(from), refused, *close, effects);
             }
             Body::Subscriber(ToSubscriber::SubscriptionsEnded { target, close }) => {
                 self.end_subscriptions_to(now, from, (&target, &close), effects);

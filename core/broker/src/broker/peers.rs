@@ -59,14 +59,15 @@ impl Broker {
         refused: Option<LostSubscription>,
         effects: &mut Effects,
     ) {
-        self.refuse_subscription(now, place, refused, lost(place), effects);
+        self.refuse_subscription(now, Some(place), refused, lost(place), effects);
     }
 
-    /// A subscription is refused by its home, or because that is lost.
+    /// A subscription is refused by its home, or because that is lost; the place is to send nothing more of what was
+    /// promised for it.
     pub(super) fn refuse_subscription(
         &mut self,
         now: Now,
-        place: Place,
+        place: Option<Place>,
         refused: Option<LostSubscription>,
         close: Close,
         effects: &mut Effects,
@@ -74,7 +75,9 @@ impl Broker {
         let Some(LostSubscription { session, key, token }) = refused else { return };
         self.unsubscribe(now, session, key, (Ending::Orderly, None), &mut None, effects);
         let mut sessions = self.session_side();
-        sessions.forget_promises(session, place);
+        if let Some(place) = place {
+            sessions.forget_promises(session, place);
+        }
         sessions.reply(session, Reply::no_subscription(key, token, close), effects);
     }
 
@@ -109,8 +112,10 @@ impl Broker {
             };
             let known = record.subscription_mut(key);
             let token = known.and_then(|known| known.confirm.take());
+            // One that was answered gets its pages, if there are more.
+            let promising = token.is_some().then_some(place);
             let lost = LostSubscription { session, key, token };
-            self.refuse_subscription(now, place, Some(lost), close.clone(), effects);
+            self.refuse_subscription(now, promising, Some(lost), close.clone(), effects);
         }
     }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use tiderace_base::Now;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Numbering, Position, Run, Target};
+use tiderace_wire::{Kind, Numbering, Position, Run, Target};
 
-use super::held::What;
+use super::held::{What, exact};
 use super::subscriptions::State;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
@@ -46,7 +46,8 @@ impl DeputySide<'_> {
     fn answer_topic(&mut self, now: Now, from: Place, path: Path, ask: Ask, effects: &mut Effects) {
         let Some(at) = self.at_topic(&path) else { return };
         let what = What::Topic(path.clone());
-        if let Some(close) = self.refusal_of(at, &what) {
+        let deputy = self.deputies.list.get(at);
+        if let Some(close) = deputy.and_then(|deputy| deputy.refusal_of(&what)) {
             return self.refuse(from, ask, close, effects);
         }
         let key = self.home.directory.ensure(now, &path);
@@ -61,9 +62,8 @@ impl DeputySide<'_> {
         }
         let topic = self.home.topic(key).filter(|_| given);
         let answer = self.home.beginning(now, topic.into_iter(), first, |_| 0);
-        let target = Target::Exact(Destination { kind: Kind::Topic, path: path.clone() });
         if self.is_to_be_asked(at, told, &answer) {
-            return self.ask_for_missed(at, target, (from, what, ask));
+            return self.ask_for_missed(at, exact(&path), (from, what, ask));
         }
         self.send_answer(at, (from, &what, &ask), (answer, told), effects);
     }
@@ -79,7 +79,8 @@ impl DeputySide<'_> {
         let what = What::Pattern(pattern.clone());
         let (mut first, mut told) = (ask.first, None);
         let whole = self.whole_of(&pattern);
-        if let Some(close) = whole.and_then(|at| self.refusal_of(at, &what)) {
+        let deputy = whole.and_then(|at| self.deputies.list.get(at));
+        if let Some(close) = deputy.and_then(|deputy| deputy.refusal_of(&what)) {
             self.home.home.end_snapshot(&ask.request);
             return self.refuse(from, ask, close, effects);
         }

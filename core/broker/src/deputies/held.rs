@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use tiderace_base::{Key, Slab, Time};
 use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Destination, Kind, Target};
 
 use crate::messages::Ask;
 use crate::places::Place;
@@ -16,6 +17,21 @@ use crate::places::Place;
 pub(super) enum What {
     Topic(Path),
     Pattern(Pattern),
+}
+
+impl What {
+    /// The same as a subscription names it.
+    pub(super) fn target(&self) -> Target {
+        match self {
+            What::Topic(path) => exact(path),
+            What::Pattern(pattern) => Target::Pattern(Kind::Topic, pattern.clone()),
+        }
+    }
+}
+
+/// A topic as a subscription names it.
+pub(super) fn exact(path: &Path) -> Target {
+    Target::Exact(Destination { kind: Kind::Topic, path: path.clone() })
 }
 
 /// An answer that waits.

@@ -7,9 +7,10 @@
 use tiderace_base::{Now, Time};
 use tiderace_queues::Ending;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Target};
+use tiderace_wire::Target;
 
-use super::held::{Held, What};
+use super::held::{Held, What, exact};
+use super::subscriptions::Begins;
 use super::{Deputy, PatternUse, TopicUse};
 use crate::UpstreamTopics;
 use crate::deputy_side::DeputySide;
@@ -215,10 +216,9 @@ impl Deputy {
         if on {
             if let Some(known) = self.topics.get_mut(path) {
                 known.places.insert(from);
-                return;
+                return self.subscriptions.ask_again(known.key);
             }
-            let target = Target::Exact(Destination { kind: Kind::Topic, path: path.clone() });
-            let key = self.subscriptions.use_for(target);
+            let key = self.subscriptions.use_for_topic(exact(path), &Begins::default());
             self.topics.insert(path.clone(), TopicUse { places: PlaceSet::of(from), key });
             return;
         }
@@ -227,7 +227,7 @@ impl Deputy {
         if known.places.is_empty()
             && let Some(known) = self.topics.remove(path)
         {
-            self.subscriptions.release(now, known.key);
+            self.subscriptions.release_topic(now, known.key);
         }
     }
 
@@ -242,7 +242,7 @@ impl Deputy {
         if on {
             if let Some(known) = self.patterns.get_mut(pattern) {
                 known.subscriptions += 1;
-                return;
+                return known.keys.iter().for_each(|key| self.subscriptions.ask_again(*key));
             }
             let used = targets.into_iter().map(|target| self.subscriptions.use_for(target));
             let keys = used.collect();

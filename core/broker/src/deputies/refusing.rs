@@ -1,15 +1,16 @@
 //! Subscriptions that the upstream refuses, the first time or when its connection comes back.
 //!
-//! Relies on the shards of subscribers, which end what they have. Invariant: nobody is left waiting for topics that the
-//! upstream does not give: a subscription here is refused, or is ended with what the upstream said.
+//! Relies on the shards of subscribers, which end what they have. Invariants: who asks for nothing but what the upstream does not
+//! give is refused, or ended with what the upstream said; one whose pattern names other topics besides goes on without
+//! these, whose values are removed.
 
 use tiderace_base::{Close, Now};
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Target};
+use tiderace_topics::Pattern;
+use tiderace_wire::Target;
 
 use super::Deputy;
-use super::held::What;
-use super::subscriptions::State;
+use super::held::{What, exact};
+use super::subscriptions::{Begins, State};
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::messages::{Ask, ToSubscriber};
@@ -27,18 +28,16 @@ impl DeputySide<'_> {
     ) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let Some(refused) = deputy.subscriptions.get(key) else { return };
-        let (target, begins) = (refused.target.clone(), refused.begins());
+        let (target, begins) = (refused.target.clone(), deputy.begins(key));
         for ended in deputy.subscriptions.go_on_for(key) {
             self.end_at_upstream(at, ended);
         }
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let waiting = deputy.subscriptions.settle(key, State::Refused(close.clone()));
-        if let Target::Pattern(..) = target {
-            // The upstream may give a topic to this node and not all that the pattern names.
-            for (path, used) in deputy.topics.iter_mut().filter(|(_, used)| used.key == key) {
-                used.key = deputy.subscriptions.use_from(exact(path), &begins);
-                deputy.subscriptions.release(now.time, key);
-            }
+        deputy.ask_otherwise(now, (key, &target), &begins);
+        if begins.answered {
+            // The upstream had given it before.
+            deputy.sweep_refused(&target);
         }
         self.answer_settled(now, at, waiting, effects);
         self.end_subscribers(at, (key, target), &close, effects);
@@ -50,12 +49,7 @@ impl DeputySide<'_> {
         self.home.send(from, ToSubscriber::SubscribeRefused { request, close }, effects);
     }
 
-    /// Why the upstream does not give what was asked for, if it does not.
-    pub(super) fn refusal_of(&self, at: usize, what: &What) -> Option<Close> {
-        self.deputies.list.get(at)?.refusal_of(what)
-    }
-
-    /// Who listens here to what nothing brings any longer is told.
+    /// Who listens here to nothing but what is not brought any longer is told.
     fn end_subscribers(
         &mut self,
         at: usize,
@@ -67,11 +61,8 @@ impl DeputySide<'_> {
         let everywhere = PlaceSet::all(self.home.options.shards);
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let brings_all = |pattern: &Pattern| upstream.is_some_and(|it| it.has_all(pattern));
-        let patterns = deputy
-            .patterns
-            .iter()
-            .filter(|(pattern, used)| used.keys.contains(&key) && brings_all(pattern));
-        let patterns = patterns.map(|(pattern, _)| What::Pattern(pattern.clone()));
+        let patterns = deputy.patterns_with(key, &target).into_iter();
+        let patterns = patterns.filter(|pattern| brings_all(pattern)).map(What::Pattern);
         let ended = patterns.filter(|what| deputy.refusal_of(what).is_some());
         let mut ended: Vec<(Target, PlaceSet)> =
             ended.map(|what| (what.target(), everywhere)).collect();
@@ -91,7 +82,7 @@ impl DeputySide<'_> {
 
 impl Deputy {
     /// Why nothing brings what was asked for: what the upstream said of all the subscriptions that were to bring it.
-    fn refusal_of(&self, what: &What) -> Option<Close> {
+    pub(super) fn refusal_of(&self, what: &What) -> Option<Close> {
         let mut said = None;
         for key in self.keys_of(what) {
             let State::Refused(close) = &self.subscriptions.get(key)?.state else { return None };
@@ -99,19 +90,53 @@ impl Deputy {
         }
         said
     }
-}
 
-impl What {
-    /// The same as a subscription names it.
-    pub(super) fn target(&self) -> Target {
-        match self {
-            What::Topic(path) => exact(path),
-            What::Pattern(pattern) => Target::Pattern(Kind::Topic, pattern.clone()),
+    /// How a subscription begins that is to bring the same as another one.
+    fn begins(&self, key: u32) -> Begins {
+        let Some(known) = self.subscriptions.get(key) else { return Begins::default() };
+        let is_at_end = known.state == State::Live && self.subscriptions.are_whole();
+        known.begins(is_at_end.then(|| self.numberings.position(self.epoch)))
+    }
+
+    /// The upstream may give a topic to this node and not all that a pattern names, or the reverse: topics of a subscription
+    /// that is refused are brought by others.
+    fn ask_otherwise(&mut self, now: Now, (key, target): (u32, &Target), begins: &Begins) {
+        let left = self.subscriptions.get(key).map_or(0, |known| known.topics as usize);
+        match target {
+            Target::Exact(topic) => {
+                if let Some(used) = self.topics.get_mut(&topic.path).filter(|it| it.key == key)
+                    && let Some(other) = self.subscriptions.use_pattern_for(&topic.path)
+                {
+                    used.key = other;
+                    self.subscriptions.release_topic(now.time, key);
+                }
+            }
+            Target::Pattern(..) if left > 0 => {
+                let its = self.topics.iter_mut().filter(|(_, used)| used.key == key);
+                for (path, used) in its.take(left) {
+                    used.key = self.subscriptions.use_for_topic(exact(path), begins);
+                    self.subscriptions.release_topic(now.time, key);
+                }
+            }
+            Target::Pattern(..) => {}
         }
     }
-}
 
-/// A topic as a subscription names it.
-fn exact(path: &Path) -> Target {
-    Target::Exact(Destination { kind: Kind::Topic, path: path.clone() })
+    /// The patterns of this node that a subscription is to bring topics of. Mostly that is its own.
+    fn patterns_with(&self, key: u32, target: &Target) -> Vec<Pattern> {
+        let Some(known) = self.subscriptions.get(key) else { return Vec::new() };
+        let has = |pattern: &&Pattern| {
+            self.patterns.get(*pattern).is_some_and(|used| used.keys.contains(&key))
+        };
+        let own = match target {
+            Target::Pattern(_, pattern) => Some(pattern).filter(has),
+            Target::Exact(_) => None,
+        };
+        let mut found: Vec<Pattern> = own.cloned().into_iter().collect();
+        if known.of_patterns() > found.len() {
+            let others = self.patterns.keys().filter(|pattern| Some(*pattern) != own);
+            found.extend(others.filter(has).cloned());
+        }
+        found
+    }
 }

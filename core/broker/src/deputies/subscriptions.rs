@@ -22,6 +22,8 @@ pub(super) struct UpstreamSubscription {
     pub(super) state: State,
     /// How many topics and patterns of this node need it.
     uses: u32,
+    /// How many of these are topics.
+    pub(super) topics: u32,
     /// Since when none does.
     idle: Time,
     /// How often something had been told of each numbering when it was live: what came before may be missing.
@@ -56,7 +58,7 @@ pub(super) enum State {
     /// Everything from its beginning on comes.
     Live,
     /// The upstream is to end it, and is then asked for it again: nothing that it brings until then counts.
-    Ending,
+    Restarting,
     /// The upstream does not have it.
     Refused(Close),
 }
@@ -67,7 +69,7 @@ pub(super) struct Begins {
     /// Where it is to go on.
     since: Option<Position>,
     /// Whether subscribers here have been answered.
-    answered: bool,
+    pub(super) answered: bool,
 }
 
 /// What a key stands for.
@@ -139,32 +141,76 @@ impl UpstreamSubscriptions {
 
     /// The same; one that is made begins like that.
     pub(super) fn use_from(&mut self, target: Target, begins: &Begins) -> u32 {
-        let known = self.known_for(&target);
+        // Another one is no help if it does not bring what was missed.
+        let goes_on = |key: &u32| {
+            begins.since.is_none() || self.get(*key).is_some_and(|known| known.since.is_some())
+        };
+        let known = self.known_for(&target).filter(|key| goes_on(key) || self.has(&target));
         let key = known.unwrap_or_else(|| self.make(target, begins));
-        let Some(subscription) = self.get_mut(key) else { return key };
-        subscription.uses += 1;
-        // The upstream may give by now what it refused to somebody before.
-        if subscription.uses == 1 && matches!(subscription.state, State::Refused(_)) {
-            subscription.state = State::Queued;
-            self.to_ask.push_back(key);
+        self.ask_again(key);
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.uses += 1;
         }
         key
     }
 
-    /// One that brings a target and has not been refused.
+    /// The same for a topic of its own.
+    pub(super) fn use_for_topic(&mut self, target: Target, begins: &Begins) -> u32 {
+        let key = self.use_from(target, begins);
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.topics += 1;
+        }
+        key
+    }
+
+    /// Uses a pattern for a topic, if there is one that brings it.
+    pub(super) fn use_pattern_for(&mut self, path: &Path) -> Option<u32> {
+        let key = self.pattern_that_brings(path)?;
+        let subscription = self.get_mut(key)?;
+        subscription.uses += 1;
+        subscription.topics += 1;
+        Some(key)
+    }
+
+    /// Somebody new needs one: the upstream may give by now what it refused to somebody before.
+    pub(super) fn ask_again(&mut self, key: u32) {
+        if let Some(subscription) = self.get_mut(key)
+            && matches!(subscription.state, State::Refused(_))
+        {
+            subscription.state = State::Queued;
+            self.to_ask.push_back(key);
+        }
+    }
+
+    /// Whether there is one for exactly that target.
+    fn has(&self, target: &Target) -> bool {
+        match target {
+            Target::Exact(topic) => self.exact.contains_key(&topic.path),
+            Target::Pattern(_, pattern) => self.by_pattern.contains_key(pattern.as_str()),
+        }
+    }
+
+    fn is_refused(&self, key: u32) -> bool {
+        self.get(key).is_none_or(|known| matches!(known.state, State::Refused(_)))
+    }
+
+    fn pattern_that_brings(&self, path: &Path) -> Option<u32> {
+        let mut found = None;
+        self.patterns.matches(path, &mut |key| {
+            if found.is_none() && !self.is_refused(*key) {
+                found = Some(*key);
+            }
+        });
+        found
+    }
+
+    /// One that brings a target; if there is none, that for the target which has been refused.
     fn known_for(&self, target: &Target) -> Option<u32> {
-        let brings =
-            |key: &u32| self.get(*key).is_some_and(|it| !matches!(it.state, State::Refused(_)));
         match target {
             Target::Exact(topic) => {
                 let exact = self.exact.get(&topic.path).copied();
-                let mut found = exact;
-                self.patterns.matches(&topic.path, &mut |key| {
-                    if found.is_none() && brings(key) {
-                        found = Some(*key);
-                    }
-                });
-                found
+                let brings = exact.filter(|key| !self.is_refused(*key));
+                brings.or_else(|| self.pattern_that_brings(&topic.path)).or(exact)
             }
             Target::Pattern(_, pattern) => self.by_pattern.get(pattern.as_str()).copied(),
         }
@@ -175,6 +221,7 @@ impl UpstreamSubscriptions {
             target: target.clone(),
             state: State::Queued,
             uses: 0,
+            topics: 0,
             idle: Time::ZERO,
             begun: Arc::new([]),
             since: begins.since.clone(),
@@ -201,6 +248,14 @@ impl UpstreamSubscriptions {
         self.resuming += usize::from(begins.since.is_some());
         self.to_ask.push_back(key);
         key
+    }
+
+    /// A topic needs it no more.
+    pub(super) fn release_topic(&mut self, now: Time, key: u32) {
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.topics = subscription.topics.saturating_sub(1);
+        }
+        self.release(now, key);
     }
 
     /// A topic or pattern needs it no more.
@@ -251,7 +306,7 @@ impl UpstreamSubscriptions {
             State::Asked => self.under_way = self.under_way.saturating_sub(1),
             // It was never asked for.
             State::Queued => self.ended(key),
-            State::Live | State::Ending | State::Refused(_) => {}
+            State::Live | State::Restarting | State::Refused(_) => {}
         }
         Some(*subscription)
     }
@@ -263,7 +318,7 @@ impl UpstreamSubscriptions {
                 *slot = Slot::Free;
                 self.free.insert(key);
             }
-            Some(Slot::Subscription(it)) if it.state == State::Ending => {
+            Some(Slot::Subscription(it)) if it.state == State::Restarting => {
                 it.state = State::Queued;
                 self.to_ask.push_back(key);
             }
@@ -324,7 +379,9 @@ impl UpstreamSubscriptions {
         let Some(subscription) = self.get_mut(key) else { return Vec::new() };
         let resumes = subscription.since.take().is_some();
         (subscription.repeats, subscription.left_by) = (false, BTreeSet::new());
-        subscription.answered |= state == State::Live;
+        // Of what is refused nobody goes on to know anything.
+        subscription.answered =
+            state == State::Live || subscription.answered && !matches!(state, State::Refused(_));
         let before = std::mem::replace(&mut subscription.state, state);
         let waiting = std::mem::take(&mut subscription.waiting);
         if before == State::Asked {
@@ -379,9 +436,8 @@ impl UpstreamSubscriptions {
 
     /// Whether some subscription brings a topic.
     pub(super) fn bring(&self, path: &Path) -> bool {
-        let mut brings = self.exact.contains_key(path);
-        self.patterns.matches(path, &mut |_| brings = true);
-        brings
+        let exact = self.exact.get(path).is_some_and(|key| !self.is_refused(*key));
+        exact || self.pattern_that_brings(path).is_some()
     }
 }
 
@@ -463,11 +519,11 @@ impl UpstreamSubscriptions {
             };
             match known.state {
                 State::Live => {
-                    known.state = State::Ending;
+                    known.state = State::Restarting;
                     ended.push(key);
                 }
                 State::Asked => known.repeats = true,
-                State::Queued | State::Ending | State::Refused(_) => continue,
+                State::Queued | State::Restarting | State::Refused(_) => continue,
             }
             known.since = since.clone();
             self.resuming += usize::from(since.is_some());
@@ -481,7 +537,7 @@ impl UpstreamSubscriptions {
         if !std::mem::take(&mut known.repeats) {
             return false;
         }
-        if std::mem::replace(&mut known.state, State::Ending) == State::Asked {
+        if std::mem::replace(&mut known.state, State::Restarting) == State::Asked {
             self.under_way = self.under_way.saturating_sub(1);
         }
         true
@@ -507,9 +563,14 @@ impl UpstreamSubscriptions {
 }
 
 impl UpstreamSubscription {
-    /// How one begins that is to bring the same in its place.
-    pub(super) fn begins(&self) -> Begins {
-        Begins { since: self.since.clone(), answered: self.answered }
+    /// How one begins that is to bring the same in its place, if everything has come up to `reached`.
+    pub(super) fn begins(&self, reached: Option<Position>) -> Begins {
+        Begins { since: self.since.clone().or(reached), answered: self.answered }
+    }
+
+    /// How many patterns of this node need it.
+    pub(super) fn of_patterns(&self) -> usize {
+        self.uses.saturating_sub(self.topics) as usize
     }
 
     /// It is asked for, when that number was given last here. Whether its values come anew to subscribers that know others,
@@ -523,7 +584,7 @@ impl UpstreamSubscription {
 
     /// Whether what it brings counts.
     pub(super) fn counts(&self) -> bool {
-        self.state != State::Ending
+        self.state != State::Restarting
     }
 
     /// The topics that were brought since it was asked for.

@@ -27,6 +27,11 @@ impl Deputy {
         self.sweep(target, Why::NotCovered);
     }
 
+    /// The upstream does not give any longer what it had given.
+    pub(super) fn sweep_refused(&mut self, target: &Target) {
+        self.sweep(target, Why::Refused);
+    }
+
     fn sweep(&mut self, target: &Target, why: Why) {
         let below = match target {
             Target::Exact(topic) => Pattern::parse(topic.path.as_str()).ok(),
@@ -82,7 +87,14 @@ impl DeputySide<'_> {
                     }
                 }
                 Why::NotCovered if !is_covered => self.drop_kept(at, key),
-                Why::NotCovered => {}
+                Why::Refused if !is_covered => {
+                    self.remove_held(now, at, key, effects);
+                    // If it is given again, its value may have the version that it had.
+                    if let Some(home) = self.home.topic_mut(key) {
+                        home.begin_at_version(0);
+                    }
+                }
+                Why::NotCovered | Why::Refused => {}
                 Why::Away if deputy_is_given_up => self.remove_held(now, at, key, effects),
                 Why::Away | Why::BegunAnew { .. } => {}
             }
