@@ -54,7 +54,7 @@ impl PatternSubscribers {
         removed
     }
 
-    /// Calls for each subscription with exactly this pattern.
+    /// Calls for each subscription with this pattern, however it was written.
     pub(crate) fn with(&self, pattern: &Pattern, found: &mut dyn FnMut(&Subscriber)) {
         self.index.filed_under(pattern, &mut |subscriber| found(subscriber));
     }

@@ -76,6 +76,14 @@ impl Edge {
         self.world.quiesce();
     }
 
+    /// What is under way is done.
+    fn sweep(&mut self) {
+        for _ in 0..4 {
+            self.world.brokers[0].work(self.world.now, &mut Default::default());
+            self.world.quiesce();
+        }
+    }
+
     /// Time passes until nobody waits for the source any longer.
     fn wait(&mut self) {
         for _ in 0..12 {
@@ -391,9 +399,7 @@ fn values_of_what_is_refused_are_removed_and_other_topics_go_on() {
         edge.say(value(KEPT, 3));
         edge.say(FromUpstream::Complete { key: KEPT });
         edge.say(refused(KEPT));
-        edge.wait();
-        edge.world.brokers[0].work(edge.world.now, &mut Default::default());
-        edge.world.quiesce();
+        edge.sweep();
         assert_eq!((edge.bodies(client), edge.ended(client)), (vec!["3", ""], vec![]));
         // Somebody new has it asked for again, and gets nothing old.
         let late = edge.subscribe("topic:kept/**");
@@ -445,4 +451,44 @@ fn a_topic_goes_on_from_where_its_pattern_was_although_another_one_brings_it_fro
     edge.say(value(OTHER, 7));
     assert_eq!(edge.bodies(client), ["3", "4", "5", "6", "7"]);
     assert_eq!(edge.position(client), Some(17));
+}
+
+#[test]
+fn nothing_stays_of_a_topic_that_is_refused_before_its_pattern() {
+    let mut edge = Edge::new(&["kept/**"]);
+    edge.up(0, EPOCH);
+    let of_topic = edge.subscribe("topic:kept/a");
+    edge.say(value(KEPT, 3));
+    edge.say(FromUpstream::Complete { key: KEPT });
+    edge.subscribe("topic:kept/**");
+    edge.say(value(OTHER, 3));
+    edge.say(FromUpstream::Complete { key: OTHER });
+    let wide = edge.subscribe("topic:**");
+    edge.asked();
+    edge.say(refused(KEPT));
+    edge.sweep();
+    assert_eq!(edge.ended(of_topic), [], "the pattern brings it");
+    edge.say(refused(OTHER));
+    assert_eq!(edge.asked(), [(KEPT, Some(("kept/a".to_owned(), Some(reached(13)))))]);
+    edge.sweep();
+    edge.say(refused(KEPT));
+    assert_eq!(edge.ended(of_topic), [CloseCode::NotAuthorised]);
+    edge.sweep();
+    assert_eq!(edge.bodies(wide).last(), Some(&""), "it is removed");
+}
+
+#[test]
+fn who_subscribes_again_at_once_keeps_no_value_that_is_refused() {
+    let (mut edge, _) = Edge::with_a_value();
+    edge.say(refused(KEPT));
+    // Before anything is swept.
+    for _ in 0..3 {
+        let client = edge.world.connect(1, "bob");
+        edge.subscribe_as(client, Wish::to("topic:kept/**"));
+        edge.sweep();
+        edge.say(refused(KEPT));
+        assert_eq!(edge.bodies(client), [""; 0]);
+    }
+    edge.sweep();
+    assert_eq!(edge.world.brokers[0].deputies()[0].topics, 0);
 }

@@ -28,16 +28,20 @@ impl DeputySide<'_> {
     ) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let Some(refused) = deputy.subscriptions.get(key) else { return };
-        let (target, begins) = (refused.target.clone(), deputy.begins(key));
+        let (target, unswept) = (refused.target.clone(), refused.unswept);
+        let begins = deputy.begins(key);
         for ended in deputy.subscriptions.go_on_for(key) {
             self.end_at_upstream(at, ended);
         }
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
         let waiting = deputy.subscriptions.settle(key, State::Refused(close.clone()));
-        deputy.ask_otherwise(now, (key, &target), &begins);
-        if begins.answered {
+        if deputy.ask_otherwise(now, (key, &target), &begins) {
+            self.home.metrics.upstream_resyncs += 1;
+            deputy.resyncs += 1;
+        }
+        if begins.answered || unswept {
             // The upstream had given it before.
-            deputy.sweep_refused(&target);
+            deputy.sweep_refused(key, &target);
         }
         self.answer_settled(now, at, waiting, effects);
         self.end_subscribers(at, (key, target), &close, effects);
@@ -99,15 +103,17 @@ impl Deputy {
     }
 
     /// The upstream may give a topic to this node and not all that a pattern names, or the reverse: topics of a subscription
-    /// that is refused are brought by others.
-    fn ask_otherwise(&mut self, now: Now, (key, target): (u32, &Target), begins: &Begins) {
+    /// that is refused are brought by others. Whether something may be missing that none of these brings.
+    fn ask_otherwise(&mut self, now: Now, (key, target): (u32, &Target), begins: &Begins) -> bool {
         let left = self.subscriptions.get(key).map_or(0, |known| known.topics as usize);
+        let mut lacks = false;
         match target {
             Target::Exact(topic) => {
                 if let Some(used) = self.topics.get_mut(&topic.path).filter(|it| it.key == key)
-                    && let Some(other) = self.subscriptions.use_pattern_for(&topic.path)
+                    && let Some((other, is_late)) =
+                        self.subscriptions.use_pattern_for(&topic.path, begins)
                 {
-                    used.key = other;
+                    (used.key, lacks) = (other, is_late);
                     self.subscriptions.release_topic(now.time, key);
                 }
             }
@@ -120,6 +126,7 @@ impl Deputy {
             }
             Target::Pattern(..) => {}
         }
+        lacks
     }
 
     /// The patterns of this node that a subscription is to bring topics of. Mostly that is its own.

@@ -3,6 +3,8 @@
 //! Bookkeeping only. Invariants: a key stands for one subscription until the upstream has ended it; of equal targets
 //! there is one.
 
+mod using;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ pub(super) struct UpstreamSubscription {
     pub(super) anew: u64,
     /// Whether subscribers here have been answered: if it has no place to go on from, what comes with it comes anew to them.
     answered: bool,
+    /// Whether values may be here that it had brought before it was refused.
+    pub(super) unswept: bool,
     /// Those that have left messages to it, since it was to bring what is before them.
     left_by: BTreeSet<u32>,
     /// Whether it goes on once more, from `since` on, when it is live: what it has left to another one does not come.
@@ -131,122 +135,6 @@ impl UpstreamSubscriptions {
             Some(place) => *place = slot,
             None => self.slots.push(slot),
         }
-        key
-    }
-
-    /// Uses a subscription that brings a target, which is made if there is none.
-    pub(super) fn use_for(&mut self, target: Target) -> u32 {
-        self.use_from(target, &Begins::default())
-    }
-
-    /// The same; one that is made begins like that.
-    pub(super) fn use_from(&mut self, target: Target, begins: &Begins) -> u32 {
-        // Another one is no help if it does not bring what was missed.
-        let goes_on = |key: &u32| {
-            begins.since.is_none() || self.get(*key).is_some_and(|known| known.since.is_some())
-        };
-        let known = self.known_for(&target).filter(|key| goes_on(key) || self.has(&target));
-        let key = known.unwrap_or_else(|| self.make(target, begins));
-        self.ask_again(key);
-        if let Some(subscription) = self.get_mut(key) {
-            subscription.uses += 1;
-        }
-        key
-    }
-
-    /// The same for a topic of its own.
-    pub(super) fn use_for_topic(&mut self, target: Target, begins: &Begins) -> u32 {
-        let key = self.use_from(target, begins);
-        if let Some(subscription) = self.get_mut(key) {
-            subscription.topics += 1;
-        }
-        key
-    }
-
-    /// Uses a pattern for a topic, if there is one that brings it.
-    pub(super) fn use_pattern_for(&mut self, path: &Path) -> Option<u32> {
-        let key = self.pattern_that_brings(path)?;
-        let subscription = self.get_mut(key)?;
-        subscription.uses += 1;
-        subscription.topics += 1;
-        Some(key)
-    }
-
-    /// Somebody new needs one: the upstream may give by now what it refused to somebody before.
-    pub(super) fn ask_again(&mut self, key: u32) {
-        if let Some(subscription) = self.get_mut(key)
-            && matches!(subscription.state, State::Refused(_))
-        {
-            subscription.state = State::Queued;
-            self.to_ask.push_back(key);
-        }
-    }
-
-    /// Whether there is one for exactly that target.
-    fn has(&self, target: &Target) -> bool {
-        match target {
-            Target::Exact(topic) => self.exact.contains_key(&topic.path),
-            Target::Pattern(_, pattern) => self.by_pattern.contains_key(pattern.as_str()),
-        }
-    }
-
-    fn is_refused(&self, key: u32) -> bool {
-        self.get(key).is_none_or(|known| matches!(known.state, State::Refused(_)))
-    }
-
-    fn pattern_that_brings(&self, path: &Path) -> Option<u32> {
-        let mut found = None;
-        self.patterns.matches(path, &mut |key| {
-            if found.is_none() && !self.is_refused(*key) {
-                found = Some(*key);
-            }
-        });
-        found
-    }
-
-    /// One that brings a target; if there is none, that for the target which has been refused.
-    fn known_for(&self, target: &Target) -> Option<u32> {
-        match target {
-            Target::Exact(topic) => {
-                let exact = self.exact.get(&topic.path).copied();
-                let brings = exact.filter(|key| !self.is_refused(*key));
-                brings.or_else(|| self.pattern_that_brings(&topic.path)).or(exact)
-            }
-            Target::Pattern(_, pattern) => self.by_pattern.get(pattern.as_str()).copied(),
-        }
-    }
-
-    fn make(&mut self, target: Target, begins: &Begins) -> u32 {
-        let subscription = UpstreamSubscription {
-            target: target.clone(),
-            state: State::Queued,
-            uses: 0,
-            topics: 0,
-            idle: Time::ZERO,
-            begun: Arc::new([]),
-            since: begins.since.clone(),
-            recovered: false,
-            asked_at: 0,
-            anew: 0,
-            answered: begins.answered,
-            left_by: BTreeSet::new(),
-            repeats: false,
-            brought: Set::default(),
-            waiting: Vec::new(),
-        };
-        let key = self.take_key(Slot::Subscription(Box::new(subscription)));
-        match target {
-            Target::Exact(topic) => {
-                self.exact.insert(topic.path, key);
-            }
-            Target::Pattern(_, pattern) => {
-                self.patterns.insert(&pattern, key);
-                self.by_pattern.insert(pattern.as_str().into(), key);
-            }
-        }
-        self.count += 1;
-        self.resuming += usize::from(begins.since.is_some());
-        self.to_ask.push_back(key);
         key
     }
 
@@ -379,6 +267,8 @@ impl UpstreamSubscriptions {
         let Some(subscription) = self.get_mut(key) else { return Vec::new() };
         let resumes = subscription.since.take().is_some();
         (subscription.repeats, subscription.left_by) = (false, BTreeSet::new());
+        // What it has not brought now is swept otherwise.
+        subscription.unswept &= state != State::Live;
         // Of what is refused nobody goes on to know anything.
         subscription.answered =
             state == State::Live || subscription.answered && !matches!(state, State::Refused(_));

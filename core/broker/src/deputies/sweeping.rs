@@ -28,8 +28,11 @@ impl Deputy {
     }
 
     /// The upstream does not give any longer what it had given.
-    pub(super) fn sweep_refused(&mut self, target: &Target) {
-        self.sweep(target, Why::Refused);
+    pub(super) fn sweep_refused(&mut self, key: u32, target: &Target) {
+        if let Some(subscription) = self.subscriptions.get_mut(key) {
+            subscription.unswept = true;
+        }
+        self.sweep(target, Why::Refused(key));
     }
 
     fn sweep(&mut self, target: &Target, why: Why) {
@@ -87,20 +90,25 @@ impl DeputySide<'_> {
                     }
                 }
                 Why::NotCovered if !is_covered => self.drop_kept(at, key),
-                Why::Refused if !is_covered => {
+                Why::Refused(_) if !is_covered => {
                     self.remove_held(now, at, key, effects);
                     // If it is given again, its value may have the version that it had.
                     if let Some(home) = self.home.topic_mut(key) {
                         home.begin_at_version(0);
                     }
                 }
-                Why::NotCovered | Why::Refused => {}
+                Why::NotCovered | Why::Refused(_) => {}
                 Why::Away if deputy_is_given_up => self.remove_held(now, at, key, effects),
                 Why::Away | Why::BegunAnew { .. } => {}
             }
         }
         if let (None, Why::BegunAnew { until }) = (&sweep.after, &sweep.why) {
             self.end_renewal(at, *until);
+        }
+        if let (None, Why::Refused(key)) = (&sweep.after, &sweep.why)
+            && let Some(deputy) = self.deputies.list.get_mut(at)
+        {
+            deputy.subscriptions.note_swept(*key);
         }
         sweep.after.is_some()
     }

@@ -22,8 +22,8 @@ pub(super) enum Why {
     NotBrought { until: u64, brought: Set<Key> },
     /// No subscription brings them any more.
     NotCovered,
-    /// The upstream does not give them any longer.
-    Refused,
+    /// The upstream does not give them any longer: it has refused the subscription with that key.
+    Refused(u32),
     /// The upstream has begun anew when the last number of this home was that.
     BegunAnew { until: u64 },
     /// The upstream has been away for long.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::support::nodes::by_own_clock;
 use crate::support::upstream::upstream;
 use crate::support::{EdgeSession, World};
 use tiderace_base::{ShardId, Span};
@@ -148,8 +149,11 @@ impl Nodes {
     }
 
     pub fn advance(&mut self, millis: u64) {
-        self.source.advance(Span::from_millis(millis));
-        self.edges.iter_mut().for_each(|edge| edge.world.advance(Span::from_millis(millis)));
+        let span = Span::from_millis(millis);
+        self.source.advance(span);
+        for edge in &mut self.edges {
+            edge.world.advance(by_own_clock(span, &mut self.source));
+        }
     }
 
     pub fn bodies(&self, at: usize, client: usize) -> Vec<&str> {
