@@ -141,9 +141,8 @@ impl Walk {
     }
 
     /// The sessions that were kept, in order.
-    pub(crate) fn take_found(&mut self) -> Vec<Key> {
-        let found = std::mem::take(&mut self.found).into_sorted_vec();
-        found.into_iter().map(|(_, key)| key).collect()
+    pub(crate) fn take_found(&mut self) -> Vec<(SessionRank, Key)> {
+        std::mem::take(&mut self.found).into_sorted_vec()
     }
 }
 

@@ -48,7 +48,9 @@ pub(crate) struct Shared {
     /// What clients have of what the limits of the configuration allow.
     pub(crate) limits: LimitRegistry,
     /// One count more for each walk over the sessions that is open.
-    pub(crate) session_jobs: Arc<()>,
+    pub(crate) session_lists: Arc<()>,
+    /// The same of walks that end sessions.
+    pub(crate) session_kicks: Arc<()>,
 }
 
 /// What one address has.
@@ -93,7 +95,8 @@ impl Shared {
             sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
             limits: LimitRegistry::default(),
-            session_jobs: Arc::default(),
+            session_lists: Arc::default(),
+            session_kicks: Arc::default(),
             options,
             services,
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, SessionId};
-use tiderace_wire::{SessionEntry, SessionFacts, SessionFilter, SessionPage, SessionQuery};
+use tiderace_wire::{SessionEntry, SessionFacts, SessionFilter, SessionPage};
 
 use crate::connection::{Connection, Flags, Live, Stage};
 use crate::driver::Driver;
@@ -19,13 +19,17 @@ use crate::waker::{NodeAnswer, Notice};
 const PLACES_PER_TURN: u32 = 2_048;
 /// Sessions that end in a turn: each says goodbye, and what it had is given back.
 const ENDS_PER_TURN: u32 = 64;
-/// Walks that may be open on a node.
+/// Walks of either kind that may be open on a node.
 const WALKS_MAX: usize = 64;
 
 impl<D: Driver> Shard<D> {
     /// Has all shards look at their sessions, for a session that may ask for it.
     pub(crate) fn begin_walk(&self, what: SessionWork, answer: NodeAnswer) {
-        let open = self.shared.session_jobs.clone();
+        // However much is listed, sessions can be ended.
+        let open = match &what {
+            SessionWork::List(_) => self.shared.session_lists.clone(),
+            SessionWork::Kick(_) => self.shared.session_kicks.clone(),
+        };
         // The node's own, and this one.
         if Arc::strong_count(&open) - 2 >= WALKS_MAX {
             let reason =
@@ -142,24 +146,26 @@ impl<D: Driver> Shard<D> {
     fn part_of(&mut self, walk: &mut Walk) -> Part {
         let job = walk.job.clone();
         let page = match &job.what {
-            SessionWork::List(query) => self.page_of(walk, query),
+            SessionWork::List(_) => self.page_of(walk),
             SessionWork::Kick(_) => SessionPage { matched: walk.matched, ..SessionPage::default() },
         };
         Part { page }
     }
 
-    fn page_of(&mut self, walk: &mut Walk, query: &SessionQuery) -> SessionPage {
+    fn page_of(&mut self, walk: &mut Walk) -> SessionPage {
         let found = walk.take_found();
+        // Also if that one has ended since.
+        let next = found.last().map(|(rank, _)| *rank).filter(|_| walk.has_more);
         let sessions: Vec<SessionEntry> =
-            found.into_iter().filter_map(|key| self.entry_of(key)).collect();
-        let last = sessions.last().map(|entry| query.rank(entry.id, &entry.state));
-        let next = last.filter(|_| walk.has_more);
+            found.into_iter().filter_map(|(_, key)| self.entry_of(key)).collect();
         SessionPage { sessions, matched: walk.matched, next }
     }
 
     fn entry_of(&mut self, key: Key) -> Option<SessionEntry> {
         let tls = self.client_tls(key).is_some();
-        let (_, connection, live) = self.session_at(key.slot)?;
+        // Another one may be in its place.
+        let found = self.session_at(key.slot).filter(|(now, ..)| *now == key);
+        let (_, connection, live) = found?;
         let entry = self.broker.session_entry(live.id)?;
         let principal = self.broker.principal_of(live.id);
         let facts = SessionFacts {

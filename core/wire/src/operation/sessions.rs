@@ -203,17 +203,20 @@ pub struct SessionPage {
 }
 
 impl SessionPage {
-    /// The page of a node, of what each shard has found. A shard that has more behind what it gave has a `next`.
+    /// The page of a node, of what each shard has found. A shard that has more behind what it gave has a `next`: what others
+    /// have behind that waits for the next page.
     pub fn merge(query: &SessionQuery, parts: Vec<SessionPage>) -> SessionPage {
         let matched = parts.iter().map(|part| part.matched).sum();
-        let mut has_more = parts.iter().any(|part| part.next.is_some());
+        let whole_up_to = parts.iter().filter_map(|part| part.next).min();
+        let rank = |entry: &SessionEntry| query.rank(entry.id, &entry.state);
         let mut sessions: Vec<SessionEntry> =
             parts.into_iter().flat_map(|part| part.sessions).collect();
-        sessions.sort_by_key(|entry| query.rank(entry.id, &entry.state));
-        has_more |= sessions.len() > query.entries_max();
+        sessions.retain(|entry| whole_up_to.is_none_or(|last| rank(entry) <= last));
+        sessions.sort_by_key(rank);
+        let is_cut = sessions.len() > query.entries_max();
         sessions.truncate(query.entries_max());
-        let last = sessions.last().map(|entry| query.rank(entry.id, &entry.state));
-        SessionPage { sessions, matched, next: last.filter(|_| has_more) }
+        let next = if is_cut { sessions.last().map(rank) } else { whole_up_to };
+        SessionPage { sessions, matched, next }
     }
 
     /// Bytes of its texts.
@@ -360,6 +363,24 @@ mod tests {
             r#""dropped":0}],"matched":9,"more":true,"next":"5-0-0-1-1"}"#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn sessions_that_end_meanwhile_hide_no_others() {
+        let query = SessionQuery { order: SessionOrder::Id, limit: 2, ..SessionQuery::default() };
+        let rank = |shard, slot| Some(query.rank(id(shard, slot), &SessionState::default()));
+        let page = |sessions: Vec<SessionId>, next| {
+            let sessions = sessions.into_iter().map(|id| entry(id, 0, 0)).collect();
+            SessionPage { sessions, matched: 5, next }
+        };
+        // The second of the first shard has ended after it was looked at; there are others behind it.
+        let parts = vec![page(vec![id(0, 1)], rank(0, 2)), page(vec![id(1, 1)], None)];
+        let merged = SessionPage::merge(&query, parts);
+        assert_eq!(merged.sessions, [entry(id(0, 1), 0, 0)]);
+        assert_eq!(merged.next, rank(0, 2));
+        // All of them have.
+        let merged = SessionPage::merge(&query, vec![page(vec![], rank(0, 2))]);
+        assert_eq!((merged.sessions.len(), merged.next), (0, rank(0, 2)));
     }
 
     /// What one shard gives of its sessions.

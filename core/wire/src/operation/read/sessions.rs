@@ -7,6 +7,9 @@ use crate::operation::sessions::{
     Kick, REASON_BYTES_MAX, SessionFilter, SessionOrder, SessionQuery, parse_session_id,
 };
 
+/// Bytes of a protocol's or a principal's name in a filter, at most.
+const NAME_BYTES_MAX: usize = 1024;
+
 impl Given<'_> {
     /// Which page of the sessions is wanted.
     pub(super) fn session_query(&self) -> Result<SessionQuery, Close> {
@@ -31,8 +34,8 @@ impl Given<'_> {
     pub(super) fn session_filter(&self) -> Result<SessionFilter, Close> {
         Ok(SessionFilter {
             id: self.session_id()?,
-            protocol: self.optional_text("protocol")?.map(|it| it.as_ref().into()),
-            principal: self.optional_text("principal")?.map(|it| it.as_ref().into()),
+            protocol: self.name("protocol")?,
+            principal: self.name("principal")?,
             address: self.network()?,
             backlog: self.number("backlog")?.unwrap_or(0),
         })
@@ -47,6 +50,15 @@ impl Given<'_> {
             ));
         }
         Ok(Kick { filter, dry_run: self.truth("dry_run")?, reason: self.reason()? })
+    }
+
+    /// A name that sessions may have. Filters are written into logs, so they are bounded.
+    fn name(&self, member: &str) -> Result<Option<Box<str>>, Close> {
+        let Some(text) = self.optional_text(member)? else { return Ok(None) };
+        if text.len() > NAME_BYTES_MAX {
+            return Err(bad(format!("`{member}` has at most {NAME_BYTES_MAX} bytes")));
+        }
+        Ok(Some(text.as_ref().into()))
     }
 
     /// What an operator tells clients.
