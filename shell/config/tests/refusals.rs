@@ -383,7 +383,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nallow = [\"publsh\"]\nprincipals = [\"*\"]",
-        "t.toml:2:10: rule.allow: expected one of \"admin\", \"browse\", \"call\", \"create\", \"manage\", \"monitor\", \"publish\", \"receive\", \"relay\", \"send\", \"serve\", \"subscribe\", but found \"publsh\"; did you mean `publish`?",
+        "t.toml:2:10: rule.allow: expected one of \"admin\", \"browse\", \"call\", \"create\", \"manage\", \"monitor\", \"operate\", \"publish\", \"receive\", \"relay\", \"send\", \"serve\", \"subscribe\", but found \"publsh\"; did you mean `publish`?",
     ),
     (
         "[[rule]]\nallow = []\nprincipals = [\"*\"]",

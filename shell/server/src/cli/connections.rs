@@ -210,7 +210,10 @@ fn kick(args: &KickArgs) -> anyhow::Result<()> {
     let count = result["sessions"].as_u64().unwrap_or_default();
     if let Some(id) = args.id.as_ref().filter(|_| count == 0) {
         let id = printable(id);
-        return Err(ClientError::Missing(format!("there is no session {id} to end")).into());
+        return Err(ClientError::Missing(format!(
+            "there is no session {id} to end, or it is the one that asks"
+        ))
+        .into());
     }
     if !args.dry_run {
         if args.id.is_none() && !args.yes && !agrees(&format!("End {}?", sessions(count)))? {
