@@ -113,8 +113,14 @@ def inside(root, *arguments, **options):
     """A command of the image, on its root."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ISOLATED, "sh", str(root)]
     return subprocess.Popen(
-        [*AS_ROOT, *command, "/usr/bin/tiderace", *arguments], text=True, **options
+        [*AS_ROOT, *command, "/usr/bin/tiderace", *arguments], text=True, start_new_session=True, **options
     )
+
+
+def end(process):
+    """Ends a command of the image. Who gets another user's rights no longer ends with its parent."""
+    subprocess.run([*AS_ROOT, "kill", "-KILL", "--", f"-{process.pid}"], check=True)
+    process.wait(60)
 
 
 def test_it_serves_from_a_root_that_it_cannot_write_to(image, tmp_path):
@@ -130,7 +136,7 @@ def test_it_serves_from_a_root_that_it_cannot_write_to(image, tmp_path):
         subscribe = inside(root, "sub", "-s", address, "a/b", "-C", "1", **pipes)
         assert subscribe.communicate(timeout=60)[0].split()[-1] == "kept"
     finally:
-        server.kill()
+        end(server)
     refused = inside(root, "man", "/var/lib/tiderace", **pipes)
     assert refused.wait(60) != 0
     assert "Read-only file system" in refused.stderr.read()
