@@ -13,6 +13,7 @@ mod messages;
 mod peers;
 mod prefetch;
 mod reading;
+mod refusals;
 mod reviewing;
 mod sides;
 mod taking;

@@ -97,6 +97,7 @@ mod reached_upstream;
 mod recall_side;
 mod recently_told;
 mod recover;
+mod refused_targets;
 mod relay;
 mod remove;
 mod requester;

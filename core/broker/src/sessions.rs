@@ -18,6 +18,7 @@ use crate::pending_requests::PendingRequests;
 use crate::places::Place;
 use crate::places::key_of;
 use crate::present_sessions::Presence;
+use crate::refused_targets::RefusedTargets;
 use crate::review::Review;
 use crate::scatter_gather::ScatterGather;
 use crate::session::Session;
@@ -44,6 +45,8 @@ pub(crate) struct Sessions {
     review: Option<Box<Review>>,
     /// What has changed last, if something has since the start.
     in_force: Option<Arc<AccessChange>>,
+    /// Subscriptions that are to be ended, since nothing brings any longer what they listen to.
+    refused_targets: Box<RefusedTargets>,
     /// Positions of these epochs of the node can be compared with the numbers of this one.
     earlier_epochs: Box<[u64]>,
 }
@@ -116,6 +119,17 @@ impl Sessions {
             None => Ok(principal),
             Some(change) => change.admit(principal),
         }
+    }
+
+    /// What nothing brings any longer, while somebody listens to it.
+    pub(crate) fn refused_targets_mut(&mut self) -> &mut RefusedTargets {
+        &mut self.refused_targets
+    }
+
+    /// Whether there is such.
+    #[inline]
+    pub(crate) fn has_refused_targets(&self) -> bool {
+        !self.refused_targets.is_empty()
     }
 
     /// Others may log in from now on, and those who are there are to be looked at.

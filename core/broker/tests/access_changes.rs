@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::asking::connect;
+use crate::support::reviewing::believing as change;
 use crate::support::upstream::upstream;
 use crate::support::{Notice, Wish, World, for_seeds};
 use tiderace_base::{ClientLimits, CloseCode};
@@ -26,16 +27,6 @@ fn rule(allow: bool, path: &str, who: &str) -> Rule {
         who: vec![if who == "*" { Who::All } else { Who::User(who.into()) }],
         paths: vec![Pattern::parse(path).unwrap()],
         kind: None,
-    }
-}
-
-/// Names are believed, before and after.
-fn change(rules: Vec<Rule>) -> AccessChange {
-    let credentials = [CredentialId::BELIEVED, CredentialId::NOTHING];
-    AccessChange {
-        rules: Some(Rules::new(rules)),
-        credentials: credentials.map(|id| (id, Bearer::Named)).into_iter().collect(),
-        ..AccessChange::default()
     }
 }
 

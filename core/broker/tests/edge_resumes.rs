@@ -46,9 +46,21 @@ impl Edge {
     }
 
     fn say(&mut self, said: FromUpstream) {
+        self.say_only(said);
+        self.world.quiesce();
+    }
+
+    /// The same, and nothing else happens.
+    fn say_only(&mut self, said: FromUpstream) {
         let command = tiderace_wire::Command::Upstream(Box::new(said));
         self.world.command(self.link.unwrap(), command);
-        self.world.quiesce();
+    }
+
+    /// The key of what it was asked for last, which has that name and begins with values.
+    fn asked_for(&mut self, name: &str) -> SubscriptionKey {
+        let (key, asked) = self.asked().pop().unwrap();
+        assert_eq!(asked, Some((name.to_owned(), None)));
+        key
     }
 
     /// What the source is asked.
@@ -352,19 +364,69 @@ fn what_was_refused_to_somebody_is_asked_for_again() {
     for (target, name) in [("topic:kept/a", "kept/a"), ("topic:kept/**", "kept/**")] {
         let mut edge = Edge::new(&["**"]);
         edge.up(0, EPOCH);
+        let mut clients = vec![edge.subscribe(target)];
         for _ in 0..2 {
-            let client = edge.subscribe(target);
-            assert_eq!(edge.asked(), [(KEPT, Some((name.to_owned(), None)))]);
-            edge.say(refused(KEPT));
-            let refused = &edge.world.clients[client].refused;
-            assert!(matches!(refused[..], [(Some(_), CloseCode::NotAuthorised)]), "{refused:?}");
-            assert_eq!(edge.ended(client), [], "it was never there");
+            let key = edge.asked_for(name);
+            edge.say(refused(key));
+            for client in clients.drain(..) {
+                let refused = &edge.world.clients[client].refused;
+                assert!(
+                    matches!(refused[..], [(Some(_), CloseCode::NotAuthorised)]),
+                    "{refused:?}"
+                );
+                assert_eq!(edge.ended(client), [], "it was never there");
+            }
+            // Who comes soon after waits, and however many come, it is asked for once.
+            for _ in 0..3 {
+                clients.push(edge.subscribe(target));
+                edge.world.advance(Span::from_millis(300));
+                edge.world.quiesce();
+                assert_eq!(edge.asked(), []);
+            }
+            edge.world.advance(Span::from_millis(100));
+            edge.world.quiesce();
         }
-        let client = edge.subscribe(target);
-        assert_eq!(edge.asked(), [(KEPT, Some((name.to_owned(), None)))]);
-        edge.say(value(KEPT, 3));
-        edge.say(FromUpstream::Complete { key: KEPT });
-        assert_eq!(edge.bodies(client), ["3"]);
+        let key = edge.asked_for(name);
+        edge.say(value(key, 3));
+        edge.say(FromUpstream::Complete { key });
+        for client in clients {
+            assert_eq!(edge.bodies(client), ["3"]);
+        }
+    }
+}
+
+/// As many as end in one call, and some.
+#[test]
+fn very_many_who_listen_to_what_is_refused_are_told_a_slice_at_a_time() {
+    for (target, name) in [("topic:kept/a", "kept/a"), ("topic:kept/**", "kept/**")] {
+        let mut edge = Edge::new(&["**"]);
+        edge.up(0, EPOCH);
+        let clients: Vec<usize> = (0..600).map(|_| edge.world.connect(1, "ann")).collect();
+        for client in &clients {
+            edge.world.subscribe(*client, 0, Wish::to(target));
+        }
+        edge.world.deliver_envelopes();
+        let key = edge.asked_for(name);
+        edge.say(value(key, 3));
+        edge.say(FromUpstream::Complete { key });
+        edge.say_only(refused(key));
+        while edge.world.deliver_envelope_between(0, 1) {}
+        let told = |edge: &Edge| {
+            let all = clients.iter().map(|client| &edge.world.clients[*client]);
+            all.filter(|client| !client.subscriptions_ended.is_empty()).count()
+        };
+        assert_eq!(told(&edge), 256);
+        // One goes before it is told, and the key of another one stands for something else by then.
+        edge.world.close(clients[0]);
+        edge.world.unsubscribe(clients[1], 0);
+        edge.world.subscribe(clients[1], 0, Wish::to("topic:here"));
+        edge.world.work(1);
+        assert_eq!(told(&edge), 512);
+        edge.world.work(1);
+        assert!(!edge.world.brokers[1].has_work());
+        edge.world.quiesce();
+        assert_eq!(told(&edge), 598);
+        assert_eq!(edge.ended(clients[1]), []);
     }
 }
 
@@ -401,12 +463,14 @@ fn values_of_what_is_refused_are_removed_and_other_topics_go_on() {
         edge.say(refused(KEPT));
         edge.sweep();
         assert_eq!((edge.bodies(client), edge.ended(client)), (vec!["3", ""], vec![]));
+        edge.world.advance(Span::from_secs(1));
         // Somebody new has it asked for again, and gets nothing old.
         let late = edge.subscribe("topic:kept/**");
         assert_eq!(edge.asked(), [(KEPT, Some(("kept/**".to_owned(), None)))]);
         edge.say(refused(KEPT));
         assert_eq!(edge.bodies(late), [""; 0]);
         assert_eq!(edge.world.clients[late].refused.len(), 1);
+        edge.world.advance(Span::from_secs(1));
         let third = edge.subscribe("topic:kept/**");
         edge.say(value(KEPT, 3));
         edge.say(FromUpstream::Complete { key: KEPT });

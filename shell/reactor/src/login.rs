@@ -18,6 +18,18 @@ use crate::shard::Shard;
 const LOGINS_PER_TURN: usize = 64;
 
 impl<D: Driver> Shard<D> {
+    /// A login was decided, and its session is told soon: from now on it is not the client's login that takes long.
+    pub(crate) fn note_decided(&mut self, decided: DecidedLogin) {
+        let session = decided.session;
+        let key = self.broker.link_of(session).and_then(|link| self.find(link, session));
+        if let Some(connection) = key.and_then(|key| self.connections.get_mut(key))
+            && connection.live().is_some_and(|live| live.verifying)
+        {
+            connection.deadline = self.now.time + self.shared.options.deadlines.login;
+        }
+        self.lists.decided.push_back(decided);
+    }
+
     /// Tells some sessions what came of their logins.
     pub(crate) fn tell_logins(&mut self) {
         for _ in 0..LOGINS_PER_TURN {

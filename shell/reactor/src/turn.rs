@@ -161,7 +161,7 @@ impl<D: Driver> Shard<D> {
         let notices = self.post.waker().map(Waker::take_notices);
         for notice in notices.unwrap_or_default() {
             match notice {
-                Notice::Verified(decided) => self.lists.decided.push_back(decided),
+                Notice::Verified(decided) => self.note_decided(decided),
                 Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Loaded(loaded) => self.receive_loaded(loaded),
                 Notice::Spooled(key) => self.note_spooled(key),

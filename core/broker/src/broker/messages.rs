@@ -45,7 +45,7 @@ impl Broker {
                 self.refuse_subscription(now, Some(from), refused, *close, effects);
             }
             Body::Subscriber(ToSubscriber::SubscriptionsEnded { target, close }) => {
-                self.end_subscriptions_to(now, from, (&target, &close), effects);
+                self.end_subscriptions_to(now, from, (*target, *close), effects);
             }
             Body::Subscriber(ToSubscriber::Recall { session, key }) => {
                 self.recall_side().recall(now, (session, key), from, effects);

@@ -4,7 +4,7 @@
 
 use tiderace_base::{Close, Now};
 use tiderace_queues::Ending;
-use tiderace_wire::{Reply, Target};
+use tiderace_wire::Reply;
 
 use super::Broker;
 use crate::effects::Effects;
@@ -79,44 +79,6 @@ impl Broker {
             sessions.forget_promises(session, place);
         }
         sessions.reply(session, Reply::no_subscription(key, token, close), effects);
-    }
-
-    /// Nothing brings any longer what some subscriptions listen to.
-    #[cold]
-    pub(super) fn end_subscriptions_to(
-        &mut self,
-        now: Now,
-        place: Place,
-        (target, close): (&Target, &Close),
-        effects: &mut Effects,
-    ) {
-        let mut ended = Vec::new();
-        match target {
-            Target::Exact(topic) => {
-                let topic =
-                    self.directory.find(&topic.path).and_then(|key| self.directory.get(key));
-                ended.extend_from_slice(topic.map_or(&[], |topic| self.fanout.exact(topic)));
-            }
-            Target::Pattern(_, pattern) => {
-                self.fanout.patterns_mut().with(pattern, &mut |found| ended.push(*found));
-            }
-        }
-        for subscriber in ended {
-            let key = subscriber.key;
-            let session = self.session_side().id_of(subscriber.session);
-            let record = self.sessions.get_mut(subscriber.session);
-            // One with several targets may have been found before.
-            let Some(record) = record.filter(|record| record.subscriptions.get(key).is_some())
-            else {
-                continue;
-            };
-            let known = record.subscription_mut(key);
-            let token = known.and_then(|known| known.confirm.take());
-            // One that was answered gets its pages, if there are more.
-            let promising = token.is_some().then_some(place);
-            let lost = LostSubscription { session, key, token };
-            self.refuse_subscription(now, promising, Some(lost), close.clone(), effects);
-        }
     }
 
     /// A message to a place that is lost has come back.

@@ -103,6 +103,7 @@ impl Broker {
             || self.home.notice_interest().has_requests()
             || self.delivery.is_selecting()
             || self.sessions.presence().changes_waiting() > 0
+            || self.sessions.has_refused_targets()
             || self.notices.has_work()
             || self.exchanges.has_withdrawn()
             || self.deputies.has_work()
@@ -126,6 +127,7 @@ impl Broker {
         sessions.change_more(now, effects);
         self.home_side().give_topics(now, effects);
         self.notice_side().sweep_notices(now);
+        self.end_refused(now, effects);
         self.exchange_side().end_withdrawn(now, effects);
         self.end_call(now, effects);
     }

@@ -214,6 +214,19 @@ impl DeputySide<'_> {
         self.count(at, key, was_held);
     }
 
+    /// The same of one that the upstream may still have and give again: its value may then have the version that it had here,
+    /// and its next message the one behind that.
+    pub(super) fn remove_hidden(&mut self, now: Now, at: usize, key: Key, effects: &mut Effects) {
+        let last = self.home.topic(key).and_then(|topic| topic.home()).map(HomeTopic::last_version);
+        self.remove_held(now, at, key, effects);
+        if let Some(topic) = self.home.directory.get(key) {
+            self.home.home.empty_history(topic);
+        }
+        if let (Some(last), Some(home)) = (last, self.home.topic_mut(key)) {
+            home.begin_at_version(last);
+        }
+    }
+
     fn is_held(&self, key: Key) -> bool {
         let home = self.home.topic(key).and_then(|topic| topic.home());
         home.is_some_and(HomeTopic::is_held)
@@ -260,7 +273,14 @@ impl DeputySide<'_> {
         self.renew(at, key, effects);
         let home = self.home.topic(key).and_then(|topic| topic.home());
         let holds_value = home.is_some_and(|home| home.value().is_some());
-        if reason == LeaveReason::NotAuthorised || holds_value {
+        if reason == LeaveReason::NotAuthorised {
+            // Each subscription that has brought it says so.
+            if home.is_some_and(HomeTopic::is_known) {
+                self.remove_hidden(now, at, key, effects);
+            }
+            return;
+        }
+        if holds_value {
             return self.remove_held(now, at, key, effects);
         }
         self.end_removed(at, key, effects);

@@ -42,11 +42,10 @@ impl DeputySide<'_> {
         let Some(deputy) = self.deputies.list.get(at) else { return };
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let Some(linger) = upstream.map(|upstream| upstream.linger) else { return };
-        let before = now.time - linger;
         let mut left = ENDED_AT_ONCE;
         while left > 0
             && let Some(deputy) = self.deputies.list.get_mut(at)
-            && let Some((key, ended)) = deputy.subscriptions.end_idle(before)
+            && let Some((key, ended)) = deputy.subscriptions.end_idle(now.time, linger)
         {
             deputy.note_whole();
             deputy.sweep_uncovered(&ended.target);

@@ -86,6 +86,14 @@ impl DeputySide<'_> {
         true
     }
 
+    /// This node may not have a topic any more of which clients lack something: with what has come they would have a value
+    /// that has been taken away here.
+    pub(super) fn note_not_all(&mut self, at: usize, key: u32) {
+        if let Some(deputy) = self.deputies.list.get_mut(at) {
+            deputy.backfills.note_recovered(key, false);
+        }
+    }
+
     /// The upstream is away: those who wait for it get what there is.
     pub(super) fn give_up_backfills(&mut self, now: Now, at: usize, effects: &mut Effects) {
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };

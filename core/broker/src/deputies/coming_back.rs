@@ -144,9 +144,15 @@ impl DeputySide<'_> {
             // has changed has come again.
             let anew = if missed.complete { 0 } else { self.deputies.began_anew(what) };
             if let Some(runs) = missed.runs.take() {
-                let counts = |run: &&Arc<Run>| run.first() > anew || run.is_value(run.len() - 1);
-                let runs = runs.iter().filter(counts);
-                missed.runs = Some(runs.flat_map(|run| unknown(run, since)).collect());
+                let is_value = |run: &Run| run.is_value(run.len() - 1);
+                let counts = |run: &&Arc<Run>| run.first() > anew || is_value(run);
+                // What the position covers may have been hidden from who has it, if this node does not know better.
+                let again = |run: &Arc<Run>| !missed.complete && is_value(run);
+                let given = |run: &Arc<Run>| match unknown(run, since) {
+                    lacking if lacking.is_empty() && again(run) => newest_of(run),
+                    lacking => lacking,
+                };
+                missed.runs = Some(runs.iter().filter(counts).flat_map(given).collect());
             }
         }
         self.answer_with_marks(at, (from, ask), answer, effects);
@@ -232,6 +238,15 @@ impl DeputySide<'_> {
         let newest = home.history().and_then(|history| history.newest()).or(home.value())?;
         Some(newest.upstream()?.numbering)
     }
+}
+
+/// The last message of a run.
+fn newest_of(run: &Arc<Run>) -> Vec<Arc<Run>> {
+    if run.len() == 1 {
+        return vec![run.clone()];
+    }
+    let newest = run.message(run.len() - 1);
+    newest.map(|message| Arc::new(run.copy_of(&message))).into_iter().collect()
 }
 
 /// What of a run a position does not cover.

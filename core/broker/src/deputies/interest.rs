@@ -216,9 +216,9 @@ impl Deputy {
         if on {
             if let Some(known) = self.topics.get_mut(path) {
                 known.places.insert(from);
-                return self.subscriptions.ask_again(known.key);
+                return self.subscriptions.ask_again(now, known.key);
             }
-            let key = self.subscriptions.use_for_topic(exact(path), &Begins::default());
+            let key = self.subscriptions.use_for_topic(now, exact(path), &Begins::default());
             self.topics.insert(path.clone(), TopicUse { places: PlaceSet::of(from), key });
             return;
         }
@@ -242,9 +242,9 @@ impl Deputy {
         if on {
             if let Some(known) = self.patterns.get_mut(pattern) {
                 known.subscriptions += 1;
-                return known.keys.iter().for_each(|key| self.subscriptions.ask_again(*key));
+                return known.keys.iter().for_each(|key| self.subscriptions.ask_again(now, *key));
             }
-            let used = targets.into_iter().map(|target| self.subscriptions.use_for(target));
+            let used = targets.into_iter().map(|target| self.subscriptions.use_for(now, target));
             let keys = used.collect();
             self.patterns.insert(pattern.clone(), PatternUse { subscriptions: 1, keys });
             return;

@@ -4,7 +4,7 @@
 //! stays asked: it is asked of the next one.
 
 use tiderace_base::{Key, Now, SessionId, Time};
-use tiderace_wire::FromUpstream;
+use tiderace_wire::{FromUpstream, LeaveReason};
 
 use super::Deputy;
 use super::subscriptions::State;
@@ -35,7 +35,10 @@ impl DeputySide<'_> {
             FromUpstream::Joined { key, path, spec } => {
                 self.join(now, at, key.0, (path, spec), effects);
             }
-            FromUpstream::Left { path, reason, .. } => {
+            FromUpstream::Left { key, path, reason } => {
+                if reason == LeaveReason::NotAuthorised {
+                    self.note_not_all(at, key.0);
+                }
                 self.leave(now, at, (path, reason), effects);
             }
             FromUpstream::Reached { numbering, sequence } => {
@@ -173,8 +176,9 @@ impl DeputySide<'_> {
         if !goes_on {
             subscription.anew = last;
             subscription.begun = told.into();
-            deputy.sweep_not_brought(&target, asked_at, brought);
         }
+        // Also of what goes on: topics that this node may not have any more have ended without a message.
+        deputy.sweep_not_brought(&target, asked_at, brought);
         if deputy.subscriptions.repeat(key) {
             return self.end_at_upstream(at, key);
         }
@@ -214,6 +218,10 @@ impl DeputySide<'_> {
             }
             self.give_up_away(now, at);
             self.begin_backfills(at);
+            let deputy = self.deputies.list.get_mut(at);
+            if deputy.is_some_and(|deputy| deputy.subscriptions.end_waits(now.time)) {
+                self.ask_upstream(at);
+            }
             self.end_idle(now, at);
             self.end_overdue_relays(now, at, effects);
             self.look_at_calls(now, at, effects);

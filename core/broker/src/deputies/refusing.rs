@@ -34,7 +34,7 @@ impl DeputySide<'_> {
             self.end_at_upstream(at, ended);
         }
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
-        let waiting = deputy.subscriptions.settle(key, State::Refused(close.clone()));
+        let waiting = deputy.subscriptions.refuse(now.time, key, close.clone());
         if deputy.ask_otherwise(now, (key, &target), &begins) {
             self.home.metrics.upstream_resyncs += 1;
             deputy.resyncs += 1;
@@ -120,7 +120,7 @@ impl Deputy {
             Target::Pattern(..) if left > 0 => {
                 let its = self.topics.iter_mut().filter(|(_, used)| used.key == key);
                 for (path, used) in its.take(left) {
-                    used.key = self.subscriptions.use_for_topic(exact(path), begins);
+                    used.key = self.subscriptions.use_for_topic(now.time, exact(path), begins);
                     self.subscriptions.release_topic(now.time, key);
                 }
             }

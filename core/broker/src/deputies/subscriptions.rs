@@ -8,7 +8,7 @@ mod using;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, Time};
+use tiderace_base::{Close, Key, Span, Time};
 use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Position, Target};
 
@@ -40,6 +40,8 @@ pub(super) struct UpstreamSubscription {
     pub(super) anew: u64,
     /// Whether subscribers here have been answered: if it has no place to go on from, what comes with it comes anew to them.
     answered: bool,
+    /// From when on it may be asked for again, if it was refused.
+    ask_from: Time,
     /// Whether values may be here that it had brought before it was refused.
     pub(super) unswept: bool,
     /// Those that have left messages to it, since it was to bring what is before them.
@@ -74,6 +76,8 @@ pub(super) struct Begins {
     since: Option<Position>,
     /// Whether subscribers here have been answered.
     pub(super) answered: bool,
+    /// Whether it is to bring what another one has been refused.
+    replaces: bool,
 }
 
 /// What a key stands for.
@@ -98,6 +102,8 @@ pub(super) struct UpstreamSubscriptions {
     by_pattern: Map<Box<str>, u32>,
     patterns: PatternIndex<u32>,
     to_ask: VecDeque<u32>,
+    /// Those that are to be asked for from some time on.
+    to_ask_later: BTreeSet<(Time, u32)>,
     under_way: usize,
     count: usize,
     /// Those without uses.
@@ -156,13 +162,20 @@ impl UpstreamSubscriptions {
         }
     }
 
-    /// One that nobody has needed since before a time is forgotten: its key, which the upstream has yet to end, and what
-    /// it was for.
-    pub(super) fn end_idle(&mut self, before: Time) -> Option<(u32, UpstreamSubscription)> {
+    /// One that nobody has needed for so long is forgotten: its key, which the upstream has yet to end, and what it was
+    /// for. What the upstream has just refused is known for a while.
+    pub(super) fn end_idle(
+        &mut self,
+        now: Time,
+        linger: Span,
+    ) -> Option<(u32, UpstreamSubscription)> {
         while let Some(key) = self.idle.front().copied() {
             let known = self.get(key).filter(|known| known.uses == 0);
             // What one is still to bring that goes on where it was, others may have left to it.
-            if known.is_some_and(|known| known.idle > before || known.since.is_some()) {
+            let is_needed = |known: &UpstreamSubscription| {
+                known.idle > now - linger || known.since.is_some() || known.ask_from > now
+            };
+            if known.is_some_and(is_needed) {
                 return None;
             }
             let is_over = known.is_some();
@@ -300,6 +313,7 @@ impl UpstreamSubscriptions {
     /// The connection to the upstream is lost: all are to be asked for anew, those that were live from where they were.
     pub(super) fn unlink(&mut self, position: &Position) {
         self.to_ask.clear();
+        self.to_ask_later.clear();
         (self.under_way, self.resuming, self.is_parted) = (0, 0, true);
         for (key, slot) in (0u32..).zip(&mut self.slots) {
             match slot {
@@ -455,7 +469,8 @@ impl UpstreamSubscriptions {
 impl UpstreamSubscription {
     /// How one begins that is to bring the same in its place, if everything has come up to `reached`.
     pub(super) fn begins(&self, reached: Option<Position>) -> Begins {
-        Begins { since: self.since.clone().or(reached), answered: self.answered }
+        let since = self.since.clone().or(reached);
+        Begins { since, answered: self.answered, replaces: true }
     }
 
     /// How many patterns of this node need it.

@@ -86,16 +86,12 @@ impl DeputySide<'_> {
             match &sweep.why {
                 Why::NotBrought { until, brought } => {
                     if value.is_some_and(|first| first <= *until) && !brought.contains(&key) {
-                        self.remove_held(now, at, key, effects);
+                        self.remove_hidden(now, at, key, effects);
                     }
                 }
                 Why::NotCovered if !is_covered => self.drop_kept(at, key),
                 Why::Refused(_) if !is_covered => {
-                    self.remove_held(now, at, key, effects);
-                    // If it is given again, its value may have the version that it had.
-                    if let Some(home) = self.home.topic_mut(key) {
-                        home.begin_at_version(0);
-                    }
+                    self.remove_hidden(now, at, key, effects);
                 }
                 Why::NotCovered | Why::Refused(_) => {}
                 Why::Away if deputy_is_given_up => self.remove_held(now, at, key, effects),

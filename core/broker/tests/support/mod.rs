@@ -16,7 +16,7 @@ pub mod keeping;
 pub mod losing;
 pub mod nodes;
 mod random;
-mod reviewing;
+pub mod reviewing;
 pub mod upstream;
 mod wish;
 

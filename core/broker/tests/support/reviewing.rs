@@ -3,9 +3,19 @@
 use std::sync::Arc;
 
 use tiderace_base::SessionId;
-use tiderace_broker::AccessChange;
+use tiderace_broker::{AccessChange, Bearer, CredentialId, Rule, Rules};
 
 use super::World;
+
+/// Those rules; names are believed, before and after.
+pub fn believing(rules: Vec<Rule>) -> AccessChange {
+    let credentials = [CredentialId::BELIEVED, CredentialId::NOTHING];
+    AccessChange {
+        rules: Some(Rules::new(rules)),
+        credentials: credentials.map(|id| (id, Bearer::Named)).into_iter().collect(),
+        ..AccessChange::default()
+    }
+}
 
 impl World {
     /// All shards hold to that from now on; their sessions have yet to be looked at.

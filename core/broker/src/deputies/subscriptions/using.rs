@@ -6,21 +6,29 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tiderace_base::Time;
+use tiderace_base::{Close, Key, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::Target;
 
 use super::{Begins, Slot, State, UpstreamSubscription, UpstreamSubscriptions};
 use crate::collections::Set;
 
+/// How long the upstream is not asked again for what it has refused.
+const REFUSED_FOR: Span = Span::from_secs(1);
+
 impl UpstreamSubscriptions {
     /// Uses a subscription that brings a target, which is made if there is none.
-    pub(in crate::deputies) fn use_for(&mut self, target: Target) -> u32 {
-        self.use_from(target, &Begins::default())
+    pub(in crate::deputies) fn use_for(&mut self, now: Time, target: Target) -> u32 {
+        self.use_from(now, target, &Begins::default())
     }
 
     /// The same; one that is made begins like that.
-    pub(in crate::deputies) fn use_from(&mut self, target: Target, begins: &Begins) -> u32 {
+    pub(in crate::deputies) fn use_from(
+        &mut self,
+        now: Time,
+        target: Target,
+        begins: &Begins,
+    ) -> u32 {
         // Another one is no help if it does not bring what was missed.
         let goes_on = |key: &u32| {
             begins.since.is_none() || self.get(*key).is_some_and(|known| known.since.is_some())
@@ -28,7 +36,7 @@ impl UpstreamSubscriptions {
         let known = self.known_for(&target).filter(|key| goes_on(key) || self.has(&target));
         let key = known.unwrap_or_else(|| self.make(target, begins));
         self.begin_again(key, begins);
-        self.ask_again(key);
+        self.ask_again(now, key);
         if let Some(subscription) = self.get_mut(key) {
             subscription.uses += 1;
         }
@@ -41,6 +49,10 @@ impl UpstreamSubscriptions {
             return;
         }
         let Some(subscription) = self.get_mut(key) else { return };
+        if begins.replaces {
+            // What others have is not to be late.
+            subscription.ask_from = Time::ZERO;
+        }
         subscription.unswept |= begins.answered;
         subscription.answered |= begins.answered;
         if subscription.since.is_none() && begins.since.is_some() {
@@ -50,8 +62,13 @@ impl UpstreamSubscriptions {
     }
 
     /// The same for a topic of its own.
-    pub(in crate::deputies) fn use_for_topic(&mut self, target: Target, begins: &Begins) -> u32 {
-        let key = self.use_from(target, begins);
+    pub(in crate::deputies) fn use_for_topic(
+        &mut self,
+        now: Time,
+        target: Target,
+        begins: &Begins,
+    ) -> u32 {
+        let key = self.use_from(now, target, begins);
         if let Some(subscription) = self.get_mut(key) {
             subscription.topics += 1;
         }
@@ -72,14 +89,39 @@ impl UpstreamSubscriptions {
         Some((key, begins.answered && !goes_on))
     }
 
-    /// Somebody new needs one: the upstream may give by now what it refused to somebody before.
-    pub(in crate::deputies) fn ask_again(&mut self, key: u32) {
-        if let Some(subscription) = self.get_mut(key)
-            && matches!(subscription.state, State::Refused(_))
-        {
-            subscription.state = State::Queued;
-            self.to_ask.push_back(key);
+    /// Somebody new needs one: the upstream may give by now what it refused to somebody before. It is not asked more often
+    /// than once in [`REFUSED_FOR`], however many come: who comes meanwhile waits for what it says then.
+    pub(in crate::deputies) fn ask_again(&mut self, now: Time, key: u32) {
+        let Some(subscription) = self.get_mut(key) else { return };
+        if !matches!(subscription.state, State::Refused(_)) {
+            return;
         }
+        subscription.state = State::Queued;
+        let from = subscription.ask_from;
+        match from <= now {
+            true => self.to_ask.push_back(key),
+            false => drop(self.to_ask_later.insert((from, key))),
+        }
+    }
+
+    /// Those are to be asked for now that had to wait; whether there are any.
+    pub(in crate::deputies) fn end_waits(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some((from, key)) = self.to_ask_later.first().copied().filter(|it| it.0 <= now) {
+            self.to_ask_later.remove(&(from, key));
+            self.to_ask.push_back(key);
+            any = true;
+        }
+        any
+    }
+
+    /// The upstream has refused one: the answers that wait for it.
+    pub(in crate::deputies) fn refuse(&mut self, now: Time, key: u32, close: Close) -> Vec<Key> {
+        let waiting = self.settle(key, State::Refused(close));
+        if let Some(subscription) = self.get_mut(key) {
+            subscription.ask_from = now + REFUSED_FOR;
+        }
+        waiting
     }
 
     /// Whether there is one for exactly that target.
@@ -137,6 +179,7 @@ impl UpstreamSubscriptions {
             asked_at: 0,
             anew: 0,
             answered: begins.answered,
+            ask_from: Time::ZERO,
             unswept: false,
             left_by: BTreeSet::new(),
             repeats: false,
