@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::common::metric;
 use crate::common::world::World;
+use crate::common::{Desk, metric};
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::Options;
@@ -153,4 +153,53 @@ fn many_logins_that_are_decided_together_are_told_some_in_each_turn() {
         world.network.send(talker, b"P news 1\n");
         world.run_until("the news", |world| world.text(talker).ends_with("M 1\n"));
     }
+}
+
+/// What has taken long is the decision, and then that many are told.
+#[test]
+fn a_login_that_is_decided_in_time_does_not_run_out_while_others_are_told() {
+    let mut in_time = 0;
+    for seed in 0..20 {
+        let desk = Arc::new(Desk::default());
+        let verifier = Arc::clone(&desk);
+        let options = Options { shards: 2, ..Options::default() };
+        let deadline = options.deadlines.login;
+        let mut world = World::with(seed, options, |services| services.verifier = verifier);
+        // Somebody who keeps talking, for time goes on from one event to the next.
+        let talker = world.network.connect(0);
+        world.network.send(talker, b"LINE\nL eve\n");
+        world.run_until("the first login", |world| {
+            desk.decide();
+            world.text(talker) == "OK\n"
+        });
+        let waiting: Vec<Client> = (0..500).map(|_| world.network.connect(0)).collect();
+        for client in &waiting {
+            world.network.send(*client, b"LINE\nL ann\n");
+        }
+        world.run_until("the first credentials", |_| desk.waiting() > 0);
+        let began = world.network.now();
+        world.run_until("the credentials", |_| desk.waiting() == waiting.len());
+        let ended = |world: &World| waiting.iter().any(|it| world.network.is_ended(*it));
+        // As late as is possible in one run or another.
+        let spare = Span::from_micros(100 * (1 + seed));
+        while world.network.now().since(began) + spare < deadline {
+            world.network.send(talker, b"P news 1\n");
+            world.step();
+        }
+        if ended(&world) {
+            continue;
+        }
+        in_time += 1;
+        assert_eq!(desk.decide(), waiting.len(), "seed {seed}");
+        // Time passes between the turns of one shard.
+        world.starved = Some((seed % 2) as usize);
+        let told = |world: &World| waiting.iter().filter(|it| !world.text(**it).is_empty()).count();
+        while told(&world) < waiting.len() {
+            world.network.send(talker, b"P news 1\n");
+            world.step();
+        }
+        let others = waiting.iter().find(|it| world.text(**it) != "OK\n");
+        assert_eq!(others.map(|it| world.text(*it)), None, "seed {seed}");
+    }
+    assert!(in_time > 5, "{in_time}");
 }
