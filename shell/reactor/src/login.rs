@@ -23,7 +23,7 @@ impl<D: Driver> Shard<D> {
         let session = decided.session;
         let key = self.broker.link_of(session).and_then(|link| self.find(link, session));
         if let Some(connection) = key.and_then(|key| self.connections.get_mut(key))
-            && connection.live().is_some_and(|live| live.verifying)
+            && connection.live().is_some_and(|it| it.verifying && !it.session.is_established())
         {
             connection.deadline = self.now.time + self.shared.options.deadlines.login;
         }

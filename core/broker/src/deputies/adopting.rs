@@ -217,12 +217,15 @@ impl DeputySide<'_> {
     /// The same of one that the upstream may still have and give again: its value may then have the version that it had here,
     /// and its next message the one behind that.
     pub(super) fn remove_hidden(&mut self, now: Now, at: usize, key: Key, effects: &mut Effects) {
-        let last = self.home.topic(key).and_then(|topic| topic.home()).map(HomeTopic::last_version);
+        // Each subscription that has brought it says so.
+        let home = self.home.topic(key).and_then(|topic| topic.home());
+        let Some(home) = home.filter(|home| home.is_known() || home.is_held()) else { return };
+        let last = home.last_version();
         self.remove_held(now, at, key, effects);
         if let Some(topic) = self.home.directory.get(key) {
             self.home.home.empty_history(topic);
         }
-        if let (Some(last), Some(home)) = (last, self.home.topic_mut(key)) {
+        if let Some(home) = self.home.topic_mut(key) {
             home.begin_at_version(last);
         }
     }
@@ -274,11 +277,7 @@ impl DeputySide<'_> {
         let home = self.home.topic(key).and_then(|topic| topic.home());
         let holds_value = home.is_some_and(|home| home.value().is_some());
         if reason == LeaveReason::NotAuthorised {
-            // Each subscription that has brought it says so.
-            if home.is_some_and(HomeTopic::is_known) {
-                self.remove_hidden(now, at, key, effects);
-            }
-            return;
+            return self.remove_hidden(now, at, key, effects);
         }
         if holds_value {
             return self.remove_held(now, at, key, effects);

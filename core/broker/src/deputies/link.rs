@@ -4,7 +4,7 @@
 //! stays asked: it is asked of the next one.
 
 use tiderace_base::{Key, Now, SessionId, Time};
-use tiderace_wire::{FromUpstream, LeaveReason};
+use tiderace_wire::{FromUpstream, LeaveReason, Target};
 
 use super::Deputy;
 use super::subscriptions::State;
@@ -178,7 +178,16 @@ impl DeputySide<'_> {
             subscription.begun = told.into();
         }
         // Also of what goes on: topics that this node may not have any more have ended without a message.
-        deputy.sweep_not_brought(&target, asked_at, brought);
+        let is_there = match &target {
+            Target::Exact(topic) => {
+                let key = self.home.directory.find(&topic.path);
+                key.is_none_or(|key| brought.contains(&key))
+            }
+            Target::Pattern(..) => false,
+        };
+        if !is_there {
+            deputy.sweep_not_brought(&target, asked_at, brought);
+        }
         if deputy.subscriptions.repeat(key) {
             return self.end_at_upstream(at, key);
         }

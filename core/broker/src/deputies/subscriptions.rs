@@ -173,7 +173,11 @@ impl UpstreamSubscriptions {
             let known = self.get(key).filter(|known| known.uses == 0);
             // What one is still to bring that goes on where it was, others may have left to it.
             let is_needed = |known: &UpstreamSubscription| {
-                known.idle > now - linger || known.since.is_some() || known.ask_from > now
+                known.idle > now - linger
+                    || known.since.is_some()
+                    || known.ask_from > now
+                    // Those who have gone meanwhile are answered as well.
+                    || !known.waiting.is_empty()
             };
             if known.is_some_and(is_needed) {
                 return None;

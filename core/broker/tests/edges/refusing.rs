@@ -21,7 +21,7 @@ pub(super) struct Refusals {
     /// Whether there are such.
     pub(super) may_be: bool,
     denied: Vec<&'static str>,
-    /// Whether sessions have yet to be held to that.
+    /// Whether sessions have yet to be held to these rules.
     is_reviewing: bool,
     /// By path: the number in the text of the newest message that edges may not have been given.
     hidden: BTreeMap<String, u64>,
