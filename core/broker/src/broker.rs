@@ -257,6 +257,8 @@ impl Broker {
         metrics.queue_delayed = self.home.queues().delayed() as u64;
         metrics.windows = self.delivery.throttles() as u64;
         metrics.backlog_bytes = self.delivery.waiting_bytes() as u64;
+        metrics.memory_bytes = self.memory.used() as u64;
+        metrics.memory_max_bytes = self.memory.max() as u64;
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;

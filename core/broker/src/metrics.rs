@@ -114,5 +114,7 @@ broker_metrics! {
     work_waiting Gauge "tiderace_work_waiting" [] "Operations and publications that wait for their turn now.";
     work_waiting_bytes Gauge "tiderace_work_waiting_bytes" [] "Bytes of operations and publications that wait for their turn now.";
     windows Gauge "tiderace_conflation_windows" [] "Pairs of a subscription and a topic that get no further update for a while.";
+    memory_bytes Gauge "tiderace_memory_bytes" [] "Bytes that count in the memory budget (memory.messages_bytes_max).";
+    memory_max_bytes Gauge "tiderace_memory_max_bytes" [] "Bytes of the memory budget.";
     backlog_bytes Gauge "tiderace_backlog_bytes" [] "Bytes of messages waiting in sessions' backlogs, shared ones counted for each session.";
 }

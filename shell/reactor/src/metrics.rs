@@ -420,6 +420,15 @@ pub(crate) fn collect_broker(
     BROKER_METRICS.iter().enumerate().map(|(index, row)| (row, value(index))).collect()
 }
 
+/// One of the brokers' numbers, shard by shard.
+pub(crate) fn collect_broker_by_shard(shards: &[impl AsRef<ShardMetrics>], name: &str) -> Vec<u64> {
+    let Some(index) = BROKER_METRICS.iter().position(|row| row.name == name) else {
+        return Vec::new();
+    };
+    let cells = shards.iter().filter_map(|shard| shard.as_ref().broker.get(index));
+    cells.map(Cell::value).collect()
+}
+
 /// Up to 2³⁹ ns, nine minutes.
 const HISTOGRAM_BUCKETS: usize = 41;
 

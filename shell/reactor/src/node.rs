@@ -21,7 +21,7 @@ use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
 use crate::inherited::{Inherited, InheritedError};
 use crate::mailbox::Post;
-use crate::metrics::{UPSTREAM_ROWS, collect, collect_broker};
+use crate::metrics::{UPSTREAM_ROWS, collect, collect_broker, collect_broker_by_shard};
 use crate::options::{Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -107,6 +107,21 @@ impl NodeControl {
     /// The brokers' numbers, not older than a tick, in the order of their table.
     pub fn broker_metrics(&self) -> Vec<(&'static MetricRow, u64)> {
         collect_broker(&self.shared.metrics)
+    }
+
+    /// One of the brokers' numbers, shard by shard, not older than a tick; empty if their table has no such metric.
+    pub fn broker_metric_by_shard(&self, name: &str) -> Vec<u64> {
+        collect_broker_by_shard(&self.shared.metrics, name)
+    }
+
+    /// Sockets of clients that are open now.
+    pub fn sockets(&self) -> usize {
+        self.shared.sockets()
+    }
+
+    /// How many of them there may be.
+    pub fn connections_max(&self) -> usize {
+        self.shared.options.connections_max
     }
 
     /// Turns that each shard has ended. One that has nothing to do ends some twenty a second, so that a number which stays

@@ -5,6 +5,7 @@
 //! an orderly end, `monitor` answers HTTP requests about the server itself,
 //! `page` those for the live page.
 
+mod alarms;
 mod allocator;
 mod cli;
 mod compose;
@@ -25,6 +26,7 @@ mod persistence;
 mod process;
 mod proxies;
 mod quotas;
+mod resources;
 mod restoring;
 mod serve;
 mod service_manager;

@@ -9,6 +9,7 @@ use tiderace_base::{MetricKind, MetricRow};
 #[allow(dead_code, reason = "documentation is made of it, by tools/xtask")]
 pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     BUILD_INFO,
+    ALARM,
     TLS_EXPIRY,
     TLS_RELOADS,
     CONFIG_RELOADS,
@@ -21,6 +22,11 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     LARGE_MESSAGES,
     PROCESS_CPU,
     PROCESS_MEMORY,
+    PROCESS_START,
+    OPEN_FILES,
+    OPEN_FILES_MAX,
+    DISK_FREE,
+    DISK_BYTES,
     HOST_CPU,
     HOST_PROCESSORS,
 ];
@@ -28,6 +34,12 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
 pub(crate) const BUILD_INFO: MetricRow =
     MetricRow::new(MetricKind::Gauge, "tiderace_build_info", "The version that runs; always 1.")
         .with_labels(&["version", "node"]);
+pub(crate) const ALARM: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_alarm",
+    "1 while the alarm is there, otherwise 0; docs/alarms.md says what each means and what to do.",
+)
+.with_labels(&["alarm", "severity"]);
 pub(crate) const TLS_EXPIRY: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_tls_certificate_expiry_seconds",
@@ -93,6 +105,27 @@ pub(crate) const PROCESS_MEMORY: MetricRow = MetricRow::new(
     "process_resident_memory_bytes",
     "Resident memory of this process; on Linux.",
 );
+pub(crate) const PROCESS_START: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "process_start_time_seconds",
+    "When this process was started, in seconds since 1970; on Linux.",
+);
+pub(crate) const OPEN_FILES: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "process_open_fds",
+    "Files that this process has open, connections among them; on Linux.",
+);
+pub(crate) const OPEN_FILES_MAX: MetricRow =
+    MetricRow::new(MetricKind::Gauge, "process_max_fds", "Files that this process may have open.");
+pub(crate) const DISK_FREE: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_disk_free_bytes",
+    "Bytes that this process may still write to the disk of its store, or of large messages.",
+)
+.with_labels(&["purpose"]);
+pub(crate) const DISK_BYTES: MetricRow =
+    MetricRow::new(MetricKind::Gauge, "tiderace_disk_bytes", "Bytes of these disks, free or not.")
+        .with_labels(&["purpose"]);
 pub(crate) const HOST_CPU: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_host_cpu_seconds_total",

@@ -17,6 +17,7 @@ use tiderace_spool::Spool;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 
+use crate::alarms::AlarmBoard;
 use crate::control::ReloadCounters;
 use crate::exposition::Exposition;
 use crate::logging;
@@ -27,6 +28,7 @@ use crate::metrics::{
 };
 use crate::persistence::Persistence;
 use crate::process;
+use crate::resources::Resources;
 use crate::tls::TlsState;
 use crate::upstreams;
 
@@ -54,6 +56,10 @@ pub(crate) struct Monitor {
     pub(crate) spool: OnceLock<Option<Arc<Spool>>>,
     /// Set once RSocket's sessions count.
     pub(crate) rsocket: OnceLock<Arc<RSocketMetrics>>,
+    /// What is wrong with the server.
+    pub(crate) alarms: Arc<AlarmBoard>,
+    /// Files and disks.
+    pub(crate) resources: Resources,
     /// Whether new connections are welcome.
     pub(crate) ready: AtomicBool,
 }
@@ -136,6 +142,8 @@ impl Monitor {
                 let broker = node.broker_metrics();
                 out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
                 out.extend(process::samples());
+                out.extend(self.resources.samples());
+                out.extend(self.alarms.samples());
                 out.extend([logging::sample()]);
                 out.extend(self.reloads.samples());
                 out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));

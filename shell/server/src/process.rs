@@ -5,13 +5,14 @@
 
 use tiderace_base::{MetricRow, Sample, SampleValue};
 
-use crate::metrics::{HOST_CPU, HOST_PROCESSORS, PROCESS_CPU, PROCESS_MEMORY};
+use crate::metrics::{HOST_CPU, HOST_PROCESSORS, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START};
 
 type Read = fn(&Account) -> Option<f64>;
 
 const ROWS: &[(&MetricRow, Read)] = &[
     (&PROCESS_CPU, |account| account.process_seconds),
     (&PROCESS_MEMORY, |account| account.resident_bytes),
+    (&PROCESS_START, |account| account.started_seconds),
     (&HOST_CPU, |account| account.host_seconds),
     (&HOST_PROCESSORS, |account| account.processors),
 ];
@@ -30,6 +31,8 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample<'static>> {
 struct Account {
     process_seconds: Option<f64>,
     resident_bytes: Option<f64>,
+    /// Since 1970.
+    started_seconds: Option<f64>,
     host_seconds: Option<f64>,
     processors: Option<f64>,
 }
@@ -46,10 +49,18 @@ impl Account {
         Account {
             process_seconds: number(11).zip(number(12)).map(|(a, b)| (a + b) / TICKS_PER_SECOND),
             resident_bytes: number(21).map(|pages| pages * PAGE_BYTES),
+            started_seconds: number(19)
+                .zip(boot_seconds(host))
+                .map(|(ticks, boot)| boot + ticks / TICKS_PER_SECOND),
             host_seconds: host_seconds(host),
             processors: processors.and_then(|count| u32::try_from(count.get()).ok()).map(f64::from),
         }
     }
+}
+
+/// When the machine was started, in seconds since 1970.
+fn boot_seconds(stat: &str) -> Option<f64> {
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
 /// All but idling, waiting for disks, and what guests used, which the others hold already.
@@ -71,17 +82,19 @@ mod tests {
     #[test]
     fn accounts_are_read_whatever_the_process_is_called() {
         let process = "7 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 4 0 5 1000 3 18446";
-        let account = Account::of(process, "cpu  100 10 50 9000 700 5 20 15 3 4\ncpu0 1\n");
+        let account =
+            Account::of(process, "cpu  100 10 50 9000 700 5 20 15 3 4\ncpu0 1\nbtime 1700000000\n");
         assert_eq!(account.process_seconds, Some(3.0));
         assert_eq!(account.resident_bytes, Some(3.0 * PAGE_BYTES));
         assert_eq!(account.host_seconds, Some(2.0));
+        assert_eq!(account.started_seconds, Some(1_700_000_000.05));
     }
 
     #[test]
     fn what_cannot_be_read_is_left_out() {
         let account = Account::of("", "intr 5");
         assert_eq!((account.process_seconds, account.host_seconds), (None, None));
-        assert_eq!(account.resident_bytes, None);
+        assert_eq!((account.resident_bytes, account.started_seconds), (None, None));
     }
 
     #[cfg(target_os = "linux")]

@@ -26,12 +26,13 @@ use crate::control::{self, Control, Duties, Reloader};
 use crate::login::{Certificates, Logins};
 use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
+use crate::resources::Resources;
 use crate::signals::Signals;
 use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{
-    compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
+    alarms, compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
     upstreams, watchdog,
 };
 
@@ -89,6 +90,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
         callouts: config.auth.http.is_some().then_some(counters),
+        alarms: Arc::default(),
+        resources: Resources::new(config, files_max),
         ready: AtomicBool::new(true),
     });
     let maps = Maps::open().context("the thread that unmaps files could not be started")?;
@@ -158,6 +161,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         internal_sessions: crate::feed::internal_sessions(config, development)
             .into_iter()
             .chain(upstreams::shown(config, &monitor))
+            .chain([alarms::shown(&monitor.alarms)])
             .collect(),
         operator: Arc::new(control),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
@@ -192,6 +196,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let serving = serving(&node.addresses);
     control::start(asks, Duties { reloader, certificates, serving: serving.clone() })?;
     announce(development, config, &node.addresses);
+    alarms::start(monitor.clone())?;
     drain::watch(node.control(), signals.stopper)?;
     let is_stopping = Arc::<AtomicBool>::default();
     watchdog::start(node.control(), is_stopping.clone(), serving.clone())?;

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
@@ -30,6 +30,8 @@ pub(crate) struct TlsState {
     pub(crate) reloads: AtomicU64,
     /// Times that changed files could not be used.
     pub(crate) failures: AtomicU64,
+    /// Whether the last reading of changed files has failed.
+    were_refused: AtomicBool,
 }
 
 impl TlsState {
@@ -38,6 +40,16 @@ impl TlsState {
         let state = TlsState::default();
         state.not_after.store(not_after.max(0) as u64, Ordering::Relaxed);
         state
+    }
+
+    /// When the first of the certificates ends, in seconds since 1970.
+    pub(crate) fn not_after(&self) -> i64 {
+        i64::try_from(self.not_after.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+    }
+
+    /// Whether changed files could not be used when they were read last.
+    pub(crate) fn were_refused(&self) -> bool {
+        self.were_refused.load(Ordering::Relaxed)
     }
 
     /// The metrics.
@@ -231,6 +243,7 @@ impl CertificateWatch {
             Ok(None) => {}
             Err(error) => {
                 self.state.failures.fetch_add(1, Ordering::Relaxed);
+                self.state.were_refused.store(true, Ordering::Relaxed);
                 warn!(
                     event = "certificates-not-reloaded",
                     "certificates have changed and cannot be used, so the server goes on with those it has: {error:#}"
@@ -250,6 +263,7 @@ impl CertificateWatch {
         self.node.secure(&read.settings);
         self.state.not_after.store(read.not_after.max(0) as u64, Ordering::Relaxed);
         self.state.reloads.fetch_add(1, Ordering::Relaxed);
+        self.state.were_refused.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The pages of `docs/` that are made from tables in the code.
 
+mod alarms;
 mod close_codes;
 mod metrics;
 
@@ -17,6 +18,7 @@ pub struct Page {
 
 /// All such pages. A new table (such as HTTP routes) adds its line here.
 pub const PAGES: &[Page] = &[
+    Page { path: "docs/alarms.md", render: alarms::page },
     Page { path: "docs/close-codes.md", render: close_codes::page },
     Page { path: "docs/metrics.md", render: metrics::page },
     Page { path: "docs/options.md", render: tiderace_config::markdown },

@@ -116,6 +116,14 @@ pub struct CalloutCounters {
     pub in_flight: AtomicUsize,
 }
 
+impl CalloutCounters {
+    /// Questions that got no answer, or were not put at all.
+    pub fn unanswered(&self) -> u64 {
+        let counts = [&self.failed, &self.busy, &self.unavailable];
+        counts.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
 /// Owns the threads; dropping it stops them.
 #[derive(Debug)]
 pub(crate) struct Pool<V: Send + 'static> {

@@ -10,6 +10,7 @@
 )]
 
 mod acl;
+mod alarms;
 mod banner;
 mod browse;
 mod call;
@@ -112,6 +113,9 @@ enum Command {
     /// Say which lines a server writes to its log.
     #[command(disable_help_flag = true)]
     Log(reload::LogArgs),
+    /// Show what is wrong with a server, and what to do.
+    #[command(disable_help_flag = true)]
+    Alarms(alarms::AlarmsArgs),
     /// Show how a server stands with those whose topics it passes on.
     #[command(disable_help_flag = true)]
     Upstreams(upstreams::UpstreamsArgs),
@@ -166,6 +170,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Drain(args)) => drain::run(&args),
         Some(Command::Reload(args)) => reload::run(&args),
         Some(Command::Log(args)) => reload::run_log(&args),
+        Some(Command::Alarms(args)) => alarms::run(&args),
         Some(Command::Upstreams(args)) => upstreams::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),

@@ -36,6 +36,11 @@ pub(crate) struct ReloadCounters {
 }
 
 impl ReloadCounters {
+    /// Whether the last reading has failed.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed) > 0
+    }
+
     /// The metrics.
     pub(crate) fn samples(&self) -> [Sample<'static>; 3] {
         let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);

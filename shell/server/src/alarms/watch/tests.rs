@@ -1,0 +1,137 @@
+//! Every alarm begins when its condition holds and ends when it is gone, and no other begins with it.
+
+use super::*;
+use crate::alarms::table::Disk;
+
+/// What makes an alarm begin.
+type Change = fn(&mut Seen);
+
+/// For each alarm of the table: what is seen when it is there.
+const CASES: &[(&str, Change)] = &[
+    ("certificate-ends-soon", |seen| seen.certificate_left = Some(13 * 86_400)),
+    ("certificate-expired", |seen| seen.certificate_left = Some(-1)),
+    ("certificates-refused", |seen| seen.certificates_were_refused = true),
+    ("clock-jumped", |seen| seen.clock_jump = -2.5),
+    ("configuration-refused", |seen| seen.configuration_was_refused = true),
+    ("connections-at-limit", |seen| seen.refused_for_limit = 1),
+    ("connections-near-limit", |seen| seen.connections = 900),
+    ("dead-letters", |seen| seen.dead_lettered = 3),
+    ("disk-nearly-full", |seen| seen.disks = vec![disk(9)]),
+    ("draining", |seen| seen.draining = Some(0)),
+    ("files-exhausted", |seen| seen.refused_for_files = 2),
+    ("files-near-limit", |seen| seen.files_open = Some(950)),
+    ("log-lines-dropped", |seen| seen.log_lines_dropped = 1),
+    ("logins-unanswered", |seen| seen.logins_unanswered = 1),
+    ("memory-full", |seen| seen.memory = vec![(10, 1 << 30), (101 << 20, 100 << 20)]),
+    ("memory-near-budget", |seen| seen.memory = vec![(95 << 20, 100 << 20), (0, 100 << 20)]),
+    ("publishers-paused", |seen| seen.publishers_paused = 1),
+    ("queue-messages-refused", |seen| seen.queue_messages_refused = 1),
+    ("queue-owner-near-quota", |seen| seen.queue_owners_full = 1),
+    ("session-failed", |seen| seen.session_panics = 1),
+    ("shard-stalled", |seen| seen.stalled = vec![(0, 1), (1, 3)]),
+    ("store-damaged", |seen| seen.unreadable = 1),
+    ("store-failed", |seen| seen.store_has_failed = true),
+    ("store-full", |seen| seen.store_is_full = true),
+    ("store-queues-full", |seen| seen.store_queues_are_full = true),
+    ("upstream-away", |seen| {
+        seen.upstreams_away =
+            vec![("london".to_owned(), Some("it refuses connections".to_owned()))];
+    }),
+];
+
+fn disk(free_percent: u64) -> Disk {
+    let directory = "/var/lib/tiderace".to_owned();
+    Disk { purpose: "store", directory, free: free_percent << 30, bytes: 100 << 30 }
+}
+
+/// A server on which nothing is wrong, near the bounds.
+fn well() -> Seen {
+    Seen {
+        files_open: Some(899),
+        files_max: 1000,
+        connections: 899,
+        connections_max: 1000,
+        memory: vec![(89 << 20, 100 << 20), (0, 100 << 20)],
+        disks: vec![disk(11), Disk { free: 60 << 30, bytes: 10 << 40, ..disk(0) }],
+        certificate_left: Some(15 * 86_400),
+        stalled: vec![(0, 1)],
+        clock_jump: 1.9,
+        ..Seen::default()
+    }
+}
+
+fn names(changes: &[super::Change]) -> Vec<String> {
+    let name = |change: &super::Change| match change {
+        super::Change::Begun(present) => format!("+{}", present.row.name),
+        super::Change::Ended(present) => format!("-{}", present.row.name),
+    };
+    changes.iter().map(name).collect()
+}
+
+fn after(start: Instant, seconds: u64) -> Instant {
+    start + Duration::from_secs(seconds)
+}
+
+#[test]
+fn each_alarm_begins_and_ends() {
+    let rows: Vec<&str> = ALARMS.iter().map(|row| row.name).collect();
+    assert_eq!(CASES.iter().map(|(name, _)| *name).collect::<Vec<_>>(), rows);
+    let start = Instant::now();
+    for ((name, change), row) in CASES.iter().zip(ALARMS) {
+        let mut watch = AlarmWatch::new();
+        let mut bad = well();
+        change(&mut bad);
+        assert_eq!(names(&watch.look(start, 5_000, &well())), [""; 0], "{name}");
+        if row.after > 0 {
+            assert_eq!(names(&watch.look(start, 5_000, &bad)), [""; 0], "{name}");
+        }
+        let begins = after(start, row.after);
+        assert_eq!(names(&watch.look(begins, 99_000, &bad)), [format!("+{name}")]);
+        let present = watch.present();
+        let [only] = &present[..] else { panic!("{name}") };
+        assert_eq!(only.since_ms, 99_000 - row.after * 1000, "{name}");
+        assert!(!only.what.is_empty());
+        assert_eq!(names(&watch.look(begins, 99_000, &bad)), [""; 0], "{name}");
+        if row.lingers > 0 {
+            let nearly = after(begins, row.lingers - 1);
+            assert_eq!(names(&watch.look(nearly, 99_000, &well())), [""; 0], "{name}");
+        }
+        let ends = after(begins, row.lingers);
+        assert_eq!(names(&watch.look(ends, 99_000, &well())), [format!("-{name}")]);
+        assert_eq!(watch.present().len(), 0, "{name}");
+    }
+}
+
+#[test]
+fn what_comes_for_a_moment_alone_is_no_alarm() {
+    let start = Instant::now();
+    let mut watch = AlarmWatch::new();
+    let away = Seen { upstreams_away: vec![("a".to_owned(), None)], ..well() };
+    for (second, seen) in [(0, &away), (4, &well()), (5, &away), (9, &away)] {
+        assert_eq!(names(&watch.look(after(start, second), 0, seen)), [""; 0]);
+    }
+    assert_eq!(names(&watch.look(after(start, 10), 0, &away)), ["+upstream-away"]);
+}
+
+#[test]
+fn figures_are_brought_up_to_date_from_time_to_time() {
+    let start = Instant::now();
+    let mut watch = AlarmWatch::new();
+    let at = |files| Seen { files_open: Some(files), ..well() };
+    watch.look(start, 0, &at(950));
+    watch.look(after(start, 9), 0, &at(960));
+    assert!(watch.present()[0].what.starts_with("950 files"));
+    watch.look(after(start, 10), 0, &at(970));
+    assert!(watch.present()[0].what.starts_with("970 files"));
+}
+
+#[test]
+fn names_and_sentences_are_proper() {
+    assert!(ALARMS.is_sorted_by(|a, b| a.name < b.name));
+    for row in ALARMS {
+        for sentence in [row.cause, row.condition, row.remedy] {
+            assert!(sentence.ends_with('.') && !sentence.contains('|'), "{sentence}");
+        }
+        assert!(row.name.chars().all(|char| char.is_ascii_lowercase() || char == '-'));
+    }
+}

@@ -1,0 +1,61 @@
+//! `docs/alarms.md`, made from the table of alarms.
+
+use std::fmt::Write as _;
+
+/// The table of the program itself, which is no library.
+#[path = "../../../../shell/server/src/alarms/table.rs"]
+#[allow(dead_code, reason = "conditions are for the program")]
+mod table;
+
+pub(super) use table::ALARMS;
+
+/// The page.
+pub(super) fn page() -> String {
+    let mut text = String::from(
+        "# Alarms\n\n\
+         <!-- Made by `cargo xtask docs` from shell/server/src/alarms/table.rs; do not edit. -->\n\n\
+         An alarm says what is wrong with a server, or will be soon, and what to do. The server looks once a second; an\n\
+         alarm is there while its condition holds, and for a while behind it where it would come and go.\n\n\
+         ```sh\n\
+         tiderace alarms           # what is wrong now, the worst first\n\
+         tiderace alarms -f        # and what begins and ends from now on\n\
+         tiderace alarms --json    # one line each, for programs\n\
+         ```\n\n\
+         Each alarm that is there is a [topic](server-topics.md) `$sys/alarms/NAME` with a value such as\n\n\
+         ```json\n\
+         {\"name\":\"upstream-away\",\"severity\":\"critical\",\"since\":1763740800000,\"what\":\"upstream london is away: it refuses connections\",\"cause\":\"…\",\"remedy\":\"…\"}\n\
+         ```\n\n\
+         `since` is in milliseconds since 1970; `what` has the figures, brought up to date every ten seconds at most. When the\n\
+         alarm ends, the topic is removed. A subscription to `$sys/alarms/*` by any protocol is told of all of it: by those who\n\
+         may `monitor` there, or subscribe.\n\n\
+         The log has one line when an alarm begins (event `alarm-raised`, with `alarm`, `severity`, `remedy` and what was\n\
+         found) and one when it ends (`alarm-cleared`). [`/metrics`](metrics.md) has `tiderace_alarm{alarm,severity}`, which\n\
+         is 1 while the alarm is there and otherwise 0.\n\n\
+         **critical**: clients are refused, or something may be lost; somebody should look at it now. **warning**: nothing is\n\
+         lost yet; within the day. **info**: somebody should know.\n\n\
+         | alarm | severity | meaning | there when | what to do |\n\
+         |---|---|---|---|---|\n",
+    );
+    for row in ALARMS {
+        let severity = row.severity.as_str();
+        let _ = writeln!(
+            text,
+            "| `{}` | {severity} | {} | {} | {} |",
+            row.name, row.cause, row.condition, row.remedy
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_alarm_has_its_line() {
+        let text = page();
+        for row in ALARMS {
+            assert_eq!(text.matches(&format!("\n| `{}` |", row.name)).count(), 1);
+        }
+    }
+}
