@@ -335,6 +335,9 @@ impl Rules {
                 }
             }
         }
+        if decision == Decision::Nothing && watches_alarms(action, kind, path.as_str()) {
+            return self.decide_by(rules, false, (principal, Action::Monitor, kind, path));
+        }
         if !decision.is_allowed() {
             return decision;
         }
@@ -395,7 +398,9 @@ impl Rules {
                 || concerned.filter(|ready| ready.rule.allow).any(|Ready { places, .. }| {
                     places.is_empty()
                         || places.iter().any(|allowed| allowed.contains(principal, pattern))
-                }))
+                })
+                || watches_alarms(action, kind, &(pattern.literal_prefix() + "/"))
+                    && self.authorise_all(principal, Action::Monitor, kind, pattern))
     }
 
     /// Whether some rule lets the principal do that on any path of that kind.
@@ -429,7 +434,11 @@ impl Rules {
         let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
         own.unwrap_or_else(|| {
             let Some(rules) = &self.0 else { return true };
-            rules.iter().any(|ready| ready.rule.allow && ready.rule.concerns(principal, action))
+            // Of what it names each is asked for by itself.
+            let concerned = |action| {
+                rules.iter().any(|ready| ready.rule.allow && ready.rule.concerns(principal, action))
+            };
+            concerned(action) || action == Action::Subscribe && concerned(Action::Monitor)
         })
     }
 }
@@ -444,6 +453,14 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
         ),
     )
 }
+
+/// Whether it is to listen to what is wrong with the server: that may also be done by those who may monitor it there.
+fn watches_alarms(action: Action, kind: Kind, path: &str) -> bool {
+    action == Action::Subscribe && kind == Kind::Topic && path.starts_with(ALARMS)
+}
+
+/// Below it stands a topic for each alarm.
+const ALARMS: &str = "$sys/alarms/";
 
 /// Whether the path is below `$sys`, where the server alone publishes.
 pub(crate) fn is_reserved(path: &Path) -> bool {

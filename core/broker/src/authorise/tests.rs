@@ -186,3 +186,46 @@ fn private_paths_are_for_their_owners_only() {
         assert_eq!((takes, sees), (all, some), "{who:?} {pattern:?}");
     }
 }
+
+#[test]
+fn who_may_monitor_may_listen_to_alarms_and_to_nothing_else() {
+    use Action::{Monitor, Subscribe};
+    let user = |name: &str| Who::User(name.into());
+    let rules = Rules::new(vec![
+        rule(true, &[Monitor], user("ann"), "$sys/**"),
+        rule(true, &[Monitor], user("bob"), "$sys/alarms/*"),
+        rule(false, &[Monitor], user("bob"), "$sys/alarms/b"),
+        rule(true, &[Monitor], user("cat"), "$sys/**"),
+        rule(false, &[Subscribe], user("cat"), "$sys/alarms/c"),
+        rule(true, &[Subscribe], user("dan"), "$sys/alarms/d"),
+    ]);
+    let alarm = |name: &str| Path::parse(&format!("$sys/alarms/{name}")).unwrap();
+    let may = |who: &str, path: &Path| {
+        rules.authorise(&Principal::named(who), Subscribe, Kind::Topic, path)
+    };
+    let rows = [
+        ("ann", "a", true),
+        ("bob", "a", true),
+        ("bob", "b", false),
+        ("cat", "a", true),
+        ("cat", "c", false),
+        ("dan", "a", false),
+        ("dan", "d", true),
+        ("eve", "a", false),
+    ];
+    for (who, name, expected) in rows {
+        assert_eq!(may(who, &alarm(name)), expected, "{who} {name}");
+    }
+    for path in ["$sys/alarms", "$sys/alarmsx/a", "$sys/sessions/a", "alarms/a"] {
+        assert!(!may("ann", &Path::parse(path).unwrap()), "{path}");
+    }
+    assert!(!rules.authorise(&Principal::named("ann"), Action::Receive, Kind::Queue, &alarm("a")));
+    let all = |who: &str, pattern: &str| {
+        let pattern = Pattern::parse(pattern).unwrap();
+        rules.authorise_all(&Principal::named(who), Subscribe, Kind::Topic, &pattern)
+    };
+    assert!(all("ann", "$sys/alarms/*") && !all("ann", "$sys/*/*") && !all("ann", "$sys/**"));
+    assert!(!all("bob", "$sys/alarms/*") && !all("cat", "$sys/alarms/*"));
+    let pattern = Pattern::parse("$sys/alarms/*").unwrap();
+    assert!(rules.authorise_somewhere(&Principal::named("ann"), Subscribe, &pattern));
+}
