@@ -244,6 +244,8 @@ impl Broker {
         metrics.exchanges = self.exchanges.callers() as u64;
         metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
+        let (in_flight, oldest) = self.home.queues().surveyed();
+        (metrics.queue_in_flight, metrics.queue_oldest) = (in_flight as u64, oldest.as_secs());
         metrics.queue_bytes = queue_bytes as u64;
         (
             metrics.queue_swapped,

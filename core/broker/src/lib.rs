@@ -160,7 +160,7 @@ pub use messages::{
     SubscribeRequestId, ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews,
     TransferId, UpstreamMarks, Values,
 };
-pub use metrics::{BROKER_METRICS, BrokerMetrics};
+pub use metrics::{BROKER_MAXIMA, BROKER_METRICS, BrokerMetrics};
 pub use options::{
     BrokerOptions, DurableOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy,
     UpstreamTopics,

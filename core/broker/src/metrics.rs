@@ -23,6 +23,9 @@ macro_rules! broker_metrics {
     };
 }
 
+/// Those of which the greatest of all shards counts, and not their sum.
+pub const BROKER_MAXIMA: &[&str] = &["tiderace_queue_oldest_seconds"];
+
 broker_metrics! {
     messages_received Counter "tiderace_messages_received_total" [] "Messages taken from publishers.";
     dropped_oldest Counter "tiderace_messages_dropped_total" [("reason", "drop-oldest")] "Messages dropped from backlogs.";
@@ -101,6 +104,8 @@ broker_metrics! {
     queue_refused Counter "tiderace_queue_messages_refused_total" [] "Messages refused because their queue was full.";
     messages_fed Counter "tiderace_subscription_messages_total" [] "Messages of topics put into durable subscriptions.";
     queue_delayed Gauge "tiderace_queue_messages_delayed" [] "Messages in queues that wait for the time when they are to be delivered.";
+    queue_in_flight Gauge "tiderace_queue_messages_in_flight" [] "Messages of queues that consumers have and have not settled, as counted within a second or so.";
+    queue_oldest Gauge "tiderace_queue_oldest_seconds" [] "How long the oldest ready message of all queues has been waiting; 0 if none waits.";
     queue_bytes Gauge "tiderace_queue_bytes" [] "Bytes of messages of queues in memory: ready, in flight and delayed.";
     queue_swapped Gauge "tiderace_queue_swapped_messages" [] "Ready messages of queues that are in the store alone.";
     queue_swapped_bytes Gauge "tiderace_queue_swapped_bytes" [] "Bytes of the ready messages of queues that are in the store alone.";

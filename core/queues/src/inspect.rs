@@ -77,6 +77,12 @@ impl Queues {
         })
     }
 
+    /// Messages of all queues that consumers have and have not settled, and how long ago the oldest of those that are ready
+    /// was published.
+    pub fn surveyed(&self) -> (usize, Span) {
+        self.survey.figures()
+    }
+
     /// How many queues are paused.
     pub fn paused(&self) -> usize {
         self.paused
@@ -147,7 +153,7 @@ impl Queue {
     }
 
     /// When the first of the ready messages was published.
-    fn oldest(&self) -> Option<Time> {
+    pub(crate) fn oldest(&self) -> Option<Time> {
         let waiting = self.swapped.as_ref().map(|swapped| swapped.since);
         self.ready.first().map(|segment| segment.run.published()).or(waiting)
     }

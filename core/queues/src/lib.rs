@@ -38,6 +38,7 @@ mod ready;
 mod segment;
 mod settling;
 mod stored;
+mod survey;
 mod swapped;
 mod swapping;
 mod taking;

@@ -17,6 +17,7 @@ use crate::dispatch::Dispatch;
 use crate::effect::Effect;
 use crate::private::{is_private, spells_owner};
 use crate::queue::{Queue, QueueState};
+use crate::survey::Survey;
 use crate::walk::{TURN_STEPS, Walk};
 use crate::{Consume, Dropped, Ending, QueueOptions, Segment};
 
@@ -102,6 +103,7 @@ pub struct Queues {
     pub(crate) expiring_swapped: BTreeSet<(u64, Key)>,
     /// Queues that are paused.
     pub(crate) paused: usize,
+    pub(crate) survey: Survey,
     /// Counts them, and those of the queues themselves.
     pub(crate) memory: Rc<Memory>,
     /// What may still be spent in the turn of that time on looking for messages and queues.
@@ -150,6 +152,7 @@ impl Queues {
             unreadable: 0,
             has_store: false,
             expiring_swapped: BTreeSet::new(),
+            survey: Survey::default(),
             paused: 0,
             memory,
             left: TURN_STEPS,

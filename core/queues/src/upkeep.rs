@@ -42,6 +42,9 @@ impl Queues {
             self.dispatch(key, effects);
         }
         self.sweep(now, effects);
+        let (queues, survey) = (&self.queues, &mut self.survey);
+        let of = |slot| queues.at(slot).map(|queue| (queue.in_flight, queue.oldest()));
+        survey.look(now.time, queues.slots(), of);
     }
 
     /// Looks for expired messages where it has stopped before.

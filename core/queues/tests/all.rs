@@ -12,5 +12,6 @@ mod policies;
 mod quotas;
 mod redeliveries;
 mod support;
+mod survey;
 mod swapping;
 mod work;

@@ -14,6 +14,7 @@
 
 pub mod codec;
 mod limits;
+mod metrics;
 mod nodes_above;
 mod options;
 mod session;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Detect, Opening, Protocol, Session};
 
+pub use metrics::{NATIVE_METRICS, NativeMetrics};
 pub use nodes_above::{Above, NoUpstreams, NodesAbove};
 pub use options::NativeOptions;
 pub use upstream::UpstreamOptions;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_delta::Offer;
 
+use crate::metrics::NativeMetrics;
 use crate::nodes_above::{NoUpstreams, NodesAbove};
 
 /// Limits and offers of native sessions.
@@ -38,6 +39,8 @@ pub struct NativeOptions {
     pub timeout: Span,
     /// The codecs of deltas that are offered, and for which bodies.
     pub deltas: Offer,
+    /// Where sessions count.
+    pub metrics: Arc<NativeMetrics>,
 }
 
 impl Default for NativeOptions {
@@ -56,6 +59,7 @@ impl Default for NativeOptions {
             reconnect_jitter: Span::from_secs(5),
             timeout: Span::from_secs(30),
             deltas: Offer::default(),
+            metrics: Arc::new(NativeMetrics::new(1)),
         }
     }
 }

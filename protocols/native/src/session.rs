@@ -68,10 +68,37 @@ pub(crate) struct NativeSession {
     next_request: u32,
     state: State,
     shards: u8,
-    /// The codec of deltas that was agreed on; 0 for none.
-    codec: u8,
-    /// Whether some subscription was recoverable, so that positions are told.
-    recoverable: bool,
+    /// The one that it lives on.
+    shard: u8,
+    agreed: Agreed,
+}
+
+/// The codec of deltas that was agreed on, 0 for none, and whether some subscription was recoverable, so that positions are
+/// told: in one byte, for there may be millions of idle sessions.
+#[derive(Clone, Copy, Default)]
+struct Agreed(u8);
+
+impl Agreed {
+    const RECOVERABLE: u8 = 0x80;
+
+    #[inline]
+    fn codec(self) -> u8 {
+        self.0 & !Agreed::RECOVERABLE
+    }
+
+    #[inline]
+    fn is_recoverable(self) -> bool {
+        self.0 & Agreed::RECOVERABLE != 0
+    }
+
+    fn set_codec(&mut self, number: u8) {
+        debug_assert!(number < Agreed::RECOVERABLE, "there are a few codecs");
+        self.0 = self.0 & Agreed::RECOVERABLE | number & !Agreed::RECOVERABLE;
+    }
+
+    fn note_recoverable(&mut self, is_recoverable: bool) {
+        self.0 |= u8::from(is_recoverable) * Agreed::RECOVERABLE;
+    }
 }
 
 const _: () = assert!(size_of::<NativeSession>() <= 96, "there may be millions of idle ones");
@@ -89,8 +116,8 @@ impl NativeSession {
             next_request: 1,
             state: State::Fresh,
             shards: opening.shards as u8,
-            codec: 0,
-            recoverable: false,
+            shard: opening.shard.0 as u8,
+            agreed: Agreed::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::support::{self, Rig, run, topic};
+use tiderace_base::SampleValue;
 use tiderace_delta::Offer;
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{Messages, ServerMessage, flag, subscribe as flags};
@@ -110,7 +111,9 @@ fn the_clients_best_codec_that_is_offered_is_used() {
         (&[], &[1, 2], 0),
     ] {
         let offer = Offer::of(offered.iter().copied(), 1 << 20);
-        let mut rig = Rig::offering(with(offer), Framing::Messages(&support::MESSAGES), codecs);
+        let options = with(offer);
+        let metrics = options.metrics.clone();
+        let mut rig = Rig::offering(options, Framing::Messages(&support::MESSAGES), codecs);
         let mut value = Vec::new();
         rig.subscribe(1, 0, flags::DELTAS, "fx/a");
         let first = quote(10, 1, 1, None);
@@ -120,6 +123,12 @@ fn the_clients_best_codec_that_is_offered_is_used() {
         rig.flush();
         let (values, deltas) = applied_by(agreed, &mut rig, &mut value);
         assert_eq!((values, deltas), ((1..4).map(body).collect(), if agreed == 0 { 0 } else { 2 }));
+        let [sent, saved] = metrics.samples().map(|sample| sample.value);
+        assert_eq!(sent, SampleValue::Number(if agreed == 0 { 0 } else { 2 }));
+        // Less than the bodies of the two.
+        let most = (body(2).len() + body(3).len()) as u64;
+        let SampleValue::Number(saved) = saved else { panic!("{saved:?}") };
+        assert!(if agreed == 0 { saved == 0 } else { (1..most).contains(&saved) }, "{saved}");
     }
 }
 

@@ -43,6 +43,7 @@ impl<D: Driver> Shard<D> {
         let DecidedLogin { session, result, valid_for } = decided;
         let result = result.and_then(|principal| self.broker.admit_login(principal));
         let (result, admitted) = self.admit_limited(session, result);
+        self.metrics.count_login(result.as_ref().err().map(|close| close.code));
         self.broker.verified(self.now, session, result, &mut self.effects);
         let accepted = self.effects.replies.iter().find_map(|(link, whose, reply)| {
             (*whose == session && matches!(reply, Reply::LoggedIn { .. })).then_some(*link)

@@ -6,7 +6,7 @@ use tiderace_base::{
     CLOSE_CODES, ClientLimit, CloseCode, Counter as Cell, MetricKind, MetricRow, Sample,
     SampleValue, Span,
 };
-use tiderace_broker::{BROKER_METRICS, BrokerMetrics};
+use tiderace_broker::{BROKER_MAXIMA, BROKER_METRICS, BrokerMetrics};
 use tiderace_http2::{FLOODS, Flood};
 use tiderace_tls::{Established, FAILURES, FailureKind};
 
@@ -55,6 +55,8 @@ metrics! {
         "Connections closed as soon as they came.";
     limits_reached LIMITS_REACHED Counter "tiderace_client_limits_reached_total" ["limit"]
         "Times that a limit of [[limit]] was reached: logins, subscriptions and requests refused, and clients that were not read, or not written to, for a while.";
+    logins LOGINS Counter "tiderace_logins_total" ["result"]
+        "Logins that were decided, by what came of them: accepted, or the code with which they were refused.";
     migrated MIGRATED Counter "tiderace_connections_migrated_total" []
         "Connections that moved to another shard.";
     detached DETACHED Counter "tiderace_sessions_detached_total" []
@@ -158,6 +160,9 @@ pub(crate) struct ShardMetrics {
     closed: Vec<Cell>,
     rejected: [Cell; REJECTED_NAMES.len()],
     limits_reached: [Cell; ClientLimit::ALL.len()],
+    logins_accepted: Cell,
+    /// By close code.
+    logins_refused: Vec<Cell>,
     pub(crate) opened: Cell,
     pub(crate) migrated: Cell,
     pub(crate) detached: Cell,
@@ -232,6 +237,8 @@ impl ShardMetrics {
             closed: CLOSE_CODES.iter().map(|_| Cell::default()).collect(),
             rejected: Default::default(),
             limits_reached: Default::default(),
+            logins_accepted: Cell::default(),
+            logins_refused: CLOSE_CODES.iter().map(|_| Cell::default()).collect(),
             opened: Cell::default(),
             migrated: Cell::default(),
             detached: Cell::default(),
@@ -287,6 +294,17 @@ impl ShardMetrics {
     pub(crate) fn count_limit(&self, limit: ClientLimit, times: u64) {
         if let Some(cell) = self.limits_reached.get(limit as usize) {
             cell.add(times);
+        }
+    }
+
+    pub(crate) fn count_login(&self, refused: Option<CloseCode>) {
+        match refused {
+            None => self.logins_accepted.add(1),
+            Some(code) => {
+                if let Some(cell) = self.logins_refused.get(code.index()) {
+                    cell.add(1);
+                }
+            }
         }
     }
 
@@ -348,6 +366,14 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static
     for (index, limit) in ClientLimit::ALL.iter().enumerate() {
         let value = sum(&|shard| shard.limits_reached.get(index).map_or(0, Cell::value));
         number(&LIMITS_REACHED, vec![limit.option()], value);
+    }
+    number(&LOGINS, vec!["accepted"], sum(&|shard| shard.logins_accepted.value()));
+    for (index, row) in CLOSE_CODES.iter().enumerate() {
+        let value = sum(&|shard| shard.logins_refused.get(index).map_or(0, Cell::value));
+        // Other codes refuse logins when a session ends meanwhile.
+        if value > 0 || row.code.refuses_login() {
+            number(&LOGINS, vec![row.slug], value);
+        }
     }
     type Read = fn(&ShardMetrics) -> &Cell;
     for (version, version_name) in TLS_VERSIONS.iter().enumerate() {
@@ -413,11 +439,15 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static
 pub(crate) fn collect_broker(
     shards: &[impl AsRef<ShardMetrics>],
 ) -> Vec<(&'static MetricRow, u64)> {
-    let value = |index: usize| {
+    let value = |(index, row): (usize, &MetricRow)| {
         let cells = shards.iter().filter_map(|shard| shard.as_ref().broker.get(index));
-        cells.fold(0u64, |sum, cell| sum.wrapping_add(cell.value()))
+        let values = cells.map(Cell::value);
+        match BROKER_MAXIMA.contains(&row.name) {
+            true => values.max().unwrap_or_default(),
+            false => values.fold(0u64, u64::wrapping_add),
+        }
     };
-    BROKER_METRICS.iter().enumerate().map(|(index, row)| (row, value(index))).collect()
+    BROKER_METRICS.iter().enumerate().map(|it| (it.1, value(it))).collect()
 }
 
 /// One of the brokers' numbers, shard by shard.

@@ -21,7 +21,7 @@ use tiderace_config::{
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_filter::Selector;
-use tiderace_native::NativeOptions;
+use tiderace_native::{NativeMetrics, NativeOptions};
 use tiderace_queues::{DispatchPolicy, FullPolicy, Policy, QueueOptions};
 use tiderace_reactor::{
     Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions,
@@ -317,7 +317,11 @@ pub(crate) fn deltas(config: &Config) -> Offer {
 }
 
 /// The native protocol's options.
-pub(crate) fn native(config: &Config, identity: &Identity) -> NativeOptions {
+pub(crate) fn native(
+    config: &Config,
+    identity: &Identity,
+    metrics: Arc<NativeMetrics>,
+) -> NativeOptions {
     let limits = &config.limits;
     NativeOptions {
         node: identity.node.clone(),
@@ -331,6 +335,7 @@ pub(crate) fn native(config: &Config, identity: &Identity) -> NativeOptions {
         ping_interval: config.native.ping_interval,
         reconnect_jitter: config.native.reconnect_jitter,
         deltas: deltas(config),
+        metrics,
         ..NativeOptions::default()
     }
 }

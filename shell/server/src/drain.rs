@@ -7,16 +7,27 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Context;
-use tiderace_base::Addresses;
+use tiderace_base::{Addresses, Sample, SampleValue};
 use tiderace_config::ServerConfig;
 use tiderace_reactor::NodeControl;
-use tiderace_wire::DrainRequest;
+use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
+
+use crate::metrics::DRAIN_REMAINING;
 
 /// What asked for an end when no signal did.
 pub(crate) const DRAINED: &str = "drain";
 
 /// How long answers and last words may take behind the span of a drain, before the server stops all the same.
 const BEHIND_SPAN: Duration = Duration::from_secs(10);
+
+/// For how long the server goes on to send its clients elsewhere.
+pub(crate) fn remaining(status: &DrainStatus) -> Sample<'static> {
+    let DrainRequest { over, delay, .. } = &status.request;
+    let is_under_way = matches!(status.phase, DrainPhase::Announced | DrainPhase::Draining);
+    let left = (*over + *delay).saturating_sub(status.elapsed);
+    let seconds = if is_under_way { left.as_secs_f64() } else { 0.0 };
+    Sample { row: &DRAIN_REMAINING, labels: Vec::new(), value: SampleValue::Decimal(seconds) }
+}
 
 /// Asks for the end of the server when all clients have left by a drain that was to end so.
 ///

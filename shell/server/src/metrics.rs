@@ -14,6 +14,7 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     TLS_RELOADS,
     CONFIG_RELOADS,
     CONFIG_REFUSED,
+    DRAIN_REMAINING,
     LOG_LINES_DROPPED,
     LOGIN_CALLOUTS,
     LOGIN_CALLOUTS_IN_FLIGHT,
@@ -61,6 +62,11 @@ pub(crate) const CONFIG_REFUSED: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_config_refused",
     "1 while the server runs by an earlier configuration, since it could not use the one that it read last; otherwise 0.",
+);
+pub(crate) const DRAIN_REMAINING: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_drain_remaining_seconds",
+    "How long the server goes on to send its clients elsewhere; 0 while it does not drain.",
 );
 pub(crate) const LOG_LINES_DROPPED: MetricRow = MetricRow::new(
     MetricKind::Counter,

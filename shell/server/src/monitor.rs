@@ -11,6 +11,7 @@ use tiderace_auth::{AuthHandle, Check};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
+use tiderace_native::NativeMetrics;
 use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_spool::Spool;
@@ -19,6 +20,7 @@ use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 
 use crate::alarms::AlarmBoard;
 use crate::control::ReloadCounters;
+use crate::drain;
 use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
@@ -56,6 +58,8 @@ pub(crate) struct Monitor {
     pub(crate) spool: OnceLock<Option<Arc<Spool>>>,
     /// Set once RSocket's sessions count.
     pub(crate) rsocket: OnceLock<Arc<RSocketMetrics>>,
+    /// What native sessions count.
+    pub(crate) native: Arc<NativeMetrics>,
     /// What is wrong with the server.
     pub(crate) alarms: Arc<AlarmBoard>,
     /// Files and disks.
@@ -141,6 +145,8 @@ impl Monitor {
                 out.extend(node.metrics());
                 let broker = node.broker_metrics();
                 out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
+                out.extend([drain::remaining(&node.drain_status())]);
+                out.extend(self.native.samples());
                 out.extend(process::samples());
                 out.extend(self.resources.samples());
                 out.extend(self.alarms.samples());

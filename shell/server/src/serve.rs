@@ -16,6 +16,7 @@ use tiderace_base::is_name;
 use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
+use tiderace_native::NativeMetrics;
 use tiderace_reactor::{Services, SpawnError, StoreGateway, spawn_on};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
@@ -90,6 +91,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
         callouts: config.auth.http.is_some().then_some(counters),
+        native: Arc::new(NativeMetrics::new(compose::shards(config))),
         alarms: Arc::default(),
         resources: Resources::new(config, files_max),
         ready: AtomicBool::new(true),
@@ -104,7 +106,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let persistence = persistence.map(Arc::new);
     // Nobody else sets it.
     let _ = monitor.persistence.set(persistence.clone());
-    let native = Arc::new(compose::native(config, &identity));
+    let native = Arc::new(compose::native(config, &identity, monitor.native.clone()));
     let mut protocols = vec![
         // One line per protocol.
         tiderace_native::protocol(native.clone(), config.native.websocket_paths.clone().into()),

@@ -13,15 +13,15 @@ use crate::program::watched::Watched;
 use crate::program::{Directory, FREE};
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn command(address: SocketAddr, arguments: &[&str]) -> Command {
+pub(crate) fn command(address: SocketAddr, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
     command.args(arguments).args(["-s", &address.to_string()]);
     command
 }
 
-fn run(address: SocketAddr, arguments: &[&str]) -> String {
+pub(crate) fn run(address: SocketAddr, arguments: &[&str]) -> String {
     let output = command(address, arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -56,7 +56,7 @@ fn wait_for_end(address: SocketAddr, name: &str) {
     }
 }
 
-fn metric(address: SocketAddr, line: &str) -> Option<String> {
+pub(crate) fn metric(address: SocketAddr, line: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -74,19 +74,19 @@ fn write(directory: &Path, more: &str) {
 }
 
 /// The command while it follows; it is killed when the test ends.
-struct Following {
+pub(crate) struct Following {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Following {
-    fn begin(address: SocketAddr, arguments: &[&str]) -> Following {
+    pub(crate) fn begin(address: SocketAddr, arguments: &[&str]) -> Following {
         let mut child = command(address, arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Following { child, lines }
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
     }
 }

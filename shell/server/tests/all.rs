@@ -16,6 +16,7 @@ mod edges;
 mod hosts;
 mod lasting_logins;
 mod limits;
+mod measures;
 mod operations;
 mod program;
 mod proxies;

@@ -7,7 +7,7 @@ mod accounts;
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Memory, Now, SessionId};
+use tiderace_base::{Key, Memory, Now, SessionId, Span};
 use tiderace_queues::{
     Consume, Consumed, ConsumerState, Dropped, Effect, Ending, FullPolicy, LoadedPart, Look,
     QueueChoices, QueueState, Queues, Quotas, Segment, Settlement, Slice, Taken,
@@ -538,6 +538,11 @@ impl QueueHome {
     /// The queue at a place.
     pub(crate) fn at(&self, slot: u32) -> Option<QueueState<'_>> {
         self.queues.at(slot)
+    }
+
+    /// Messages in flight, and how old the oldest of the ready ones is.
+    pub(crate) fn surveyed(&self) -> (usize, Span) {
+        self.queues.surveyed()
     }
 
     /// Queues, and the messages and bytes in them.

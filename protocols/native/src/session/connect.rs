@@ -27,7 +27,7 @@ impl NativeSession {
         // The client's order counts.
         let mut codecs = hello.codecs.iter();
         let agreed = codecs.find_map(|number| self.options.deltas.numbered(*number));
-        self.codec = agreed.map_or(0, |codec| codec.number);
+        self.agreed.set_codec(agreed.map_or(0, |codec| codec.number));
         self.state = State::LoggingIn;
         let host = hello.host.map(str::to_owned);
         context.commands.push(Command::Login(Credentials { host, ..credentials(hello.auth) }));
@@ -116,7 +116,10 @@ impl NativeSession {
             subscriptions_max: options.subscriptions_max as u64,
             declarations_max: options.declarations_max as u64,
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
-            codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
+            codecs: match self.agreed.codec() {
+                0 => Vec::new(),
+                codec => vec![codec.into()],
+            },
             server: &options.server,
             features: feature::VALUES
                 | feature::BROWSE

@@ -24,6 +24,8 @@ struct Form {
     values: bool,
     /// Whether updates tell the numbers of their messages.
     numbered: bool,
+    /// Messages sent as deltas, and by how many bytes these were shorter.
+    saved: (u64, u64),
 }
 
 impl NativeSession {
@@ -57,19 +59,28 @@ impl NativeSession {
             false => Deltas::default(),
         };
         // Of any subscription: where several get a message, the last of them has reached it.
-        if self.recoverable {
+        if self.agreed.is_recoverable() {
             self.cold().reach(u64::from(run.home().0), delivery.reached);
             if let Some((numbering, sequence)) = delivery.reached_upstream() {
                 self.cold().reach(numbering.whole(), sequence);
             }
         }
         let (values, numbered) = (mark.has(Mark::VALUES), mark.has(Mark::NUMBERED));
-        let mut form = Form { flags, id, whole: !follows, values, numbered };
+        let mut form = Form { flags, id, whole: !follows, values, numbered, saved: (0, 0) };
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { break };
             let version = run.version() + index as u64;
-            self.update(&form, delivery, index, &message, version, &deltas, output);
+            self.update(&mut form, delivery, index, &message, version, &deltas, output);
             form.whole = false;
+        }
+        if form.saved.0 > 0 {
+            self.count_deltas(form.saved);
+        }
+    }
+
+    fn count_deltas(&self, (sent, saved): (u64, u64)) {
+        if let Some(counters) = self.options.metrics.of(self.shard) {
+            counters.count(sent, saved);
         }
     }
 
@@ -88,7 +99,7 @@ impl NativeSession {
     #[allow(clippy::too_many_arguments, reason = "one call site, in the hottest loop")]
     fn update(
         &mut self,
-        form: &Form,
+        form: &mut Form,
         delivery: &Delivery<'_>,
         index: usize,
         message: &Message<'_>,
@@ -107,6 +118,8 @@ impl NativeSession {
         let mut data = message.body;
         if let Some(delta) = deltas.of(index) {
             flags |= flag::DELTA;
+            form.saved.0 += 1;
+            form.saved.1 += (data.len() - delta.len()) as u64;
             data = delta;
         }
         let version =

@@ -11,7 +11,7 @@ impl NativeSession {
     /// What may be sent as deltas; `is_next` if the client was sent what precedes the delivery.
     pub(super) fn deltas(&self, delivery: &Delivery<'_>, is_next: bool) -> Deltas {
         let offer = &self.options.deltas;
-        let codec = offer.numbered(self.codec.into());
+        let codec = offer.numbered(self.agreed.codec().into());
         codec.map_or_else(Deltas::default, |codec| {
             delivery.deltas(codec.number, codec.encode, offer.bytes_max, is_next)
         })

@@ -32,7 +32,7 @@ impl NativeSession {
             .with(Mark::VALUES, message.flags & subscribe::VALUES != 0)
             .with(Mark::OK_LAST, subscribe.confirm_values)
             .with(Mark::NUMBERED, message.flags & subscribe::NUMBERED != 0);
-        self.recoverable |= subscribe.recoverable;
+        self.agreed.note_recoverable(subscribe.recoverable);
         if message.flags & subscribe::CREDITS != 0 {
             self.cold().tells_credit = true;
         }
@@ -100,7 +100,7 @@ impl NativeSession {
             },
             retained: has(subscribe::SNAPSHOT),
             recoverable: has(subscribe::RECOVERABLE),
-            deltas: has(subscribe::DELTAS) && self.codec != 0,
+            deltas: has(subscribe::DELTAS) && self.agreed.codec() != 0,
             // What came since the position goes before what is kept.
             replay: message.replay.filter(|_| since.is_none()),
             since,

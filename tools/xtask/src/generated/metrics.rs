@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tiderace_base::MetricRow;
 use tiderace_broker::BROKER_METRICS;
+use tiderace_native::NATIVE_METRICS;
 use tiderace_reactor::METRICS;
 use tiderace_rsocket::RSOCKET_METRICS;
 use tiderace_store::STORE_METRICS;
@@ -57,7 +58,14 @@ pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
 
 /// The rows of all tables, by name and labels.
 fn rows() -> Vec<&'static MetricRow> {
-    let tables = [BROKER_METRICS, METRICS, STORE_METRICS, RSOCKET_METRICS, server::SERVER_METRICS];
+    let tables = [
+        BROKER_METRICS,
+        METRICS,
+        STORE_METRICS,
+        NATIVE_METRICS,
+        RSOCKET_METRICS,
+        server::SERVER_METRICS,
+    ];
     let mut rows: Vec<_> = tables.into_iter().flatten().collect();
     rows.sort_by_key(|row| (row.name, labels(row)));
     rows
