@@ -1,4 +1,4 @@
-//! The pages of `docs/` that are made from tables in the code.
+//! The pages of `docs/` that are made from tables in the code, and what of `deploy/` is made from the same tables.
 
 mod alarms;
 mod close_codes;
@@ -6,7 +6,7 @@ mod metrics;
 
 use anyhow::{Context as _, Result};
 
-use crate::{Finding, Tree};
+use crate::{Finding, Tree, monitoring};
 
 /// A page made from code.
 pub struct Page {
@@ -16,10 +16,23 @@ pub struct Page {
     pub render: fn() -> String,
 }
 
+macro_rules! board {
+    ($name:literal) => {
+        concat!("deploy/monitoring/grafana/dashboards/", $name, ".json")
+    };
+}
+
 /// All such pages. A new table (such as HTTP routes) adds its line here.
 pub const PAGES: &[Page] = &[
     Page { path: "docs/alarms.md", render: alarms::page },
     Page { path: "docs/close-codes.md", render: close_codes::page },
+    Page { path: board!("overview"), render: monitoring::overview },
+    Page { path: board!("connections"), render: monitoring::connections },
+    Page { path: board!("topics"), render: monitoring::topics },
+    Page { path: board!("queues"), render: monitoring::queues },
+    Page { path: board!("store"), render: monitoring::store },
+    Page { path: "deploy/monitoring/prometheus/alerts.yml", render: monitoring::rules },
+    Page { path: "deploy/monitoring/prometheus/alerts.test.yml", render: monitoring::rules_test },
     Page { path: "docs/metrics.md", render: metrics::page },
     Page { path: "docs/options.md", render: tiderace_config::markdown },
 ];

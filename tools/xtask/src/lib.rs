@@ -4,6 +4,7 @@
 //! trees; `tests/house.rs` runs all of them over the real one. Relies on the file system alone and
 //! changes nothing but the pages of [`generated::PAGES`].
 
+mod alarm_table;
 pub mod anatomy;
 pub mod circles;
 pub mod codes;
@@ -18,6 +19,7 @@ pub mod lexis;
 pub mod links;
 pub mod lints;
 mod manifest;
+mod monitoring;
 pub mod purity;
 pub mod report;
 pub mod rooms;

@@ -2,12 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// The table of the program itself, which is no library.
-#[path = "../../../../shell/server/src/alarms/table.rs"]
-#[allow(dead_code, reason = "conditions are for the program")]
-mod table;
-
-pub(super) use table::ALARMS;
+use crate::alarm_table::ALARMS;
+use crate::monitoring::TRENDS;
 
 /// The page.
 pub(super) fn page() -> String {
@@ -44,6 +40,42 @@ pub(super) fn page() -> String {
             row.name, row.cause, row.condition, row.remedy
         );
     }
+    text.push_str(
+        "\n## Prometheus and Grafana\n\n\
+         [`deploy/monitoring`](../deploy/monitoring) has rules for Prometheus (`prometheus/alerts.yml`) with an alert for each alarm,\n\
+         named after it: `TideraceStoreFull` of `store-full`. Their labels are those of the alarm and its `severity`. The alerts\n\
+         below are there besides, since they take a history, which a server does not keep. Five boards for Grafana\n\
+         (`grafana/dashboards`) show the [metrics](metrics.md); `compose.yaml` starts a server with both. The tests ask a Prometheus\n\
+         that scrapes loaded servers each expression of rules and boards, and have each alert fire and end.\n\n\
+         ```sh\n\
+         promtool check rules deploy/monitoring/prometheus/alerts.yml\n\
+         prometheus --config.file=deploy/monitoring/prometheus/prometheus.yml\n\
+         ```\n\n\
+         The rules know servers by the name of their job in Prometheus, which has `tiderace` in it. Prometheus on another machine\n\
+         wants a token whose rules allow `monitor`, or [`monitoring.metrics_access`](options.md#monitoringmetrics_access).\n\n\
+         | alert | severity | meaning | fires when | what to do |\n\
+         |---|---|---|---|---|\n",
+    );
+    for trend in TRENDS {
+        let cause = trend
+            .cause
+            .replace("the upstream {{ $labels.upstream }}", "an upstream")
+            .replace("{{ $labels.purpose }}", "store or of large messages")
+            .replace(" ({{ $labels.reason }})", "")
+            .replace("of {{ $labels.instance }}", "of the server")
+            .replace("{{ $labels.instance }}", "The server");
+        let minutes = match trend.minutes {
+            0 => String::new(),
+            1 => ", for a minute".to_owned(),
+            minutes => format!(", for {minutes} minutes"),
+        };
+        let expression = trend.expression.replace('|', "\\|");
+        let (alert, severity, remedy) = (trend.alert, trend.severity, trend.remedy);
+        let _ = writeln!(
+            text,
+            "| `{alert}` | {severity} | {cause} | `{expression}`{minutes} | {remedy} |"
+        );
+    }
     text
 }
 
@@ -57,5 +89,9 @@ mod tests {
         for row in ALARMS {
             assert_eq!(text.matches(&format!("\n| `{}` |", row.name)).count(), 1);
         }
+        for trend in TRENDS {
+            assert_eq!(text.matches(&format!("\n| `{}` |", trend.alert)).count(), 1);
+        }
+        assert!(!text.contains("$labels"), "{text}");
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn page() -> String {
         "# Metrics\n\n\
          <!-- Made by `cargo xtask docs` from the tables of metrics in the code; do not edit. -->\n\n\
          `GET /metrics` answers in the text format of Prometheus. Each shard counts for itself; the\n\
-         values are summed when they are asked for. Names end in their unit, counters in `_total`.\n\n\
+         values are summed when they are asked for. Names end in their unit, counters in `_total`. Boards for Grafana and rules for\n\
+         Prometheus are in [`deploy/monitoring`](../deploy/monitoring); [alarms.md](alarms.md) says what the rules mean.\n\n\
          | metric | kind | unit | labels | meaning |\n\
          |---|---|---|---|---|\n",
     );
@@ -82,6 +83,8 @@ fn labels(row: &MetricRow) -> String {
 mod tests {
     use tiderace_base::MetricKind;
 
+    use crate::monitoring;
+
     use super::*;
 
     #[test]
@@ -112,5 +115,31 @@ mod tests {
         ]);
         let places: Vec<_> = undocumented(&tree).into_iter().map(|f| f.place).collect();
         assert_eq!(places, ["shell/b.rs:1"]);
+    }
+
+    /// Every name in a text that looks like a metric of the server.
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        let words = text.split(|char: char| !(char.is_alphanumeric() || char == '_'));
+        words.filter(|word| ["tiderace_", "process_"].iter().any(|start| word.starts_with(start)))
+    }
+
+    #[test]
+    fn boards_and_rules_name_metrics_that_there_are() {
+        let is_known = |name: &str| rows().iter().any(|row| row.name == name);
+        for text in [
+            monitoring::overview(),
+            monitoring::connections(),
+            monitoring::topics(),
+            monitoring::queues(),
+            monitoring::store(),
+            monitoring::rules(),
+        ] {
+            assert!(names(&text).count() > 5, "{text}");
+            for name in names(&text) {
+                let mut ends = ["_bucket", "_sum", "_count"].iter();
+                let base = ends.find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+                assert!(is_known(name) || is_known(base), "no table has {name}");
+            }
+        }
     }
 }
