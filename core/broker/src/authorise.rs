@@ -438,7 +438,8 @@ impl Rules {
             let concerned = |action| {
                 rules.iter().any(|ready| ready.rule.allow && ready.rule.concerns(principal, action))
             };
-            concerned(action) || action == Action::Subscribe && concerned(Action::Monitor)
+            let watches = watches_alarms(action, Kind::Topic, &(pattern.literal_prefix() + "/"));
+            concerned(action) || watches && concerned(Action::Monitor)
         })
     }
 }

@@ -100,8 +100,6 @@ class Processes:
             process.wait()
 
 
-
-
 def expressions(board):
     for panel in board["panels"]:
         for target in panel["targets"]:

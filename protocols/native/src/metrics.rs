@@ -11,12 +11,12 @@ pub const NATIVE_METRICS: &[MetricRow] = &[DELTAS, SAVED];
 const DELTAS: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_deltas_sent_total",
-    "Messages that were sent as the difference to the one before.",
+    "Messages that the native protocol has sent as the difference to the one before.",
 );
 const SAVED: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_delta_saved_bytes_total",
-    "Bytes by which these were shorter than their bodies.",
+    "Bytes by which the differences that the native protocol has sent were shorter than the messages themselves.",
 );
 
 /// The numbers of all shards.

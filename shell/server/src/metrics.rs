@@ -129,9 +129,12 @@ pub(crate) const DISK_FREE: MetricRow = MetricRow::new(
     "Bytes that this process may still write to the disk of its store, or of large messages.",
 )
 .with_labels(&["purpose"]);
-pub(crate) const DISK_BYTES: MetricRow =
-    MetricRow::new(MetricKind::Gauge, "tiderace_disk_bytes", "Bytes of these disks, free or not.")
-        .with_labels(&["purpose"]);
+pub(crate) const DISK_BYTES: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_disk_bytes",
+    "Bytes of the disks that the server writes to, free or not.",
+)
+.with_labels(&["purpose"]);
 pub(crate) const HOST_CPU: MetricRow = MetricRow::new(
     MetricKind::Counter,
     "tiderace_host_cpu_seconds_total",

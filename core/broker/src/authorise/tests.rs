@@ -226,6 +226,9 @@ fn who_may_monitor_may_listen_to_alarms_and_to_nothing_else() {
     };
     assert!(all("ann", "$sys/alarms/*") && !all("ann", "$sys/*/*") && !all("ann", "$sys/**"));
     assert!(!all("bob", "$sys/alarms/*") && !all("cat", "$sys/alarms/*"));
-    let pattern = Pattern::parse("$sys/alarms/*").unwrap();
-    assert!(rules.authorise_somewhere(&Principal::named("ann"), Subscribe, &pattern));
+    for (pattern, expected) in [("$sys/alarms/*", true), ("$sys/**", false), ("fx/**", false)] {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let may = rules.authorise_somewhere(&Principal::named("ann"), Subscribe, &pattern);
+        assert_eq!(may, expected, "{pattern:?}");
+    }
 }

@@ -132,7 +132,8 @@ impl Sampler {
     fn stalled(&mut self, turns: &[u64]) -> Vec<(usize, u64)> {
         self.turns.resize(turns.len(), (u64::MAX, 0));
         for (now, (before, looks)) in turns.iter().zip(&mut self.turns) {
-            *looks = if now == before { *looks + 1 } else { 0 };
+            // One that has ended none so far reads what is stored.
+            *looks = if now == before && *now > 0 { *looks + 1 } else { 0 };
             *before = *now;
         }
         let looks = self.turns.iter().map(|(_, looks)| *looks).enumerate();
@@ -180,6 +181,16 @@ mod tests {
         assert_eq!(sampler.stalled(&[5, 7]), [(0, 2)]);
         assert_eq!(sampler.stalled(&[6, 7]), [(1, 1)]);
         assert_eq!(sampler.stalled(&[7, 8]), []);
+    }
+
+    #[test]
+    fn a_shard_that_reads_what_is_stored_has_not_stalled() {
+        let mut sampler = Sampler::new();
+        for _ in 0..10 {
+            assert_eq!(sampler.stalled(&[0, 0]), []);
+        }
+        assert_eq!(sampler.stalled(&[1, 0]), []);
+        assert_eq!(sampler.stalled(&[1, 0]), [(0, 1)]);
     }
 
     #[test]

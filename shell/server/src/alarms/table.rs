@@ -222,7 +222,7 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         severity: Severity::Warning,
         cause: "Messages go to dead-letter queues, since their consumers have failed at them too often or they came too late.",
         condition: "A message was moved to a dead-letter queue within the last 5 minutes.",
-        remedy: "Look at them with `tiderace queues`, mend the consumer, and move them back; docs/queues.md says how.",
+        remedy: "Look at them with `tiderace queues ls`, mend the consumer, and move them back; docs/queues.md says how.",
         after: 0,
         lingers: 300,
         look: |seen| {
@@ -311,19 +311,20 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         lingers: EVENT_LINGERS,
         look: |seen| {
             let count = seen.logins_unanswered;
-            (count > 0).then(|| format!("{count} logins were refused since nobody could be asked"))
+            (count > 0).then(|| format!("{count} questions about logins were not answered"))
         },
     },
     AlarmRow {
         name: "memory-full",
         severity: Severity::Critical,
         cause: "The memory budget is used up: new values and names are refused, backlogs are cut and publishers wait.",
-        condition: "A shard has more than its part of `memory.messages_bytes_max` in use.",
-        remedy: "`tiderace connections ls --sort backlog` and `tiderace queues` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
+        condition: "A shard has 99 % of its part of `memory.messages_bytes_max` in use, or more than its part.",
+        remedy: "`tiderace connections ls --sort backlog` and `tiderace queues ls` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
         after: 0,
         lingers: LEVEL_LINGERS,
         look: |seen| {
-            let (shard, used, most) = fullest(seen).filter(|(_, used, most)| used > most)?;
+            let (shard, used, most) =
+                fullest(seen).filter(|(_, used, most)| is_full(*used, *most))?;
             let (used, most) = (mebibytes(used), mebibytes(most));
             Some(format!("shard {shard} has {used} MiB in use, and {most} are its part"))
         },
@@ -333,11 +334,13 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         severity: Severity::Warning,
         cause: "The memory budget is nearly used up; when it is, new values are refused and publishers wait.",
         condition: "A shard has 90 % of its part of `memory.messages_bytes_max` in use.",
-        remedy: "`tiderace connections ls --sort backlog` and `tiderace queues` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
+        remedy: "`tiderace connections ls --sort backlog` and `tiderace queues ls` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
         after: 0,
         lingers: LEVEL_LINGERS,
         look: |seen| {
-            let near = |(_, used, most): &(usize, u64, u64)| is_near(*used, *most) && used <= most;
+            let near = |(_, used, most): &(usize, u64, u64)| {
+                is_near(*used, *most) && !is_full(*used, *most)
+            };
             let (shard, used, most) = fullest(seen).filter(near)?;
             let (used, most) = (mebibytes(used), mebibytes(most));
             Some(format!("shard {shard} has {used} MiB in use, and {most} are its part"))
@@ -348,7 +351,7 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         severity: Severity::Warning,
         cause: "Publishers are held back, since a queue is full or a subscriber of a topic is slow.",
         condition: "For 30 seconds there was always a connection that is not read for that reason.",
-        remedy: "`tiderace queues` says which queue is full and who consumes from it; add consumers, or bound what is sent.",
+        remedy: "`tiderace queues ls` says which queue is full and who consumes from it; add consumers, or bound what is sent.",
         after: 30,
         lingers: LEVEL_LINGERS,
         look: |seen| {
@@ -359,14 +362,14 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
     AlarmRow {
         name: "queue-messages-refused",
         severity: Severity::Critical,
-        cause: "Messages for queues are refused, since their queue is full or its owner has as much as it may.",
-        condition: "A message was refused for that reason within the last minute.",
-        remedy: "`tiderace queues` says which queue is full and who consumes from it; add consumers, or raise the bounds of the queue.",
+        cause: "Messages for queues or consumers of queues are refused, since a queue is full or its owner has as much as it may.",
+        condition: "A message or a consumer was refused for that reason within the last minute.",
+        remedy: "`tiderace queues ls` says which queue is full and who consumes from it; add consumers, or raise the bounds of the queue.",
         after: 0,
         lingers: EVENT_LINGERS,
         look: |seen| {
             let count = seen.queue_messages_refused;
-            (count > 0).then(|| format!("{} for queues were refused", messages(count)))
+            (count > 0).then(|| format!("{count} messages or consumers of queues were refused"))
         },
     },
     AlarmRow {
@@ -374,7 +377,7 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         severity: Severity::Warning,
         cause: "The queues of a user hold nearly all the bytes that they may; what is sent to them will be refused.",
         condition: "An owner of queues has nearly all of `queues.principal_bytes_max`.",
-        remedy: "`tiderace queues` says whose queues are large; have them consumed or purged, or raise the quota.",
+        remedy: "`tiderace queues ls` says whose queues are large; have them consumed or purged, or raise the quota.",
         after: 0,
         lingers: LEVEL_LINGERS,
         look: |seen| {
@@ -453,7 +456,7 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         severity: Severity::Critical,
         cause: "Messages of queues have filled their share of the store and are refused.",
         condition: "Queues have as much in the store as `store.queue_bytes_max`.",
-        remedy: "`tiderace queues` says which queues are large; consume or purge them, or raise `store.queue_bytes_max`.",
+        remedy: "`tiderace queues ls` says which queues are large; consume or purge them, or raise `store.queue_bytes_max`.",
         after: 0,
         lingers: LEVEL_LINGERS,
         look: |seen| {
@@ -487,6 +490,11 @@ const UPSTREAMS_NAMED: usize = 8;
 
 fn is_near(now: u64, most: u64) -> bool {
     most > 0 && now.saturating_mul(100) >= most.saturating_mul(NEAR_PERCENT)
+}
+
+/// What is to be kept is refused if it would be more than there may be, so that little of it is left then and not nothing.
+fn is_full(used: u64, most: u64) -> bool {
+    used.saturating_mul(100) >= most.saturating_mul(99)
 }
 
 /// The shard with the least room, the bytes that it has in use, and its part of the budget.

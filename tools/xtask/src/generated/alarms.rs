@@ -51,6 +51,7 @@ pub(super) fn page() -> String {
          promtool check rules deploy/monitoring/prometheus/alerts.yml\n\
          prometheus --config.file=deploy/monitoring/prometheus/prometheus.yml\n\
          ```\n\n\
+         The target of that file, `tiderace:7800`, is the server of the compose file: put yours there.\n\
          The rules know servers by the name of their job in Prometheus, which has `tiderace` in it. Prometheus on another machine\n\
          wants a token whose rules allow `monitor`, or [`monitoring.metrics_access`](options.md#monitoringmetrics_access).\n\n\
          | alert | severity | meaning | fires when | what to do |\n\

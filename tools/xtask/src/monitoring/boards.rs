@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Lines,
     /// One number.
     Number,
-    /// A list of what is not zero now.
+    /// A list of what is there now.
     Table,
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn overview() -> String {
             lines(
                 "Headroom",
                 "percentunit",
-                "How much is used of what there may be: files, memory budget, disk. At 0.9 there is an alarm.",
+                "How much is used of what there may be: files, memory budget, disk. From 0.9 on there are alarms; of a disk only if less than 50 GiB are free.",
                 &[
                     ("process_open_fds{$s} / process_max_fds{$s}", "files {{instance}}"),
                     (
@@ -235,7 +235,7 @@ pub(crate) fn connections() -> String {
             lines(
                 "Limits of clients",
                 "cps",
-                "How often clients met a limit of [[limit]], by limit.",
+                "How often clients met a limit of a `limit` section of the configuration, by limit.",
                 &[(
                     "sum by (limit) (rate(tiderace_client_limits_reached_total{$s}[$r]))",
                     "{{limit}}",
