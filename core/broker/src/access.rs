@@ -14,7 +14,9 @@
 use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary};
+use tiderace_wire::{
+    BACKUP, Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary,
+};
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
@@ -71,6 +73,9 @@ impl BrokerOptions {
             Operation::Sessions(_) => return self.may_watch(principal, Action::Monitor),
             Operation::Node(asked) => match &**asked {
                 NodeOperation::Reload { .. } => (CONFIG, &[Action::Admin]),
+                NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
+                    (BACKUP, &[Action::Admin])
+                }
                 NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
             },
             Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),

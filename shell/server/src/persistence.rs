@@ -23,9 +23,9 @@ use tiderace_config::StoreConfig;
 use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_spool::Spool;
 use tiderace_store::{
-    Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark, Notice,
-    OpenBody, Outcome, Put, Recovered, RefusedReason, SetAside, Store, StoreMetrics, StreamId,
-    StreamKind, Submitter,
+    Backups, Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark,
+    Notice, OpenBody, Outcome, Put, Recovered, RefusedReason, SetAside, Store, StoreMetrics,
+    StreamId, StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
@@ -137,6 +137,11 @@ impl Persistence {
     /// What the store counts.
     pub(crate) fn metrics(&self) -> &StoreMetrics {
         &self.metrics
+    }
+
+    /// Where backups of the store come from.
+    pub(crate) fn backups(&self) -> Option<Backups> {
+        lock(&self.committer).as_ref().map(Committer::backups)
     }
 
     /// Whether nothing persistent is acknowledged any more, until the server is started again.

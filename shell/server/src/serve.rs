@@ -196,7 +196,9 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         told: None,
     };
     let serving = serving(&node.addresses);
-    control::start(asks, Duties { reloader, certificates, serving: serving.clone() })?;
+    let backups = persistence.as_ref().and_then(|persistence| persistence.backups());
+    let duties = Duties { reloader, certificates, backups, serving: serving.clone() };
+    control::start(asks, duties)?;
     announce(development, config, &node.addresses);
     alarms::start(monitor.clone())?;
     drain::watch(node.control(), signals.stopper)?;

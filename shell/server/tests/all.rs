@@ -4,6 +4,7 @@
 
 mod alarms;
 mod authentication_page;
+mod backups;
 mod bench;
 mod callout;
 mod certificates;

@@ -316,10 +316,12 @@ fn the_commands_of_the_page_do_what_it_says() {
 
 #[test]
 fn each_role_may_what_it_may_by_each_way() {
-    let server = Managed::start("connections-roles", "");
+    let store = Directory::new("connections-roles-store");
+    let store = format!("[store]\ndirectory = {:?}\n", store.0.join("store"));
+    let server = Managed::start("connections-roles", &store);
     let none = ["--principal", "none"];
     // The operation, its command, and the first of the roles that may.
-    let verbs: [(Value, &[&str], usize); 7] = [
+    let verbs: [(Value, &[&str], usize); 8] = [
         (json!({"do": "sessions"}), &["connections", "ls", none[0], none[1]], 1),
         (json!({"do": "drain-state"}), &["drain", "--status"], 1),
         (json!({"do": "kick", "principal": "none"}), &["connections", "kick", none[0], none[1]], 2),
@@ -327,6 +329,7 @@ fn each_role_may_what_it_may_by_each_way() {
         (json!({"do": "log"}), &["log"], 2),
         (json!({"do": "reload", "dry_run": true}), &["reload", "--dry-run"], 3),
         (json!({"do": "reload"}), &["reload"], 3),
+        (json!({"do": "backup", "dry_run": true}), &["backup", "--dry-run"], 3),
     ];
     for (operation, command, first) in verbs {
         for (place, who) in ROLES.into_iter().enumerate() {

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::backups::{Asked, Backups};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::CommitError;
@@ -140,6 +141,10 @@ enum Message {
     Load(Load),
     /// The reader has done what was handed over first.
     Reader(ReaderDone),
+    /// Somebody wants to copy what is in the store.
+    Backup(Asked),
+    /// Nobody does any more.
+    BackupOver,
     Stop,
 }
 
@@ -167,6 +172,7 @@ impl Committer {
         let worker = Worker {
             store,
             messages,
+            queue: queue.clone(),
             report,
             reader,
             loads: VecDeque::new(),
@@ -206,6 +212,12 @@ impl Committer {
     /// What the store counts.
     pub fn metrics(&self) -> Arc<StoreMetrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// Where backups come from.
+    pub fn backups(&self) -> Backups {
+        let queue = self.queue.clone();
+        Backups::new(move |asked| queue.send(Message::Backup(asked)).is_ok())
     }
 }
 
@@ -310,6 +322,8 @@ fn cost(batch: &Batch) -> usize {
 struct Worker<D: Disk, R> {
     store: Store<D>,
     messages: Receiver<Message>,
+    /// The way to itself.
+    queue: Sender<Message>,
     report: Report<R>,
     reader: Reader<D::File>,
     /// Requests that are not handed to the reader yet.
@@ -392,6 +406,8 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                     let removed = self.store.end_sync(to, result);
                     self.close_removed(removed);
                 }
+                Message::Backup(asked) => self.begin_backup(asked),
+                Message::BackupOver => {}
                 Message::Stop => self.is_stopping = true,
             }
             // Before the commit, which may take long.
@@ -407,6 +423,14 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             }
         }
         group
+    }
+
+    /// Says what a backup has to copy, all of which stays there until it is over.
+    fn begin_backup(&mut self, asked: Asked) {
+        let queue = self.queue.clone();
+        // A committer that has ended removes nothing any more.
+        let over = move || _ = queue.send(Message::BackupOver);
+        asked.answer(|is_held| self.store.snapshot(is_held.then(|| Box::new(over) as _)));
     }
 
     /// Whether a group may be held back for others to come.

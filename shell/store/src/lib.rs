@@ -46,6 +46,9 @@
 //! `docs/decisions/0005-the-store.md`. Invariant: what was acknowledged is there after a restart, in order and
 //! whole, or opening fails and says which bytes are damaged.
 
+mod archive;
+mod archive_reader;
+mod backups;
 mod batch;
 mod bodies;
 mod bodies_needed;
@@ -63,6 +66,7 @@ mod fields;
 mod frame;
 mod header;
 mod high_water;
+mod hold;
 mod index;
 mod inspect;
 mod keeper;
@@ -73,6 +77,7 @@ mod log;
 mod lost;
 mod messages;
 mod metrics;
+mod new_directory;
 mod notice;
 mod onlooker;
 mod opened;
@@ -86,6 +91,7 @@ mod reader;
 mod record;
 mod recover;
 mod recovered;
+mod restore;
 mod salvage;
 mod scan;
 mod sealed;
@@ -94,6 +100,7 @@ mod set_aside;
 mod settled;
 mod shared;
 mod shared_records;
+mod snapshot;
 mod store;
 mod streams;
 mod summary;
@@ -101,6 +108,9 @@ mod transfer;
 mod transfer_error;
 mod watch;
 
+pub use archive::BackupArchive;
+pub use archive_reader::{ArchiveError, ArchiveSink, BackupContents, read_backup};
+pub use backups::{BackupError, Backups};
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
 pub use committer::{Committer, Refused, RefusedReason, Submitter};
 pub use disk::{Directory, Disk, DiskFile, OpenFile};
@@ -118,9 +128,11 @@ pub use record::{Body, Declaration, Mark, Put, Ranges, Record, StreamId, StreamK
 pub use recovered::{
     OpenBody, Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange,
 };
+pub use restore::{check_backup, restore};
 pub use scan::{ScanEnd, scan};
 pub use settled::Stretches;
 pub use shared::{Owners, PutShared};
+pub use snapshot::Snapshot;
 pub use store::{Outcome, Store, StreamIds};
 pub use summary::{Volatile, read as read_summary};
 pub use transfer::{Compacted, Transferred, compact, export, import};

@@ -4,10 +4,12 @@
 //! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
 //! batches that only take away still find room in the reserve.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use tiderace_bodies::Charge;
@@ -18,6 +20,7 @@ use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};
+use crate::hold::Hold;
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
 use crate::log::{Log, SegmentBytes, SyncedTo};
 use crate::metrics::{StoreMetrics, add, add_time, set};
@@ -63,6 +66,8 @@ pub struct Store<D: Disk = Directory> {
     unneeded: Vec<u64>,
     /// Those that can be removed as soon as the sync elsewhere is over.
     unneeded_then: Option<Vec<u64>>,
+    /// While there is one that is not given up, nothing is removed.
+    hold: Weak<Hold>,
 }
 
 /// Bytes that compacting goes through at once.
@@ -152,6 +157,7 @@ impl<D: Disk> Store<D> {
             bodies,
             unneeded: Vec::new(),
             unneeded_then: None,
+            hold: Weak::new(),
         };
         (store, recovered)
     }
@@ -214,7 +220,11 @@ impl<D: Disk> Store<D> {
         }
         let refused = outcomes.iter().filter(|outcome| **outcome != Outcome::Committed).count();
         add(&self.metrics.refused, refused as u64);
-        set(&self.metrics.is_full, u64::from(matches!(problem, Some(CommitError::Full(_)))));
+        let is_full = matches!(problem, Some(CommitError::Full(_)));
+        set(&self.metrics.is_full, u64::from(is_full));
+        if is_full {
+            self.give_up_hold();
+        }
         (outcomes, problem)
     }
 
@@ -241,7 +251,8 @@ impl<D: Disk> Store<D> {
 
     /// Whether [`Store::clean`] has something to do.
     pub fn is_cleaning_due(&self) -> bool {
-        !self.is_cleaning_stopped && !self.log.is_broken && self.log.is_cleaning_due()
+        let may_clean = !self.is_cleaning_stopped && !self.log.is_broken;
+        may_clean && self.log.is_cleaning_due() && !self.is_held()
     }
 
     /// Gives room back: goes through some `budget` bytes of what is oldest.
@@ -341,7 +352,7 @@ impl<D: Disk> Store<D> {
     pub fn remove_bodies(&mut self) -> Result<Vec<D::File>, CommitError> {
         self.note_unneeded();
         let waits = self.options.sync != Sync::Always && self.log.is_dirty();
-        if self.unneeded.is_empty() || self.log.is_broken || waits {
+        if self.unneeded.is_empty() || self.log.is_broken || waits || self.is_held() {
             return Ok(Vec::new());
         }
         // Or a crash might bring back a record that names it.
@@ -354,6 +365,7 @@ impl<D: Disk> Store<D> {
     pub(crate) fn begin_sync(&mut self) -> Option<(D::File, SyncedTo)> {
         let is_due = self.options.sync == Sync::Never
             && self.unneeded_then.is_none()
+            && !self.is_held()
             && !(self.unneeded.is_empty() || self.log.is_broken);
         let begun = if is_due { self.log.begin_sync() } else { None }?;
         self.unneeded_then = Some(std::mem::take(&mut self.unneeded));
@@ -385,7 +397,7 @@ impl<D: Disk> Store<D> {
         then.retain(|number| !again.contains(number));
         let later = std::mem::replace(&mut self.unneeded, then);
         let removed = self.remove_files();
-        self.unneeded = later;
+        self.unneeded.extend(later);
         Ok(removed)
     }
 
@@ -399,6 +411,9 @@ impl<D: Disk> Store<D> {
     /// Removes the files that no record on the disk names.
     fn remove_files(&mut self) -> Vec<D::File> {
         let mut removed = Vec::new();
+        if self.is_held() {
+            return removed;
+        }
         for number in std::mem::take(&mut self.unneeded) {
             // One that is pinned comes again when it is not.
             if self.log.index.bodies().needs(number) || !self.bodies.forget(number) {

@@ -6,14 +6,14 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::batch::Batch;
 use crate::body_transfer::{BodiesIn, BodiesOut, BodyRefused};
 use crate::header::segment_number;
 use crate::inspect::{InspectError, open_quiet};
 use crate::load::LoadRequest;
+use crate::new_directory::NewDirectory;
 use crate::options::{Options, Sync};
 use crate::order::Order;
 use crate::portable::{PortableError, PortableReader, PortableWriter};
@@ -114,42 +114,12 @@ pub fn import(
     directory: &Path,
     progress: impl FnMut(u64),
 ) -> Result<Transferred, TransferError> {
-    let failed = |what, path: &Path| {
-        let path = path.to_owned();
-        move |error| TransferError::System { what, path, error }
-    };
-    match fs::read_dir(directory) {
-        Ok(mut entries) => {
-            if is_mount_point(directory).map_err(failed("look into", directory))? {
-                return Err(TransferError::MountPoint { directory: directory.to_owned() });
-            }
-            if entries.next().is_some() {
-                return Err(TransferError::NotEmpty { directory: directory.to_owned() });
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed("look into", directory)(error)),
-    }
+    NewDirectory::check(directory)?;
     let reader = PortableReader::begin(from)?;
-    // One that is named by its parts, such as `.`, has a name as well.
-    let directory = &directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let unfinished = make_unfinished(directory)?;
-    let made = fill(reader, &unfinished, progress).and_then(|done| {
-        // An empty directory gives its name to the new one, in one step.
-        fs::rename(&unfinished, directory).map_err(failed("name", directory))?;
-        let parent =
-            directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-        if let Some(parent) = parent {
-            let synced = fs::File::open(&parent).and_then(|parent| parent.sync_all());
-            synced.map_err(failed("sync", &parent))?;
-        }
-        Ok(done)
-    });
-    if made.is_err() {
-        // Nothing but what was made here.
-        let _ = fs::remove_dir_all(&unfinished);
-    }
-    made
+    let made = NewDirectory::begin(directory, ".import")?;
+    let done = fill(reader, made.path(), progress)?;
+    made.finish()?;
+    Ok(done)
 }
 
 /// Makes the log of a store as short as what is in it, which no server may use meanwhile. Takes room for some
@@ -176,36 +146,6 @@ pub fn compact(
     let (bytes_after, _) = store.size();
     store.close()?;
     Ok(Compacted { bytes_before, bytes_after })
-}
-
-/// Whether the directory lies on another file system than the one it is in.
-fn is_mount_point(directory: &Path) -> io::Result<bool> {
-    let directory = directory.canonicalize()?;
-    let Some(parent) = directory.parent() else { return Ok(true) };
-    Ok(fs::metadata(&directory)?.dev() != fs::metadata(parent)?.dev())
-}
-
-/// Makes the directory that an import fills, beside the one whose name it gets. It is nobody else's: one that is there
-/// has another import in it, or what is left of one.
-fn make_unfinished(directory: &Path) -> Result<PathBuf, TransferError> {
-    let mut name = directory.file_name().unwrap_or_default().to_owned();
-    name.push(".import");
-    let unfinished = directory.with_file_name(name);
-    let failed = |path: &Path, error| {
-        let (what, path) = ("make the directory", path.to_owned());
-        TransferError::System { what, path, error }
-    };
-    if let Some(parent) = unfinished.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-        made.map_err(|error| failed(parent, error))?;
-    }
-    match fs::DirBuilder::new().mode(0o700).create(&unfinished) {
-        Ok(()) => Ok(unfinished),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(TransferError::Unfinished { directory: unfinished })
-        }
-        Err(error) => Err(failed(&unfinished, error)),
-    }
 }
 
 /// Puts all records into a new store.

@@ -3,11 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::archive_reader::ArchiveError;
 use crate::error::{CommitError, Damage, OpenError};
 use crate::inspect::InspectError;
 use crate::portable::PortableError;
 
-/// Why a store was not exported, imported or compacted.
+/// Why a store was not exported, imported, restored or compacted.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// It cannot be looked at.
@@ -19,8 +20,16 @@ pub enum TransferError {
     /// The portable form cannot be read or written.
     #[error(transparent)]
     Portable(#[from] PortableError),
+    /// A backup cannot be read, or is not what was written.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The store in a backup was damaged when that was made.
+    #[error(
+        "the store was damaged already when the backup was made: {0}; take an older backup, or take the files out of this one with tar and start a server on them once with store.accept_damage = true"
+    )]
+    DamagedBackup(Damage),
     /// There is something already where a store should be made.
-    #[error("{directory} is not empty; a store is imported into a directory that is new or empty")]
+    #[error("{directory} is not empty; a store is made in a directory that is new or empty")]
     NotEmpty {
         /// Which directory.
         directory: PathBuf,
@@ -35,14 +44,14 @@ pub enum TransferError {
     #[error("{0}")]
     Compact(String),
     /// It has a place of its own among the file systems, so a new directory cannot take its name.
-    #[error("{directory} is a mount point; import into a new directory inside it")]
+    #[error("{directory} is a mount point; name a new directory inside it")]
     MountPoint {
         /// Which directory.
         directory: PathBuf,
     },
-    /// Another import has not ended, or did not come to its end.
+    /// Another import or restore has not ended, or did not come to its end.
     #[error(
-        "{directory} is there already; it is that of another import, which is still going on or was stopped: remove it if no import is going on"
+        "{directory} is there already; it is that of another import or restore, which is still going on or was stopped: remove it if none is going on"
     )]
     Unfinished {
         /// Which directory.

@@ -12,9 +12,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use tiderace_base::SampleValue;
 use tiderace_bodies::{BodyFile, BodyPart, Maps};
 use tiderace_store::{
-    Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark, Notice, OpenError,
-    Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId, StreamKind, Submitter,
-    Sync, TransferError, export, import, inspect,
+    BackupArchive, Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark,
+    Notice, OpenError, Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId,
+    StreamKind, Submitter, Sync, TransferError, export, import, inspect, restore,
 };
 
 /// A folder of a test, which is removed.
@@ -501,4 +501,48 @@ fn bodies_go_out_and_come_in_as_they_are_and_shared_ones_once() {
         assert!(import(&exported[..at], &refused.store(), |_| {}).is_err(), "{at}");
         assert!(!refused.store().exists());
     }
+}
+
+#[test]
+fn a_backup_has_the_bodies_that_are_needed_and_keeps_them_until_it_is_over() {
+    let (folder, maps) = (Folder::new("backup"), Maps::open().unwrap());
+    let life = Life::begin(&folder);
+    let mut batch = Batch::new();
+    declare(&mut batch, 1, StreamKind::Queue);
+    for sequence in 1..=3 {
+        let part = body(&folder, &maps, &content(sequence as u8, 300_000));
+        batch.put_with_body(sequence, &put(1, sequence), part).unwrap();
+    }
+    life.commit(1, batch);
+    life.commit(2, settle(1, 1));
+    left(&folder, 2);
+    let snapshot = life.committer.as_ref().unwrap().backups().begin().unwrap();
+    assert_eq!(snapshot.bodies(), 2);
+    life.commit(3, settle(1, 2));
+    let mut later = Batch::new();
+    let part = body(&folder, &maps, &content(4, 300_000));
+    later.put_with_body(4, &put(1, 4), part).unwrap();
+    life.commit(4, later);
+    let (mut archive, mut bytes) = (BackupArchive::new(snapshot, "0", 0), Vec::new());
+    while let piece = archive.read(100_000).unwrap()
+        && !piece.is_empty()
+    {
+        bytes.extend(piece);
+    }
+    assert_eq!(folder.bodies().len(), 3, "what nobody needs any more is there until it is over");
+    drop(archive);
+    left(&folder, 2);
+    life.end();
+    let restored = Folder::new("restored");
+    restore(&bytes[..], &restored.store()).unwrap();
+    assert_eq!(restored.bodies().len(), 2);
+    let life = Life::begin(&restored);
+    let found = life.load_all(1);
+    assert_eq!(found.iter().map(|it| it.sequence).collect::<Vec<_>>(), [2, 3]);
+    for messages in &found {
+        let open = messages.body.clone().unwrap();
+        let bytes = maps.map(&open.file.clone().unwrap(), open.place.offset, open.place.length);
+        assert!(bytes.unwrap() == content(messages.sequence as u8, 300_000));
+    }
+    life.end();
 }

@@ -14,6 +14,7 @@ fn the_corpora_replay() {
             ("record", check::record),
             ("summary", check::summary),
             ("portable", check::portable),
+            ("backup", check::backup),
         ],
     );
 }

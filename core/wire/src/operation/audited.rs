@@ -1,13 +1,14 @@
-//! Operations that change the node as a whole: how a log names them, and what they are about.
+//! Operations that change the node as a whole, or take all that is in it: how a log names them, and what they are about.
 //!
-//! Invariant: an operation that changes nothing has no name here.
+//! Invariant: an operation that only asks has no name here.
 
 use std::fmt::Write;
 
 use super::{DrainRequest, NodeOperation, Operation};
 
 impl Operation {
-    /// The name of what is done and what it is about, if the node is changed by it as a whole.
+    /// The name of what is done and what it is about, if the node is changed by it as a whole, or all that is in it leaves
+    /// it.
     pub fn audited(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Operation::Kick(kick) if !kick.dry_run => ("kick", kick.filter.to_string()),
@@ -15,6 +16,11 @@ impl Operation {
             Operation::DrainCancel => ("drain-cancel", String::new()),
             Operation::Node(asked) => match &**asked {
                 NodeOperation::Reload { dry_run: true } => return None,
+                // What is read of a backup is part of one that stands there.
+                NodeOperation::Backup { dry_run: true } | NodeOperation::BackupRead { .. } => {
+                    return None;
+                }
+                NodeOperation::Backup { dry_run: false } => ("backup", String::new()),
                 NodeOperation::Reload { dry_run: false } => ("reload", String::new()),
                 NodeOperation::Log { level, lasts } => {
                     let level = level.map_or("as-configured", |level| level.as_str());
@@ -72,6 +78,9 @@ mod tests {
             (Operation::Sessions(Box::default()), None),
             (node(NodeOperation::Reload { dry_run: false }), Some(("reload", ""))),
             (node(NodeOperation::Reload { dry_run: true }), None),
+            (node(NodeOperation::Backup { dry_run: false }), Some(("backup", ""))),
+            (node(NodeOperation::Backup { dry_run: true }), None),
+            (node(NodeOperation::BackupRead { backup: 1, from: 0 }), None),
             (node(log), Some(("log", "level=debug for=2000ms"))),
         ] {
             let audited = operation.audited();

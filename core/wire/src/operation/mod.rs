@@ -31,7 +31,10 @@ pub use drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DrainPhase, DrainRequest, Drain
 pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
-pub use node::{Applies, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord, NodeOperation, NodeReport};
+pub use node::{
+    Applies, BACKUP, BackupPart, BackupSize, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord,
+    NodeOperation, NodeReport,
+};
 pub use queue::{
     ConsumerEntry, MoveMessages, MovedMessages, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Peek,
     PeekedMessage, PeekedMessages, QueueDetails, QueueQuery, QueueSettings,
@@ -164,6 +167,9 @@ pub enum Operation {
 impl Operation {
     /// Whether its answer may be large, so that a session may have only some of them under way.
     pub fn has_large_answer(&self) -> bool {
+        if let Operation::Node(asked) = self {
+            return matches!(**asked, NodeOperation::BackupRead { .. });
+        }
         matches!(
             self,
             Operation::Fetch(_)
@@ -229,6 +235,10 @@ impl OperationResult {
                 let of = |it: &PeekedMessage| it.run.bytes_of(it.place, it.place + 1);
                 values(page.messages.len(), page.messages.iter().map(of).sum())
             }
+            OperationResult::Node(report) => match &**report {
+                NodeReport::BackupPart(part) => values(1, part.run().bytes()),
+                _ => 0,
+            },
             _ => 0,
         }
     }

@@ -3,8 +3,13 @@
 //! Who runs the node does it, on a thread that may wait; a broker only says who may ask. Invariant: the words are the
 //! same in every protocol, in the configuration and in logs.
 
-use tiderace_base::Span;
+use std::sync::Arc;
+
+use tiderace_base::{Span, Time};
+use tiderace_topics::Path;
 use tiderace_value::append_text;
+
+use crate::{Destination, Kind, Meta, Run, RunBuilder, properties};
 
 /// How long a level of the log that goes back by itself may last, at most.
 pub const LOG_LEVEL_TIME_MAX: Span = Span::from_secs(24 * 3600);
@@ -23,6 +28,18 @@ pub enum NodeOperation {
         level: Option<LogWord>,
         /// After how long the level is again as the configuration has it.
         lasts: Option<Span>,
+    },
+    /// Begins a backup of what is stored, or only says what would be in it; [`NodeReport::Backup`].
+    Backup {
+        /// Whether none is to be begun.
+        dry_run: bool,
+    },
+    /// Reads the next bytes of a backup; [`NodeReport::BackupPart`].
+    BackupRead {
+        /// Which, as it was called when it was begun.
+        backup: u64,
+        /// How many bytes have been read.
+        from: u64,
     },
 }
 
@@ -88,8 +105,48 @@ pub struct ConfigChange {
     pub applies: Applies,
 }
 
+/// What a backup of the store has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupSize {
+    /// Bytes of the whole.
+    pub bytes: u64,
+    /// Segments of the log.
+    pub segments: u64,
+    /// Files with bodies of large messages.
+    pub bodies: u64,
+}
+
+/// Some of the bytes of a backup.
+#[derive(Clone, Debug)]
+pub struct BackupPart {
+    /// How many bytes there are before these.
+    pub from: u64,
+    /// Whether there are more behind these.
+    pub more: bool,
+    run: Arc<Run>,
+}
+
+impl BackupPart {
+    /// These bytes, which are behind `from` others; `None` if they are more than a message can have.
+    pub fn new(from: u64, more: bool, bytes: &[u8]) -> Option<BackupPart> {
+        let destination = Destination { kind: Kind::Topic, path: Path::parse(BACKUP).ok()? };
+        let mut run = RunBuilder::new(destination, Time::default());
+        properties::append(run.properties(), "content-type", "application/octet-stream");
+        run.finish(bytes, Meta::default());
+        Some(BackupPart { from, more, run: Arc::new(run.build()) })
+    }
+
+    /// The bytes, as the only message of a run.
+    pub fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+}
+
+/// Where rules are looked up for who may have a backup.
+pub const BACKUP: &str = "$sys/backup";
+
 /// What came of a [`NodeOperation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum NodeReport {
     /// The configuration was read again.
     Reload {
@@ -105,10 +162,19 @@ pub enum NodeReport {
         /// After how long the level is again as the configuration has it.
         lasts: Option<Span>,
     },
+    /// A backup has begun.
+    Backup {
+        /// By this number its bytes are asked for; absent if none was to be begun.
+        backup: Option<u64>,
+        /// What is in it.
+        size: BackupSize,
+    },
+    /// Bytes of a backup.
+    BackupPart(BackupPart),
 }
 
 impl NodeReport {
-    /// Appends it as JSON.
+    /// Appends it as JSON, but for bytes of a backup.
     pub(super) fn write_json(&self, out: &mut Vec<u8>) {
         match self {
             NodeReport::Reload { dry_run, changes } => {
@@ -133,6 +199,20 @@ impl NodeReport {
                     out.extend_from_slice(format!(",\"for_ms\":{}", lasts.as_millis()).as_bytes());
                 }
                 out.push(b'}');
+            }
+            NodeReport::Backup { backup, size } => {
+                let BackupSize { bytes, segments, bodies } = size;
+                let dry_run = backup.is_none();
+                out.extend_from_slice(format!("{{\"dry_run\":{dry_run}").as_bytes());
+                if let Some(backup) = backup {
+                    out.extend_from_slice(format!(",\"backup\":{backup}").as_bytes());
+                }
+                let rest =
+                    format!(",\"bytes\":{bytes},\"segments\":{segments},\"bodies\":{bodies}}}");
+                out.extend_from_slice(rest.as_bytes());
+            }
+            NodeReport::BackupPart(BackupPart { from, more, .. }) => {
+                out.extend_from_slice(format!("{{\"from\":{from},\"more\":{more}}}").as_bytes());
             }
         }
     }
@@ -167,6 +247,15 @@ mod tests {
         let log = |lasts| NodeReport::Log { level: LogWord::Debug, lasts };
         assert_eq!(json(&log(None)), r#"{"level":"debug"}"#);
         assert_eq!(json(&log(Some(Span::from_secs(900)))), r#"{"level":"debug","for_ms":900000}"#);
+    }
+
+    #[test]
+    fn what_is_in_a_backup_is_json() {
+        let size = BackupSize { bytes: 4096, segments: 2, bodies: 1 };
+        let expected = r#"{"dry_run":true,"bytes":4096,"segments":2,"bodies":1}"#;
+        assert_eq!(json(&NodeReport::Backup { backup: None, size }), expected);
+        let expected = r#"{"dry_run":false,"backup":7,"bytes":4096,"segments":2,"bodies":1}"#;
+        assert_eq!(json(&NodeReport::Backup { backup: Some(7), size }), expected);
     }
 
     #[test]

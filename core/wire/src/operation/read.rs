@@ -129,6 +129,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("drain-state", &[]),
     ("reload", &["dry_run"]),
     ("log", &["level", "for"]),
+    ("backup", &["dry_run"]),
+    ("backup-read", &["backup", "from"]),
 ];
 
 /// What may be given with a list of sessions.

@@ -12,9 +12,9 @@ use tiderace_value::{Json, append_text};
 
 use super::sessions::{SessionPage, spell};
 use super::{
-    ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, OperationResult, PeekedMessage,
-    PeekedMessages, QueueDetails, QueueEntry, QueueSettings, ServiceEntry, SessionEntry,
-    SessionState, TopicEntry,
+    BackupPart, ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, NodeReport,
+    OperationResult, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueSettings,
+    ServiceEntry, SessionEntry, SessionState, TopicEntry,
 };
 use crate::{Flags, Run, properties};
 
@@ -47,7 +47,10 @@ impl OperationResult {
         match self {
             OperationResult::Done => out.extend_from_slice(b"{}"),
             OperationResult::Drain(status) => status.write_json(out),
-            OperationResult::Node(report) => report.write_json(out),
+            OperationResult::Node(report) => match &**report {
+                NodeReport::BackupPart(part) => write_part(out, part, values),
+                report => report.write_json(out),
+            },
             OperationResult::Created { existed } => {
                 print(out, format_args!("{{\"existed\":{existed}}}"))
             }
@@ -146,6 +149,11 @@ impl OperationResult {
                 let bytes = |it: &PeekedMessage| JSON_BYTES + body(&it.run, it.place);
                 page.messages.iter().map(bytes).sum::<usize>() + JSON_BYTES
             }
+            OperationResult::Node(report) => match &**report {
+                // Four digits of base64 for three bytes.
+                NodeReport::BackupPart(part) => JSON_BYTES + body(part.run(), 0) / 3 * 4,
+                _ => 0,
+            },
             _ => 0,
         }
     }
@@ -162,9 +170,19 @@ impl OperationResult {
             OperationResult::Messages(page) => {
                 page.messages.iter().map(|message| (&message.run, message.place)).collect()
             }
+            OperationResult::Node(report) => match &**report {
+                NodeReport::BackupPart(part) => vec![(part.run(), 0)],
+                _ => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }
+}
+
+fn write_part(out: &mut Vec<u8>, part: &BackupPart, values: bool) {
+    print(out, format_args!("{{\"from\":{},\"more\":{}", part.from, part.more));
+    write_value(out, part.run(), 0, values);
+    out.push(b'}');
 }
 
 fn write_sessions(out: &mut Vec<u8>, page: &SessionPage) {

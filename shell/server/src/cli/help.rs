@@ -24,6 +24,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "drain",
             "reload",
             "log",
+            "backup",
+            "restore",
             "config",
             "doctor",
             "browse",

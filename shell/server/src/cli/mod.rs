@@ -11,6 +11,7 @@
 
 mod acl;
 mod alarms;
+mod backup;
 mod banner;
 mod browse;
 mod call;
@@ -29,6 +30,7 @@ mod error;
 mod help;
 mod jobs;
 mod man;
+mod new_file;
 mod output;
 mod password;
 mod place;
@@ -116,6 +118,11 @@ enum Command {
     /// Show what is wrong with a server, and what to do.
     #[command(disable_help_flag = true)]
     Alarms(alarms::AlarmsArgs),
+    /// Copy what a running server has stored into one file, from any machine.
+    #[command(disable_help_flag = true)]
+    Backup(backup::BackupArgs),
+    /// Make a store of a backup, for a server to start with.
+    Restore(backup::RestoreArgs),
     /// Show how a server stands with those whose topics it passes on.
     #[command(disable_help_flag = true)]
     Upstreams(upstreams::UpstreamsArgs),
@@ -171,6 +178,8 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Reload(args)) => reload::run(&args),
         Some(Command::Log(args)) => reload::run_log(&args),
         Some(Command::Alarms(args)) => alarms::run(&args),
+        Some(Command::Backup(args)) => backup::run(&args),
+        Some(Command::Restore(args)) => backup::run_restore(&args),
         Some(Command::Upstreams(args)) => upstreams::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),

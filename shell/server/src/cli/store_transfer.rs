@@ -3,17 +3,16 @@
 //! Relies on the store for the form and for what is refused. Invariants: a file is whole or not there; standard output
 //! has either the form or what is said of it, never both.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use tiderace_store::{Transferred, compact, export, import};
 
+use super::new_file::{NewFile, progress_bar};
 use super::output::output_error;
 use super::topics::print_line;
 
@@ -79,35 +78,15 @@ pub(super) fn run_export(args: &ExportArgs) -> anyhow::Result<()> {
     say(args.json, "exported", file, &exported?)
 }
 
-/// Writes beside the name and gives the name last, so that what has it is whole, also if this is killed.
+/// Writes the file, which has its name only when it is whole.
 fn write_file(
     directory: &Path,
     file: &Path,
     progress: impl FnMut(u64, u64),
 ) -> anyhow::Result<Transferred> {
-    if file.symlink_metadata().is_ok() {
-        bail!("{} is there already; name a file that is not", file.display());
-    }
-    let Some(name) = file.file_name() else { bail!("{} is not a file's name", file.display()) };
-    let mut name = name.to_owned();
-    name.push(".part");
-    let part = file.with_file_name(name);
-    let mut options = File::options();
-    // What clients say is nobody else's business on this machine.
-    let made = options.write(true).create_new(true).mode(0o600).open(&part);
-    let made = made.with_context(|| {
-        format!("{} cannot be made; it may be left of an export that was stopped", part.display())
-    })?;
-    let written = write_whole(directory, &made, progress).and_then(|exported| {
-        // Unlike a rename, this leaves a file that has got the name meanwhile.
-        fs::hard_link(&part, file).with_context(|| format!("{} cannot be made", file.display()))?;
-        Ok(exported)
-    });
-    // Nothing but what was made here.
-    let _ = fs::remove_file(&part);
-    let exported = written?;
-    let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    let new = NewFile::begin(file)?;
+    let exported = write_whole(directory, new.part(), progress)?;
+    new.finish()?;
     Ok(exported)
 }
 
@@ -119,7 +98,6 @@ fn write_whole(
     let mut to = BufWriter::with_capacity(BLOCK_BYTES, file);
     let exported = export(directory, &mut to, progress)?;
     to.flush()?;
-    file.sync_all()?;
     Ok(exported)
 }
 
@@ -183,20 +161,10 @@ fn say(is_json: bool, what: &str, to: &Path, done: &Transferred) -> anyhow::Resu
     print_line(line.as_bytes())
 }
 
-/// On a terminal only, and beside what is written to standard output.
-fn progress_bar(unit: &str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {unit}"));
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use tiderace_store::{Batch, Options, Store};
@@ -225,7 +193,7 @@ mod tests {
         let (other, part) = (folder.join("other"), folder.join("other.part"));
         fs::write(&part, b"left").unwrap();
         let error = write_file(&store, &other, |_, _| {}).unwrap_err();
-        assert!(error.to_string().contains("left of an export that was stopped"), "{error}");
+        assert!(error.to_string().contains("left of one that was stopped"), "{error}");
         assert!(!other.exists() && fs::read(&part).unwrap() == b"left");
         // Where there is no store nothing is made.
         write_file(&folder.join("none"), &other.with_file_name("third"), |_, _| {}).unwrap_err();

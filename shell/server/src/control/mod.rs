@@ -1,14 +1,15 @@
 //! What is done for the node as a whole while it runs, on a thread that may wait: reading the configuration and certificates
-//! again, and the level of the log.
+//! again, the level of the log, and backups.
 //!
 //! ```text
 //!   SIGHUP ───────────────┐
-//!   `reload`, `log` ──────┼─▶ one thread, one thing after the other ─▶ shards (`NodeControl`), logins, monitor, log
+//!   `reload`, `log`, … ───┼─▶ one thread, one thing after the other ─▶ shards (`NodeControl`), logins, monitor, log
 //!   intervals ────────────┘                     └─▶ answer
 //! ```
 //! Relies on `reload` for the configuration and on `tls` for certificates. Invariant: who asks is answered, and never waits on
 //! a shard.
 
+mod backup;
 mod reload;
 
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_reactor::{NodeAnswer, Operator};
+use tiderace_store::Backups;
 use tiderace_wire::{ConfigChange, LogWord, NodeOperation, NodeReport};
 use tracing::info;
 
+use backup::Backup;
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
 
 use crate::tls::CertificateWatch;
@@ -86,6 +89,8 @@ pub(crate) struct Duties {
     pub(crate) reloader: Reloader,
     /// Certificates, if TLS is spoken.
     pub(crate) certificates: Option<CertificateWatch>,
+    /// Where backups come from, if there is a store.
+    pub(crate) backups: Option<Backups>,
     /// What the service manager is told of a server that runs as it is configured.
     pub(crate) serving: String,
 }
@@ -96,6 +101,7 @@ pub(crate) struct Duties {
 /// When the thread could not be started.
 pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
     let keeper = Keeper {
+        backup: Backup::new(duties.backups.clone()),
         duties,
         log_is_asked_for: false,
         log_until: None,
@@ -109,6 +115,7 @@ pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
 
 struct Keeper {
     duties: Duties,
+    backup: Backup,
     /// Whether the log has another level than it is configured to have.
     log_is_asked_for: bool,
     /// Until when the log has another level than it is configured to have.
@@ -122,7 +129,8 @@ impl Keeper {
         self.plan(Instant::now());
         loop {
             let now = Instant::now();
-            let next = [self.log_until, self.next_reload, self.next_certificates];
+            let next =
+                [self.log_until, self.next_reload, self.next_certificates, self.backup.until()];
             let wait = next.into_iter().flatten().min();
             let wait = wait.map_or(FOREVER, |at| at.saturating_duration_since(now));
             match asks.asks.recv_timeout(wait) {
@@ -149,6 +157,7 @@ impl Keeper {
 
     fn do_what_is_due(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        self.backup.forget_silent(now);
         if is_due(self.log_until) {
             self.log_as_configured();
         }
@@ -209,6 +218,11 @@ impl Keeper {
             NodeOperation::Reload { dry_run: false } => {
                 let changes = self.reload(|_| ()).map_err(|error| refused(&error))?;
                 Ok(NodeReport::Reload { dry_run: false, changes })
+            }
+            NodeOperation::Backup { dry_run: true } => self.backup.look(),
+            NodeOperation::Backup { dry_run: false } => self.backup.begin(Instant::now()),
+            NodeOperation::BackupRead { backup, from } => {
+                self.backup.read((*backup, *from), Instant::now())
             }
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();

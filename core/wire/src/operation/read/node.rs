@@ -18,6 +18,8 @@ impl Given<'_> {
             "drain-state" => Operation::DrainState,
             "reload" => self.node(NodeOperation::Reload { dry_run: self.truth("dry_run")? }),
             "log" => self.node(self.log()?),
+            "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
+            "backup-read" => self.node(self.backup_read()?),
             _ => self.queue_operation(what)?.unwrap_or(Operation::Session),
         })
     }
@@ -34,6 +36,17 @@ impl Given<'_> {
 
     fn node(&self, operation: NodeOperation) -> Operation {
         Operation::Node(Box::new(operation))
+    }
+
+    fn backup_read(&self) -> Result<NodeOperation, Close> {
+        let missing = || {
+            bad(
+                "`backup-read` wants `backup`, the number that `backup` has answered, and `from`, the bytes that were read",
+            )
+        };
+        let backup = self.number("backup")?.ok_or_else(missing)?;
+        let from = self.number("from")?.ok_or_else(missing)?;
+        Ok(NodeOperation::BackupRead { backup, from })
     }
 
     fn log(&self) -> Result<NodeOperation, Close> {
@@ -116,6 +129,9 @@ mod tests {
         assert_eq!(node(r#"{"do":"reload"}"#), NodeOperation::Reload { dry_run: false });
         let dry = node(r#"{"do":"reload","dry_run":true}"#);
         assert_eq!(dry, NodeOperation::Reload { dry_run: true });
+        assert_eq!(node(r#"{"do":"backup"}"#), NodeOperation::Backup { dry_run: false });
+        let read = NodeOperation::BackupRead { backup: 7, from: 1 << 40 };
+        assert_eq!(node(r#"{"do":"backup-read","backup":7,"from":1099511627776}"#), read);
         let log = |level, lasts| NodeOperation::Log { level, lasts };
         assert_eq!(node(r#"{"do":"log"}"#), log(None, None));
         let lasts = Some(Span::from_secs(900));
@@ -134,6 +150,10 @@ mod tests {
             (r#"{"do":"drain","over":"1s","where":1}"#, "where"),
             (r#"{"do":"drain-cancel","over":"1s"}"#, "over"),
             (r#"{"do":"reload","dry_run":1}"#, "dry_run"),
+            (r#"{"do":"backup-read","backup":7}"#, "`from`"),
+            (r#"{"do":"backup-read","from":0}"#, "`backup`"),
+            (r#"{"do":"backup-read","backup":-1,"from":0}"#, "`backup`"),
+            (r#"{"do":"backup","to":"/etc/passwd"}"#, "to"),
             (r#"{"do":"log","level":"loud"}"#, "`level`"),
             (r#"{"do":"log","level":7}"#, "`level`"),
             (r#"{"do":"log","level":"debug","for":"25h"}"#, "24 hours"),

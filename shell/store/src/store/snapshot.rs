@@ -1,0 +1,97 @@
+//! What a backup copies of an open store, and what keeps it there meanwhile.
+//!
+//! Relies on `snapshot`. Invariant: while a snapshot is held, no file in it is removed, unless the disk is full: who
+//! holds it is told so, since messages that come are more than a copy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Store;
+use crate::backups::BackupError;
+use crate::disk::Disk;
+use crate::hold::{Hold, Over};
+use crate::snapshot::Snapshot;
+
+impl<D: Disk> Store<D> {
+    /// The files of this moment, with all that was committed. They stay until the snapshot goes, and `over` is called
+    /// then; without one they are only looked at.
+    ///
+    /// # Errors
+    /// When somebody has one already, or nobody knows what is on the disk.
+    pub(crate) fn snapshot(&mut self, over: Option<Over>) -> Result<Snapshot, BackupError> {
+        self.log.account();
+        if self.log.is_broken {
+            return Err(BackupError::Failed);
+        }
+        let Some(directory) = self.directory() else { return Err(BackupError::NoFiles) };
+        if over.is_some() && self.hold.strong_count() > 0 {
+            return Err(BackupError::Busy);
+        }
+        let segments = (self.log.oldest..).zip(&self.log.segments);
+        let segments = segments.map(|(number, segment)| (number, segment.bytes)).collect();
+        let mut bodies = BTreeMap::<u64, u64>::new();
+        // What is volatile is in no later life of the store.
+        let lasting = self.log.index.bodies().records().filter(|(id, ..)| !id.is_volatile());
+        for (_, _, body) in lasting {
+            let end = bodies.entry(body.file).or_default();
+            *end = body.offset.saturating_add(body.length).max(*end);
+        }
+        let hold = over.map(|over| Arc::new(Hold::new(over)));
+        if let Some(hold) = &hold {
+            self.hold = Arc::downgrade(hold);
+        }
+        Ok(Snapshot::new(directory, segments, bodies.into_iter().collect(), hold))
+    }
+
+    /// Whether somebody copies files, so that none may be removed.
+    pub(super) fn is_held(&self) -> bool {
+        self.hold.upgrade().is_some_and(|hold| !hold.is_given_up())
+    }
+
+    /// Room is needed more than the copy.
+    pub(super) fn give_up_hold(&self) {
+        if let Some(hold) = self.hold.upgrade() {
+            hold.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    use crate::archive::BackupArchive;
+    use crate::{BackupError, Batch, Options, Store};
+
+    #[test]
+    fn a_disk_that_is_full_ends_the_backup_and_not_the_store() {
+        let name = format!("tiderace-store-given-up-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        let options = Options { segment_bytes: 1024, reserve_bytes: 0, ..Options::default() };
+        let (mut store, _) = Store::open(&directory, options).unwrap();
+        let fill = |store: &mut Store| {
+            for _ in 0..100 {
+                let mut batch = Batch::new();
+                batch.set("name", &[7; 500]).unwrap();
+                assert!(store.commit(vec![batch]).1.is_none());
+                store.settle();
+            }
+        };
+        let snapshot = store.snapshot(Some(Box::new(|| ()))).unwrap();
+        fill(&mut store);
+        assert!(!store.is_cleaning_due());
+        let mut archive = BackupArchive::new(snapshot, "0", 0);
+        archive.read(600).unwrap();
+        store.give_up_hold();
+        assert!(store.is_cleaning_due());
+        store.clean(1 << 20).unwrap();
+        assert!(matches!(archive.read(600), Err(BackupError::GivenUp)));
+        assert!(matches!(store.snapshot(Some(Box::new(|| ()))), Err(BackupError::Busy)));
+        drop(archive);
+        store.snapshot(Some(Box::new(|| ()))).unwrap();
+        store.close().unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
