@@ -31,7 +31,7 @@ fn start(directory: &Path, store: &str) -> Server {
         "[store]\ndirectory = {:?}\nsync = \"never\"\nsegment_bytes = \"1 MiB\"\nreserve_bytes = \"1 MiB\"\n\
          [large_messages]\ndirectory = {:?}\n[topics]\npersistent = true\nretain = true\n\
          [auth]\nallow_anonymous = true\n[[rule]]\nprincipals = [\"*\"]\npaths = [\"**\", \"$sys/**\"]\n\
-         allow = [\"publish\", \"subscribe\", \"send\", \"receive\", \"admin\"]\n",
+         allow = [\"publish\", \"subscribe\", \"send\", \"receive\", \"browse\", \"create\", \"admin\"]\n",
         directory.join(store),
         directory.join("large"),
     );
@@ -396,6 +396,61 @@ fn a_backup_is_read_by_any_protocol_and_only_in_order() {
     let output = tiderace(&["backup", "-s", &address, path(&file)]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is there already"), "{output:?}");
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn definitions_are_made_in_another_server_and_once() {
+    let directory = Directory::new("definitions");
+    let (one, other) = (start(&directory.0, "one"), start(&directory.0, "other"));
+    let at = |server: &Server| server.address.to_string();
+    let run =
+        |arguments: &[&str], server: &Server| tiderace(&[arguments, &["-s", &at(server)]].concat());
+    let spec =
+        r#"{"type":"json","history":100,"persistent":true,"schema":{"enum":[null,{"a":1}]}}"#;
+    done(&run(&["topics", "create", "a/b", "--spec", spec], &one));
+    done(&run(&["views", "put", "v", "map a/* to b/<path(1)>"], &one));
+    let gathers =
+        ["subscriptions", "create", "s", "fx/**", "?gold/[A-Z]{1,2}", "--selector", "x = 'y'"];
+    done(&run(&gathers, &one));
+    done(&run(&["topics", "set", "a/b", "null"], &one));
+    let file = directory.0.join("definitions.toml");
+    done(&run(&["definitions", "export", path(&file)], &one));
+    let text = std::fs::read_to_string(&file).unwrap();
+    // What a view makes is no definition.
+    assert!(!text.contains("b/b") && text.contains("[[subscription]]\nname = \"s\"\n"), "{text}");
+    let all = "+ topic a/b\n+ view v\n+ subscription s";
+    let import = ["definitions", "import", path(&file)];
+    assert_eq!(done(&run(&[&import[..], &["--dry-run"]].concat(), &other)), all);
+    assert_eq!(
+        done(&run(&["definitions", "diff", path(&file)], &other)),
+        all,
+        "nothing was changed"
+    );
+    assert_eq!(done(&run(&import, &other)), all);
+    assert_eq!(done(&run(&import, &other)), "no difference");
+    assert_eq!(done(&run(&["definitions", "export"], &other)), text.trim_end());
+    let said = done(&run(&[&import[..], &["--json"]].concat(), &one));
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said, json!({"changes": [], "dry_run": false}));
+    // What differs is replaced, what is there besides stays, and another way to say the same is the same.
+    done(&run(&["views", "put", "v", "map a/* to c/<path(1)>"], &other));
+    done(&run(&["views", "put", "w", "map w/* to x/<path(1)>"], &other));
+    let short = text.replace("age = 0\n", "");
+    assert_ne!(short, text);
+    std::fs::write(&file, short).unwrap();
+    let differs = done(&run(&["definitions", "diff", path(&file)], &other));
+    assert_eq!(differs, "~ view v\n- view w");
+    // A topic with another specification is not replaced, and then nothing is.
+    std::fs::write(&file, text.replace("count = 100", "count = 7")).unwrap();
+    let output = run(&import, &other);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nothing was changed") && said.contains("a/b"), "{said}");
+    let differs = done(&run(&["definitions", "diff", path(&file)], &other));
+    assert_eq!(differs, "~ topic a/b\n~ view v\n- view w");
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(done(&run(&import, &other)), "~ view v");
+    assert_eq!(done(&run(&["definitions", "diff", path(&file)], &other)), "- view w");
 }
 
 #[test]

@@ -10,9 +10,9 @@ use std::thread;
 use crate::check::{archive_of, repaired};
 use crate::common::{Numbers, seeds};
 use tiderace_store::{
-    ArchiveError, BackupArchive, BackupError, Batch, Committer, Declaration, Look, Mark, Notice,
-    Options, Outcome, Put, RefusedReason, Store, StreamId, StreamKind, Submitter, Sync,
-    TransferError, check_backup, inspect, restore,
+    ArchiveError, BackupArchive, BackupError, Batch, Committer, Declaration, Header, InspectError,
+    Look, Mark, Notice, OpenError, Options, Outcome, Put, RefusedReason, Store, StreamId,
+    StreamKind, Submitter, Sync, TransferError, check_backup, inspect, restore,
 };
 
 /// Messages of the queue that are there at a time.
@@ -392,16 +392,17 @@ fn a_newer_form_is_refused_and_says_so() {
     let says = "the backup has form 2, which is that of a newer version of tiderace; this one reads forms up to 1: \
                 restore it with that version";
     assert_eq!(error.to_string(), says);
-    // The same for a segment in a backup of a form that is known.
-    let bytes = small(&folder);
-    let mut newer = bytes;
-    let at = newer.windows(8).position(|it| it == b"tiderace" && it != b"tiderace-").unwrap();
-    let segment = (at..newer.len()).find(|at| newer[*at..].starts_with(b"tiderace\x03\0\0\0"));
-    newer[segment.unwrap() + 8] = 9;
-    assert!(matches!(
-        check_backup(&newer[..], &folder.0.join("to")),
-        Err(TransferError::Archive(_))
-    ));
+    // The same for a log of a newer form in a backup of one that is known.
+    let header = Header { form: 9, salt: 1, number: 1, oldest: 1 }.encode();
+    let about = &b"tiderace-backup\nform 1\nsegments 1\nbodies 0\n"[..];
+    let bytes = archive_of(&[(b"tiderace-backup", about), (b"0000000001.log", &header)]);
+    let error = restore(&bytes[..], &folder.0.join("to")).unwrap_err();
+    let is_told = matches!(
+        &error,
+        TransferError::Inspect(InspectError::Open(OpenError::TooNew { form: 9, .. }))
+    );
+    assert!(is_told, "{error}");
+    assert!(folder.names().is_empty());
 }
 
 #[test]

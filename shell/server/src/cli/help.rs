@@ -26,6 +26,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "log",
             "backup",
             "restore",
+            "definitions",
             "config",
             "doctor",
             "browse",

@@ -22,6 +22,8 @@ mod config;
 mod config_args;
 mod connection;
 mod connections;
+mod definitions;
+mod definitions_file;
 mod destination;
 mod doctor;
 mod drain;
@@ -123,6 +125,8 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a store of a backup, for a server to start with.
     Restore(backup::RestoreArgs),
+    /// Take topics, views and durable subscriptions from one server to another, as text.
+    Definitions(definitions::DefinitionsArgs),
     /// Show how a server stands with those whose topics it passes on.
     #[command(disable_help_flag = true)]
     Upstreams(upstreams::UpstreamsArgs),
@@ -180,6 +184,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Alarms(args)) => alarms::run(&args),
         Some(Command::Backup(args)) => backup::run(&args),
         Some(Command::Restore(args)) => backup::run_restore(&args),
+        Some(Command::Definitions(args)) => definitions::run(&args),
         Some(Command::Upstreams(args)) => upstreams::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),

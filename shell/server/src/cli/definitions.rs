@@ -1,0 +1,312 @@
+//! `tiderace definitions`: what was made in a server at run time, as text, and made in another.
+//!
+//! Relies on `definitions_file` for the text and on `client` for the server. Invariants: an import that cannot be done as a
+//! whole changes nothing, as far as that can be known before; one that was done changes nothing when it is done again.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value as Json, json};
+use tiderace_topics::Pattern;
+use tiderace_wire::DURABLE;
+
+use super::client::Client;
+use super::connection::ConnectionArgs;
+use super::definitions_file::{Definitions, Difference, Differs, Gathers, Spec};
+use super::error::ClientError;
+use super::new_file::NewFile;
+use super::topics::print_line;
+
+/// Entries of a list that are asked for at once.
+const PAGE: u64 = 1000;
+
+/// `tiderace definitions`.
+#[derive(Debug, Args)]
+pub(crate) struct DefinitionsArgs {
+    #[command(subcommand)]
+    command: DefinitionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DefinitionsCommand {
+    /// Write topics with their specifications, views and durable subscriptions as TOML.
+    #[command(disable_help_flag = true)]
+    Export(ExportArgs),
+    /// Make in a server what such a text says; what is there and not in the text stays.
+    #[command(disable_help_flag = true)]
+    Import(ImportArgs),
+    /// Say in what a server differs from such a text: `+` it lacks, `~` is another there, `-` it has besides.
+    #[command(disable_help_flag = true)]
+    Diff(DiffArgs),
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// The file to write, which must not exist; without it, standard output.
+    file: Option<PathBuf>,
+    /// Which topics, such as desk/** (quote wildcards).
+    #[arg(long, default_value = "**", value_name = "SELECTOR")]
+    topics: String,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct ImportArgs {
+    /// What `export` has written, or what you have; `-` for standard input.
+    file: PathBuf,
+    /// Say what would be made or replaced, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct DiffArgs {
+    /// What `export` has written, or what you have; `-` for standard input.
+    file: PathBuf,
+    /// Which topics of the server are compared, such as desk/** (quote wildcards).
+    #[arg(long, default_value = "**", value_name = "SELECTOR")]
+    topics: String,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// Does what the command line asks for.
+pub(crate) fn run(args: &DefinitionsArgs) -> anyhow::Result<()> {
+    match &args.command {
+        DefinitionsCommand::Export(args) => export(args),
+        DefinitionsCommand::Import(args) => import(args),
+        DefinitionsCommand::Diff(args) => {
+            let wanted = read(&args.file)?;
+            let mut client = args.connection.connect()?;
+            let there = Server::look(&mut client, &args.topics)?;
+            let mut differences = wanted.differences(&there.lasting());
+            there.leave_out_the_same(&mut client, &wanted, &mut differences)?;
+            client.leave()?;
+            say(&differences, args.json, None)
+        }
+    }
+}
+
+fn export(args: &ExportArgs) -> anyhow::Result<()> {
+    let mut client = args.connection.connect()?;
+    let text = Server::look(&mut client, &args.topics)?.lasting().to_text()?;
+    client.leave()?;
+    let Some(file) = &args.file else { return print_line(text.trim_end().as_bytes()) };
+    let new = NewFile::begin(file)?;
+    new.part().write_all(text.as_bytes()).context("the definitions cannot be written")?;
+    new.finish()
+}
+
+fn import(args: &ImportArgs) -> anyhow::Result<()> {
+    let wanted = read(&args.file)?;
+    let mut client = args.connection.connect()?;
+    let there = Server::look(&mut client, "**")?;
+    let mut differences = wanted.differences(&there.lasting());
+    there.leave_out_the_same(&mut client, &wanted, &mut differences)?;
+    differences.retain(|(difference, ..)| *difference != Difference::OnlyThere);
+    let is_other_topic = |it: &&Differs| it.0 == Difference::Other && it.1 == "topic";
+    let others: Vec<&str> = differences.iter().filter(is_other_topic).map(|it| &*it.2).collect();
+    if !others.is_empty() {
+        let message = format!(
+            "nothing was changed: a topic keeps the specification that it was made with, and another one is there for {}; \
+             remove them first, or take them out of the file (topic-exists)",
+            others.join(", ")
+        );
+        return Err(ClientError::Refused { message, hint: "" }.into());
+    }
+    for (_, kind, name) in differences.iter().filter(|_| !args.dry_run) {
+        let made = client.operate(&making(&wanted, kind, name), None);
+        made.with_context(|| {
+            format!("the {kind} {name} is not as in the file, nor is what stands behind it there; what stands before it is")
+        })?;
+    }
+    client.leave()?;
+    say(&differences, args.json, Some(args.dry_run))
+}
+
+/// The operation that makes something as it is wanted.
+fn making(wanted: &Definitions, kind: &str, name: &str) -> Json {
+    match kind {
+        "topic" => json!({"do": "create", "path": name, "spec": wanted.topics.get(name)}),
+        "view" => json!({"do": "view", "name": name, "text": wanted.views.get(name)}),
+        _ => {
+            let gathers = wanted.subscriptions.get(name).cloned().unwrap_or_default();
+            let mut operation =
+                json!({"do": "create-subscription", "name": name, "topics": gathers.topics});
+            if let Some(selector) = gathers.selector {
+                operation["selector"] = json!(selector);
+            }
+            operation
+        }
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<Definitions> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        text
+    } else {
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
+    };
+    Definitions::parse(&text)
+}
+
+/// Prints what differs; with `dry_run` what was made, or would be.
+fn say(differences: &[Differs], is_json: bool, dry_run: Option<bool>) -> anyhow::Result<()> {
+    if is_json {
+        let changes = differences.iter().map(|(difference, kind, name)| {
+            json!({"change": difference.word(), "kind": kind, "name": name})
+        });
+        let mut line = json!({"changes": changes.collect::<Vec<_>>()});
+        if let Some(dry_run) = dry_run {
+            line["dry_run"] = json!(dry_run);
+        }
+        return print_line(line.to_string().as_bytes());
+    }
+    if differences.is_empty() {
+        return print_line(b"no difference");
+    }
+    differences.iter().try_for_each(|(difference, kind, name)| {
+        print_line(format!("{} {kind} {name}", difference.sign()).as_bytes())
+    })
+}
+
+/// What is in a server.
+struct Server {
+    found: Definitions,
+}
+
+impl Server {
+    /// Reads all of it, a page at a time.
+    fn look(client: &mut Client, topics: &str) -> anyhow::Result<Server> {
+        let mut found = Definitions::default();
+        let mut operation =
+            json!({"do": "fetch", "selector": topics, "specs": true, "limit": PAGE});
+        pages(client, &mut operation, "topics", |topic| {
+            let path = topic["path"].as_str().unwrap_or_default().to_owned();
+            let mut spec = topic["spec"].as_object().cloned().unwrap_or_default();
+            spec.retain(|_, value| !value.is_null());
+            found.topics.insert(path, spec);
+            Ok(())
+        })?;
+        let views = client.operate(&json!({"do": "views"}), None)?.result;
+        for view in views["views"].as_array().into_iter().flatten() {
+            let text = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
+            found.views.insert(text("name"), text("text"));
+        }
+        let mut operation = json!({"do": "queues", "pattern": format!("{DURABLE}/**")});
+        pages(client, &mut operation, "queues", |queue| {
+            // Somebody may have sent to a queue of that name which nothing feeds.
+            let Some(topics) = queue["topics"].as_str() else { return Ok(()) };
+            let path = queue["path"].as_str().unwrap_or_default();
+            let name = path.strip_prefix(DURABLE).and_then(|path| path.strip_prefix('/'));
+            let selector = queue["selector"].as_str().map(str::to_owned);
+            let topics = patterns(topics).with_context(|| format!("{path} is not understood"))?;
+            let gathers = Gathers { topics, selector };
+            found.subscriptions.insert(name.unwrap_or_default().to_owned(), gathers);
+            Ok(())
+        })?;
+        Ok(Server { found })
+    }
+
+    /// What of it outlives the server. Topics that do not are made by views, or by who publishes.
+    fn lasting(&self) -> Definitions {
+        let mut lasting = self.found.clone();
+        lasting.topics.retain(|_, spec| spec.get("persistent") == Some(&json!(true)));
+        lasting
+    }
+
+    /// Asks the server about topics that are there with another specification, as it seems: there is more than one
+    /// way to say the same. Making a topic that is there changes nothing.
+    fn leave_out_the_same(
+        &self,
+        client: &mut Client,
+        wanted: &Definitions,
+        differences: &mut Vec<Differs>,
+    ) -> anyhow::Result<()> {
+        let mut kept = Vec::with_capacity(differences.len());
+        for (difference, kind, name) in differences.drain(..) {
+            let there: Option<&Spec> = self.found.topics.get(&name).filter(|_| kind == "topic");
+            if difference == Difference::OnlyThere || there.is_none() {
+                kept.push((difference, kind, name));
+                continue;
+            }
+            match client.operate(&making(wanted, kind, &name), None) {
+                Ok(_) => {}
+                Err(ClientError::Refused { message, .. }) if message.contains("(topic-exists)") => {
+                    kept.push((Difference::Other, kind, name));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        *differences = kept;
+        Ok(())
+    }
+}
+
+/// Passes on the entries of a list of any length.
+fn pages(
+    client: &mut Client,
+    operation: &mut Json,
+    list: &str,
+    mut take: impl FnMut(&Json) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    loop {
+        let result = client.operate(operation, None)?.result;
+        result[list].as_array().into_iter().flatten().try_for_each(&mut take)?;
+        if result["more"] != json!(true) {
+            return Ok(());
+        }
+        operation["after"] = result["next"].clone();
+    }
+}
+
+/// The patterns of a list that is shown with commas between them. Those within brackets are parts of a pattern.
+fn patterns(text: &str) -> anyhow::Result<Vec<String>> {
+    let (mut found, mut one, mut depth) = (Vec::new(), String::new(), 0);
+    for char in text.chars() {
+        match char {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        if char == ',' && depth <= 0 {
+            found.push(std::mem::take(&mut one));
+        } else {
+            one.push(char);
+        }
+    }
+    found.push(one);
+    for pattern in &found {
+        if let Err(error) = Pattern::parse(pattern) {
+            bail!("`{pattern}` of `{text}`: {error}");
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_patterns_are_taken_apart() {
+        assert_eq!(patterns("fx/**,gold").unwrap(), ["fx/**", "gold"]);
+        assert_eq!(patterns("?fx/[A-Z]{3,4},a").unwrap(), ["?fx/[A-Z]{3,4}", "a"]);
+        assert!(patterns("a,,b").is_err());
+    }
+}

@@ -1,0 +1,293 @@
+//! What was made in a server at run time, as TOML text: topics with specifications, views, durable subscriptions.
+//!
+//! Pure. Invariants: what is written reads as the same; a name that means nothing is an error that says where it stands.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use serde_json::{Map, Value as Json, json};
+
+/// A specification, as operations have it.
+pub(super) type Spec = Map<String, Json>;
+
+/// What was made at run time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Definitions {
+    /// Topics that outlive the server, by path.
+    pub(super) topics: BTreeMap<String, Spec>,
+    /// Views by name.
+    pub(super) views: BTreeMap<String, String>,
+    /// Durable subscriptions by name.
+    pub(super) subscriptions: BTreeMap<String, Gathers>,
+}
+
+/// What a durable subscription gathers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Gathers {
+    pub(super) topics: Vec<String>,
+    pub(super) selector: Option<String>,
+}
+
+/// In which they differ from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Difference {
+    /// The others lack it.
+    New,
+    /// It is another there.
+    Other,
+    /// They alone have it.
+    OnlyThere,
+}
+
+impl Difference {
+    /// As an output for programs has it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Difference::New => "create",
+            Difference::Other => "replace",
+            Difference::OnlyThere => "only-there",
+        }
+    }
+
+    /// As a list for people has it.
+    pub(super) fn sign(self) -> char {
+        match self {
+            Difference::New => '+',
+            Difference::Other => '~',
+            Difference::OnlyThere => '-',
+        }
+    }
+}
+
+/// Something that differs: of which kind it is, and its name.
+pub(super) type Differs = (Difference, &'static str, String);
+
+impl Definitions {
+    /// As text.
+    pub(super) fn to_text(&self) -> anyhow::Result<String> {
+        let topics =
+            self.topics.iter().map(|(path, spec)| json!({"path": path, "spec": told(spec)}));
+        let views = self.views.iter().map(|(name, text)| json!({"name": name, "text": text}));
+        let subscriptions = self.subscriptions.iter().map(|(name, gathers)| {
+            let mut entry = json!({"name": name, "topics": gathers.topics});
+            if let Some(selector) = &gathers.selector {
+                entry["selector"] = json!(selector);
+            }
+            entry
+        });
+        let mut text = HEAD.to_owned();
+        for (name, entries) in [
+            ("topic", topics.collect::<Vec<_>>()),
+            ("view", views.collect()),
+            ("subscription", subscriptions.collect()),
+        ] {
+            if !entries.is_empty() {
+                text.push('\n');
+                text.push_str(&toml::to_string(&json!({name: entries}))?);
+            }
+        }
+        Ok(text)
+    }
+
+    /// Reads what was written, or what somebody has written likewise.
+    ///
+    /// # Errors
+    /// Says what is not understood.
+    pub(super) fn parse(text: &str) -> anyhow::Result<Definitions> {
+        let all: Json = toml::from_str(text).context("the definitions are not TOML")?;
+        let mut found = Definitions::default();
+        for (kind, entries) in all.as_object().into_iter().flatten() {
+            let entries = entries.as_array();
+            let Some(entries) = entries.filter(|_| KINDS.iter().any(|(known, _)| known == kind))
+            else {
+                let known = KINDS.map(|(known, _)| format!("[[{known}]]")).join(", ");
+                bail!("definitions have {known}, and not `{kind}`");
+            };
+            for (place, entry) in entries.iter().enumerate() {
+                let read = found.read(kind, entry);
+                read.with_context(|| format!("[[{kind}]] number {} is not understood", place + 1))?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(&mut self, kind: &str, entry: &Json) -> anyhow::Result<()> {
+        let Some(members) = entry.as_object() else { bail!("it is no table") };
+        let known =
+            KINDS.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, known)| known);
+        if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
+            bail!("it has {}, and not `{name}`", known.join(", "));
+        }
+        let text = |name: &str| {
+            let text = entry[name].as_str().map(str::to_owned);
+            text.with_context(|| format!("it wants `{name}`, which is text"))
+        };
+        let (name, is_again) = match kind {
+            "topic" => {
+                let path = text("path")?;
+                let spec = match &entry["spec"] {
+                    Json::Null => Spec::new(),
+                    spec => meant(spec.as_object().context("`spec` is a table")?)?,
+                };
+                (path.clone(), self.topics.insert(path, spec).is_some())
+            }
+            "view" => {
+                let (name, text) = (text("name")?, text("text")?);
+                (name.clone(), self.views.insert(name, text).is_some())
+            }
+            _ => {
+                let name = text("name")?;
+                let topics = entry["topics"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let topics: Option<Vec<String>> =
+                    topics.iter().map(|topic| topic.as_str().map(str::to_owned)).collect();
+                let topics = topics.filter(|topics| !topics.is_empty());
+                let topics = topics.context("it wants `topics`, a list of paths and patterns")?;
+                let selector = entry.get("selector").map(|_| text("selector")).transpose()?;
+                let gathers = Gathers { topics, selector };
+                (name.clone(), self.subscriptions.insert(name, gathers).is_some())
+            }
+        };
+        if is_again {
+            bail!("`{name}` was there before");
+        }
+        Ok(())
+    }
+
+    /// In which others, that are there, differ from these.
+    pub(super) fn differences(&self, there: &Definitions) -> Vec<Differs> {
+        let mut found = Vec::new();
+        differ("topic", &self.topics, &there.topics, &mut found);
+        differ("view", &self.views, &there.views, &mut found);
+        differ("subscription", &self.subscriptions, &there.subscriptions, &mut found);
+        found
+    }
+}
+
+const HEAD: &str =
+    "# What was made in a server at run time; `tiderace definitions import` makes it in another.\n";
+
+/// Each kind of definition, and what may be said of one.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("topic", &["path", "spec"]),
+    ("view", &["name", "text"]),
+    ("subscription", &["name", "topics", "selector"]),
+];
+
+fn differ<T: PartialEq>(
+    kind: &'static str,
+    here: &BTreeMap<String, T>,
+    there: &BTreeMap<String, T>,
+    found: &mut Vec<Differs>,
+) {
+    for (name, one) in here {
+        match there.get(name) {
+            None => found.push((Difference::New, kind, name.clone())),
+            Some(other) if other != one => found.push((Difference::Other, kind, name.clone())),
+            Some(_) => {}
+        }
+    }
+    let only = there.keys().filter(|name| !here.contains_key(*name));
+    found.extend(only.map(|name| (Difference::OnlyThere, kind, name.clone())));
+}
+
+/// A specification as text has it: TOML knows no null, which stands for what is not set; a schema may have one inside, so it
+/// stays JSON.
+fn told(spec: &Spec) -> Spec {
+    let set = spec.iter().filter(|(_, value)| !value.is_null());
+    set.map(|(name, value)| match &**name {
+        "schema" => (name.clone(), json!(value.to_string())),
+        _ => (name.clone(), value.clone()),
+    })
+    .collect()
+}
+
+/// The specification that is meant by such a text.
+fn meant(told: &Spec) -> anyhow::Result<Spec> {
+    let mut spec = told.clone();
+    if let Some(schema) = spec.get_mut("schema")
+        && let Some(text) = schema.as_str()
+    {
+        *schema = serde_json::from_str(text).context("`schema` is a JSON Schema, as text")?;
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn some() -> Definitions {
+        let spec = json!({
+            "type": "json", "history": {"age": 0, "count": 100}, "persistent": true, "removal": "after 7d",
+            "schema": {"enum": [null, 1, "a\"'''b"]},
+        });
+        let gathers = |topics: &[&str], selector: Option<&str>| Gathers {
+            topics: topics.iter().map(|it| (*it).to_owned()).collect(),
+            selector: selector.map(str::to_owned),
+        };
+        Definitions {
+            topics: BTreeMap::from([
+                ("a/b".to_owned(), spec.as_object().unwrap().clone()),
+                ("c \"d\" ö\n".to_owned(), Spec::new()),
+            ]),
+            views: BTreeMap::from([(
+                "v".to_owned(),
+                "map a/* to b/<path(1)>\n# and more".to_owned(),
+            )]),
+            subscriptions: BTreeMap::from([
+                ("all".to_owned(), gathers(&["fx/**", "gold"], Some("side = 'buy'"))),
+                ("one".to_owned(), gathers(&["x"], None)),
+            ]),
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_as_the_same() {
+        let text = some().to_text().unwrap();
+        assert_eq!(Definitions::parse(&text).unwrap(), some(), "{text}");
+        assert!(text.contains("[[topic]]\npath = \"a/b\"\n"), "{text}");
+        let none = Definitions::default();
+        assert_eq!(Definitions::parse(&none.to_text().unwrap()).unwrap(), none);
+        // What is not set in a server's answer is not in the text.
+        let mut unset = some();
+        unset.topics.get_mut("a/b").unwrap().insert("owner".to_owned(), Json::Null);
+        assert_eq!(Definitions::parse(&unset.to_text().unwrap()).unwrap(), some());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said_with_its_place() {
+        for (text, says) in [
+            ("[[topic", "TOML"),
+            ("[[queue]]\nname = 'a'", "`queue`"),
+            ("topic = 7", "`topic`"),
+            ("[[topic]]\nspec = {}", "`path`"),
+            ("[[topic]]\npath = 'a'\nspce = {}", "`spce`"),
+            ("[[topic]]\npath = 'a'\nspec = 'json'", "`spec` is a table"),
+            ("[[topic]]\npath = 'a'\nspec = {schema = '{'}", "`schema`"),
+            ("[[topic]]\npath = 'a'\n[[topic]]\npath = 'a'", "[[topic]] number 2"),
+            ("[[view]]\nname = 'a'", "`text`"),
+            ("[[subscription]]\nname = 'a'\ntopics = []", "`topics`"),
+            ("[[subscription]]\nname = 'a'\ntopics = [7]", "`topics`"),
+            ("[[subscription]]\nname = 'a'\ntopics = ['a']\nselector = 7", "`selector`"),
+        ] {
+            let error = format!("{:#}", Definitions::parse(text).unwrap_err());
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn differences_are_found_both_ways() {
+        let mut other = some();
+        assert!(some().differences(&other).is_empty());
+        other.topics.remove("a/b");
+        other.views.insert("v".to_owned(), "else".to_owned());
+        other.subscriptions.insert("more".to_owned(), Gathers::default());
+        let expected = [
+            (Difference::New, "topic", "a/b".to_owned()),
+            (Difference::Other, "view", "v".to_owned()),
+            (Difference::OnlyThere, "subscription", "more".to_owned()),
+        ];
+        assert_eq!(some().differences(&other), expected);
+    }
+}
