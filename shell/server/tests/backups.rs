@@ -15,6 +15,7 @@ use std::thread;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use tiderace_store::Header;
 
 use crate::crashes::{TIMEOUT, connect, frame};
 use crate::program::{Directory, Server};
@@ -451,6 +452,60 @@ fn definitions_are_made_in_another_server_and_once() {
     std::fs::write(&file, &text).unwrap();
     assert_eq!(done(&run(&import, &other)), "~ view v");
     assert_eq!(done(&run(&["definitions", "diff", path(&file)], &other)), "- view w");
+}
+
+/// A backup of version 0.1.0, when the log had form 3. A form that comes after gets a file beside it, and this one stays.
+const OF_FORM_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stores/form-3.tar");
+
+#[test]
+fn a_backup_that_an_earlier_version_made_is_restored() {
+    let directory = Directory::new("earlier");
+    done(&tiderace(&["restore", OF_FORM_3, path(&directory.0.join("store"))]));
+    let server = start(&directory.0, "store");
+    let address = server.address.to_string();
+    let run = |arguments: &[&str]| done(&tiderace(&[arguments, &["-s", &address]].concat()));
+    assert_eq!(run(&["topics", "history", "fx/a"]), "3\n4\n5");
+    let peeked = run(&["queues", "peek", "jobs"]);
+    let jobs: Vec<&str> = peeked.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    let expected: Vec<String> = (4..=10).map(|job| format!("job {job}")).collect();
+    assert_eq!(jobs, expected, "three were consumed");
+    let text = run(&["definitions", "export"]);
+    for part in [
+        "schema = '{\"type\":\"integer\"}'",
+        "text = \"map fx/* to twice/<path(1)> as value * 2\"",
+        "name = \"audit\"\nselector = \"kind = 'hot'\"\ntopics = [\"news/*\"]",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A version goes on behind those that were given.
+    let version = run(&["topics", "set", "fx/a", "6", "--if-version", "5"]);
+    assert!(version.parse::<u64>().unwrap() > 5, "{version}");
+    run(&["topics", "set", "fx/a", "7"]);
+    assert_eq!(run(&["topics", "history", "fx/a"]), "5\n6\n7");
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let directory = Directory::new("newer-store");
+    start(&directory.0, "store").kill();
+    let file = directory.0.join("store/0000000001.log");
+    let bytes = std::fs::read(&file).unwrap();
+    let header = Header { form: 99, ..Header::decode(&bytes).unwrap() }.encode();
+    let newer = [&header[..], &bytes[header.len()..]].concat();
+    std::fs::write(&file, &newer).unwrap();
+    let store = format!("store.directory={}", path(&directory.0.join("store")));
+    let listen = ["--listen", crate::program::FREE];
+    let serve = tiderace(&[&["serve", "--set", &store][..], &listen].concat());
+    for output in [serve, tiderace(&["store", "check", path(&directory.0.join("store"))])] {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("0000000001.log has form 99"), "{said}");
+        assert!(said.contains("that of a newer version of tiderace"), "{said}");
+        assert_eq!(std::fs::read(&file).unwrap(), newer);
+    }
+    // The version that wrote it goes on with it.
+    std::fs::write(&file, &bytes).unwrap();
+    start(&directory.0, "store");
 }
 
 #[test]

@@ -138,7 +138,7 @@ section! {
 choice! {
     /// What somebody wants to do.
     Action {
-        /// Everything that changes the server.
+        /// Everything that changes the server, and [backups](backup.md) of all that it has stored.
         Admin = "admin",
         /// List queues and services, and, on `$sys/sessions`, sessions.
         Browse = "browse",
