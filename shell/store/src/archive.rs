@@ -109,6 +109,7 @@ impl BackupArchive {
     /// # Errors
     /// When a file cannot be read, or may have been removed. Then the archive does not go on.
     pub fn read(&mut self, bytes_max: usize) -> Result<Vec<u8>, BackupError> {
+        self.snapshot.check_room();
         let mut out = Vec::with_capacity(bytes_max);
         while out.len() < bytes_max {
             let room = bytes_max - out.len();

@@ -82,10 +82,24 @@ impl Bodies {
         Pin { bodies: Arc::clone(self), number }
     }
 
-    /// Keeps a file from being removed, if it is still there.
-    pub(crate) fn pin(self: &Arc<Self>, number: u64) -> Option<Pin> {
-        self.state().files.get_mut(&number)?.pins += 1;
+    /// Keeps a file from being removed, if it is still there. Its bytes are counted by `charge` if nothing counts them.
+    pub(crate) fn pin(self: &Arc<Self>, number: u64, charge: Option<Charge>) -> Option<Pin> {
+        let mut state = self.state();
+        let known = state.files.get_mut(&number)?;
+        known.pins += 1;
+        known.charge = known.charge.take().or(charge);
+        drop(state);
         Some(Pin { bodies: Arc::clone(self), number })
+    }
+
+    /// No record names a file: its bytes are not counted any more, unless a batch is about to name it.
+    pub(crate) fn discharge(&self, number: u64) {
+        let mut state = self.state();
+        let charge = state.files.get_mut(&number).filter(|known| known.pins == 0);
+        let charge = charge.and_then(|known| known.charge.take());
+        // What it does when it goes is not for this lock.
+        drop(state);
+        drop(charge);
     }
 
     /// What counts the bytes of a file.
@@ -167,13 +181,14 @@ mod tests {
     fn a_file_is_removed_when_nobody_is_about_to_name_it() {
         let bodies = Arc::new(Bodies::new([3].into_iter(), 4));
         assert_eq!(bodies.next_number(), 4);
-        let pins = [bodies.pin(3).unwrap(), bodies.pin(3).unwrap(), bodies.add(4, None)];
-        assert!(bodies.pin(5).is_none());
+        let pins =
+            [bodies.pin(3, None).unwrap(), bodies.pin(3, None).unwrap(), bodies.add(4, None)];
+        assert!(bodies.pin(5, None).is_none());
         assert!(!bodies.forget(3));
         drop(pins);
         assert_eq!(bodies.take_unpinned(), [3, 4]);
-        assert!(bodies.forget(3) && bodies.pin(3).is_none());
-        assert!(bodies.pin(4).is_some());
+        assert!(bodies.forget(3) && bodies.pin(3, None).is_none());
+        assert!(bodies.pin(4, None).is_some());
         let body = Body { file: 4, offset: 1, length: 9, checksum: 7 };
         assert!(!bodies.is_verified(&body));
         bodies.set_verified(&body);
@@ -195,7 +210,7 @@ mod tests {
         let put = Put { stream, sequence, count, version, keep_from, bytes: b"", body: None };
         batch.put_with_body(1, &put, BodyPart { file, offset: 0, body }).unwrap();
         let (bodies, body) = (store.bodies(), Body { file: 1, offset: 0, length: 4, checksum: 0 });
-        let pin = || bodies.pin(1).unwrap_or_else(|| bodies.add(1, None));
+        let pin = || bodies.pin(1, None).unwrap_or_else(|| bodies.add(1, None));
         assert!(batch.keep_bodies(|_| Ok((body, pin()))).is_none());
         commit(store, batch);
         let mut batch = Batch::new();

@@ -145,6 +145,8 @@ enum Message {
     Backup(Asked),
     /// Nobody does any more.
     BackupOver,
+    /// The disk has no room for a body.
+    NoRoom,
     Stop,
 }
 
@@ -168,7 +170,9 @@ impl Committer {
             let _ = back.send(Message::Reader(done));
         })?;
         let directory = store.directory();
-        let keeper = Keeper::start(directory, store.bodies(), report.clone())?;
+        let back = queue.clone();
+        let no_room = move || _ = back.send(Message::NoRoom);
+        let keeper = Keeper::start(directory, store.bodies(), report.clone(), no_room)?;
         let worker = Worker {
             store,
             messages,
@@ -177,6 +181,7 @@ impl Committer {
             reader,
             loads: VecDeque::new(),
             loads_begun: 0,
+            backups: Vec::new(),
             is_stopping: false,
             are_queues_full: false,
             is_full: None,
@@ -216,8 +221,13 @@ impl Committer {
 
     /// Where backups come from.
     pub fn backups(&self) -> Backups {
-        let queue = self.queue.clone();
-        Backups::new(move |asked| queue.send(Message::Backup(asked)).is_ok())
+        let (queue, keeper) = (self.queue.clone(), self.keeper.work());
+        Backups::new(move |asked| {
+            // Behind what waits there, some of which may say what was consumed.
+            let queue = queue.clone();
+            let ask = move || _ = queue.send(Message::Backup(asked));
+            keeper.send(Work::Behind(Box::new(ask))).is_ok()
+        })
     }
 }
 
@@ -330,6 +340,8 @@ struct Worker<D: Disk, R> {
     loads: VecDeque<Load>,
     /// Loads that the reader has.
     loads_begun: usize,
+    /// Who waits for a snapshot.
+    backups: Vec<Asked>,
     is_stopping: bool,
     /// What was said last of the share of queues.
     are_queues_full: bool,
@@ -378,6 +390,10 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                 }
                 synced = Instant::now();
             }
+            // Behind the commit: what came before they asked is in it.
+            while let Some(asked) = self.backups.pop() {
+                self.begin_backup(asked);
+            }
             self.remove_bodies();
             self.clean(written);
         }
@@ -406,8 +422,9 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
                     let removed = self.store.end_sync(to, result);
                     self.close_removed(removed);
                 }
-                Message::Backup(asked) => self.begin_backup(asked),
+                Message::Backup(asked) => self.backups.push(asked),
                 Message::BackupOver => {}
+                Message::NoRoom => self.store.give_up_hold(),
                 Message::Stop => self.is_stopping = true,
             }
             // Before the commit, which may take long.

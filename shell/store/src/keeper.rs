@@ -19,13 +19,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use rustix::fs::{AtFlags, CWD, linkat, statvfs};
+use rustix::fs::{AtFlags, CWD, linkat};
 use tiderace_bodies::{BodyFile, BodyPart, Kept, checksum};
 
 use crate::batch::{Batch, LeftOut};
 use crate::bodies::{Bodies, Pin, body_name};
 use crate::notice::{Notice, Report};
 use crate::record::Body;
+use crate::room::check_room;
 
 /// Something to hand on, behind what was handed over before it.
 pub(crate) enum Work {
@@ -36,6 +37,8 @@ pub(crate) enum Work {
         forward: Box<dyn FnOnce(Batch) + Send>,
         here: Arc<AtomicUsize>,
     },
+    /// Something that is to be done behind the batches that came before it.
+    Behind(Box<dyn FnOnce() + Send>),
     /// There is no more.
     Stop,
 }
@@ -48,7 +51,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread for a store in that directory; without one there is nothing to keep bodies in.
+    /// Starts the thread for a store in that directory; without one there is nothing to keep bodies in. `no_room` is called
+    /// when the disk has no room for one.
     ///
     /// # Errors
     /// When the operating system grants none.
@@ -56,11 +60,13 @@ impl Keeper {
         directory: Option<PathBuf>,
         bodies: Arc<Bodies>,
         report: Report<impl FnMut(Notice<'_>) + Send + 'static>,
+        no_room: impl Fn() + Send + 'static,
     ) -> io::Result<Keeper> {
         let (work, waiting) = channel();
         let thread = thread::Builder::new().name("store-bodies".to_owned());
         let directory = directory.map(|path| BodyDirectory { path, bodies });
-        let thread = thread.spawn(move || keep_all(&waiting, directory.as_ref(), &report))?;
+        let thread =
+            thread.spawn(move || keep_all(&waiting, directory.as_ref(), &report, &no_room))?;
         Ok(Keeper { work, thread: Some(thread) })
     }
 
@@ -83,9 +89,18 @@ fn keep_all(
     waiting: &Receiver<Work>,
     directory: Option<&BodyDirectory>,
     report: &Report<impl FnMut(Notice<'_>)>,
+    no_room: &impl Fn(),
 ) {
     let mut fails = false;
-    while let Ok(Work::Batch { shard, mut batch, forward, here }) = waiting.recv() {
+    while let Ok(work) = waiting.recv() {
+        let (shard, mut batch, forward, here) = match work {
+            Work::Batch { shard, batch, forward, here } => (shard, batch, forward, here),
+            Work::Behind(act) => {
+                act();
+                continue;
+            }
+            Work::Stop => return,
+        };
         if batch.has_bodies() {
             let left_out = batch.keep_bodies(|part| match directory {
                 Some(directory) => directory.keep(part),
@@ -98,6 +113,10 @@ fn keep_all(
                 report.tell(Notice::Trouble { what: &what, is_fatal: false });
             }
             fails = left_out.is_some();
+            let full = |it: &LeftOut| it.error.kind() == io::ErrorKind::StorageFull;
+            if left_out.as_ref().is_some_and(full) {
+                no_room();
+            }
             // Before the answer to the batch, which is about its other records.
             if let Some(LeftOut { records, .. }) = &left_out {
                 report.tell(Notice::BodiesRefused { shard, records });
@@ -126,7 +145,8 @@ impl BodyDirectory {
         let known = file.known().filter(|kept| {
             kept.offset <= offset && offset + length <= kept.offset.saturating_add(kept.length)
         });
-        let known = known.and_then(|kept| Some((kept, self.bodies.pin(kept.number)?)));
+        let known =
+            known.and_then(|kept| Some((kept, self.bodies.pin(kept.number, file.charge())?)));
         let (kept, pin) = match known {
             Some(known) => known,
             None => {
@@ -158,7 +178,7 @@ impl BodyDirectory {
         let whole = Kept { number, offset: 0, length: part.file.bytes() };
         let named = link(&part.file, &path).map(|()| whole).or_else(|_| {
             // On another file system, or one that had a name before: nothing gives it another.
-            check_room(&self.path, part.body.len())?;
+            check_room(&self.path, part.body.len() as u64)?;
             copy(&part.body, &path)?;
             Ok(Kept { number, offset: part.offset, length: part.body.len() as u64 })
         });
@@ -177,18 +197,6 @@ fn link(file: &BodyFile, to: &Path) -> io::Result<()> {
     linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?;
     file.sync_all()
 }
-
-/// Refuses a copy that would leave the log itself, and so everybody else, without room.
-fn check_room(directory: &Path, bytes: usize) -> io::Result<()> {
-    let disk = statvfs(directory)?;
-    match disk.f_bavail.saturating_mul(disk.f_frsize) < bytes as u64 + LEFT_FREE_BYTES {
-        true => Err(io::ErrorKind::StorageFull.into()),
-        false => Ok(()),
-    }
-}
-
-/// Bytes of the disk that copies of bodies leave free.
-const LEFT_FREE_BYTES: u64 = 64 << 20;
 
 /// Writes a body to a file of its own. A page of it that cannot be read is an error of the call that writes it.
 fn copy(body: &[u8], to: &Path) -> io::Result<()> {

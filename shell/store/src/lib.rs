@@ -92,6 +92,7 @@ mod record;
 mod recover;
 mod recovered;
 mod restore;
+mod room;
 mod salvage;
 mod scan;
 mod sealed;

@@ -4,12 +4,14 @@
 //! lengths of a moment are a picture of that moment, as long as none of these files is removed. Relies on `hold` for
 //! that. Invariant: what was acknowledged before the moment is in the files, up to these lengths.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bodies::body_name;
 use crate::header::segment_name;
 use crate::hold::Hold;
+use crate::room::check_room;
 
 /// The files of a moment. They stay until this is dropped, or the disk is full.
 #[derive(Debug)]
@@ -63,6 +65,16 @@ impl Snapshot {
                 let place = place.checked_sub(self.segments.len())?;
                 self.bodies.get(place).map(|(number, bytes)| (body_name(*number), *bytes))
             }
+        }
+    }
+
+    /// Gives the files up if the disk has hardly any room left, before somebody is refused for them.
+    pub(crate) fn check_room(&self) {
+        let full = |error: std::io::Error| error.kind() == ErrorKind::StorageFull;
+        if let Some(hold) = &self.hold
+            && check_room(&self.directory, 0).is_err_and(full)
+        {
+            hold.give_up();
         }
     }
 

@@ -329,7 +329,7 @@ impl<D: Disk> Store<D> {
     }
 
     /// Counts the bytes of files with bodies that the store has: `charge` is given the bytes of each, and the first stream
-    /// that needs it; what it gives is held until the file is gone.
+    /// that needs it; what it gives is held until the file is gone, or only a backup keeps it.
     pub fn charge_bodies(&self, mut charge: impl FnMut(StreamId, u64) -> Charge) {
         let bodies = self.log.index.bodies();
         let mut streams = BTreeMap::<u64, StreamId>::new();
@@ -404,8 +404,10 @@ impl<D: Disk> Store<D> {
     /// Notes the files that no record names any more and no batch is about to name.
     fn note_unneeded(&mut self) {
         self.log.account();
+        let noted = self.unneeded.len();
         self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
         self.unneeded.append(&mut self.bodies.take_unpinned());
+        self.discharge_from(noted);
     }
 
     /// Removes the files that no record on the disk names.

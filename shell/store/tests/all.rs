@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
+mod backup_bodies;
 mod backups;
 mod bodies;
 #[path = "../fuzz/check.rs"]

@@ -12,16 +12,16 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use tiderace_base::SampleValue;
 use tiderace_bodies::{BodyFile, BodyPart, Maps};
 use tiderace_store::{
-    BackupArchive, Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark,
-    Notice, OpenError, Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId,
-    StreamKind, Submitter, Sync, TransferError, export, import, inspect, restore,
+    Batch, Committer, DamageKind, Declaration, LoadRequest, Loaded, Look, Mark, Notice, OpenError,
+    Options, Outcome, Put, Recovered, RecoveredMessages, Store, StreamId, StreamKind, Submitter,
+    Sync, TransferError, export, import, inspect,
 };
 
 /// A folder of a test, which is removed.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let name = format!("tiderace-store-bodies-{}-{name}", std::process::id());
         let folder = Folder(std::env::temp_dir().join(name));
         let _ = fs::remove_dir_all(&folder.0);
@@ -29,12 +29,12 @@ impl Folder {
         folder
     }
 
-    fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.0.join("store")
     }
 
     /// The files with bodies.
-    fn bodies(&self) -> Vec<PathBuf> {
+    pub(crate) fn bodies(&self) -> Vec<PathBuf> {
         let found = fs::read_dir(self.store()).unwrap().map(|entry| entry.unwrap().path());
         let mut found: Vec<_> =
             found.filter(|it| it.extension().is_some_and(|it| it == "body")).collect();
@@ -49,19 +49,19 @@ impl Drop for Folder {
     }
 }
 
-fn content(seed: u8, bytes: usize) -> Vec<u8> {
+pub(crate) fn content(seed: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| seed ^ (at * 7 % 251) as u8).collect()
 }
 
 /// A body in a file that has no name and can be given one, behind some bytes that are not of it.
-fn body(folder: &Folder, maps: &Maps, content: &[u8]) -> BodyPart {
+pub(crate) fn body(folder: &Folder, maps: &Maps, content: &[u8]) -> BodyPart {
     let flags = OFlags::RDWR | OFlags::TMPFILE;
     let file = openat(CWD, &folder.0, flags, Mode::RUSR | Mode::WUSR).unwrap();
     body_in(file.into(), maps, content)
 }
 
 /// The same in a file that had a name, and can be given no other.
-fn body_that_had_a_name(folder: &Folder, maps: &Maps, content: &[u8]) -> BodyPart {
+pub(crate) fn body_that_had_a_name(folder: &Folder, maps: &Maps, content: &[u8]) -> BodyPart {
     let path = folder.0.join("arriving");
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     fs::remove_file(&path).unwrap();
@@ -76,30 +76,30 @@ fn body_in(mut file: File, maps: &Maps, content: &[u8]) -> BodyPart {
     maps.find(&bytes).unwrap()
 }
 
-fn put(stream: u64, sequence: u64) -> Put<'static> {
+pub(crate) fn put(stream: u64, sequence: u64) -> Put<'static> {
     let stream = StreamId(stream);
     Put { stream, sequence, count: 1, version: sequence, keep_from: 0, bytes: b"head", body: None }
 }
 
-fn declare(batch: &mut Batch, stream: u64, kind: StreamKind) {
+pub(crate) fn declare(batch: &mut Batch, stream: u64, kind: StreamKind) {
     let (path, mark) = (format!("path/{stream}"), Mark::default());
     let stream = StreamId(stream);
     batch.declare(&Declaration { stream, kind, mark, path: &path, spec: b"" }).unwrap();
 }
 
 /// A store that works, and what it says.
-struct Life {
-    committer: Option<Committer>,
-    submitter: Submitter,
+pub(crate) struct Life {
+    pub(crate) committer: Option<Committer>,
+    pub(crate) submitter: Submitter,
     done: Receiver<(u64, Outcome)>,
     loaded: Receiver<Loaded>,
     /// The numbers of records that were left out.
-    refused: Receiver<u64>,
+    pub(crate) refused: Receiver<u64>,
     recovered: Recovered,
 }
 
 impl Life {
-    fn begin(folder: &Folder) -> Life {
+    pub(crate) fn begin(folder: &Folder) -> Life {
         Life::begin_with(folder, Sync::Always)
     }
 
@@ -126,7 +126,7 @@ impl Life {
         Life { committer: Some(committer), submitter, done, loaded, refused, recovered }
     }
 
-    fn commit(&self, ticket: u64, batch: Batch) {
+    pub(crate) fn commit(&self, ticket: u64, batch: Batch) {
         self.submitter.try_submit(ticket, batch).unwrap();
         assert_eq!(self.done.recv().unwrap(), (ticket, Outcome::Committed));
     }
@@ -140,7 +140,7 @@ impl Life {
     }
 
     /// All messages of a stream, one load after the other: a large body comes alone.
-    fn load_all(&self, stream: u64) -> Vec<RecoveredMessages> {
+    pub(crate) fn load_all(&self, stream: u64) -> Vec<RecoveredMessages> {
         let (mut found, mut next) = (Vec::new(), Some(1));
         while let Some(first) = next {
             let (ticket, last, bytes_max) = (7, u64::MAX, 1 << 20);
@@ -156,19 +156,19 @@ impl Life {
     }
 
     /// Ends it; all that waits is done.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.committer.take());
     }
 }
 
-fn settle(stream: u64, sequence: u64) -> Batch {
+pub(crate) fn settle(stream: u64, sequence: u64) -> Batch {
     let mut batch = Batch::new();
     batch.settle(StreamId(stream), &[(sequence, sequence)]).unwrap();
     batch
 }
 
 /// Waits until so many files are left.
-fn left(folder: &Folder, count: usize) {
+pub(crate) fn left(folder: &Folder, count: usize) {
     while folder.bodies().len() != count {
         std::thread::yield_now();
     }
@@ -501,48 +501,4 @@ fn bodies_go_out_and_come_in_as_they_are_and_shared_ones_once() {
         assert!(import(&exported[..at], &refused.store(), |_| {}).is_err(), "{at}");
         assert!(!refused.store().exists());
     }
-}
-
-#[test]
-fn a_backup_has_the_bodies_that_are_needed_and_keeps_them_until_it_is_over() {
-    let (folder, maps) = (Folder::new("backup"), Maps::open().unwrap());
-    let life = Life::begin(&folder);
-    let mut batch = Batch::new();
-    declare(&mut batch, 1, StreamKind::Queue);
-    for sequence in 1..=3 {
-        let part = body(&folder, &maps, &content(sequence as u8, 300_000));
-        batch.put_with_body(sequence, &put(1, sequence), part).unwrap();
-    }
-    life.commit(1, batch);
-    life.commit(2, settle(1, 1));
-    left(&folder, 2);
-    let snapshot = life.committer.as_ref().unwrap().backups().begin().unwrap();
-    assert_eq!(snapshot.bodies(), 2);
-    life.commit(3, settle(1, 2));
-    let mut later = Batch::new();
-    let part = body(&folder, &maps, &content(4, 300_000));
-    later.put_with_body(4, &put(1, 4), part).unwrap();
-    life.commit(4, later);
-    let (mut archive, mut bytes) = (BackupArchive::new(snapshot, "0", 0), Vec::new());
-    while let piece = archive.read(100_000).unwrap()
-        && !piece.is_empty()
-    {
-        bytes.extend(piece);
-    }
-    assert_eq!(folder.bodies().len(), 3, "what nobody needs any more is there until it is over");
-    drop(archive);
-    left(&folder, 2);
-    life.end();
-    let restored = Folder::new("restored");
-    restore(&bytes[..], &restored.store()).unwrap();
-    assert_eq!(restored.bodies().len(), 2);
-    let life = Life::begin(&restored);
-    let found = life.load_all(1);
-    assert_eq!(found.iter().map(|it| it.sequence).collect::<Vec<_>>(), [2, 3]);
-    for messages in &found {
-        let open = messages.body.clone().unwrap();
-        let bytes = maps.map(&open.file.clone().unwrap(), open.place.offset, open.place.length);
-        assert!(bytes.unwrap() == content(messages.sequence as u8, 300_000));
-    }
-    life.end();
 }

@@ -39,6 +39,7 @@ impl<D: Disk> Store<D> {
         let hold = over.map(|over| Arc::new(Hold::new(over)));
         if let Some(hold) = &hold {
             self.hold = Arc::downgrade(hold);
+            self.discharge_from(0);
         }
         Ok(Snapshot::new(directory, segments, bodies.into_iter().collect(), hold))
     }
@@ -48,8 +49,18 @@ impl<D: Disk> Store<D> {
         self.hold.upgrade().is_some_and(|hold| !hold.is_given_up())
     }
 
+    /// Counts no more the bytes of files that only a copy keeps, from that place of the unneeded ones on: otherwise who sends
+    /// large messages would be refused for what was consumed long ago.
+    pub(super) fn discharge_from(&self, noted: usize) {
+        if self.is_held() {
+            let unneeded = self.unneeded.get(noted..).unwrap_or_default();
+            let needed = |number: &&u64| self.log.index.bodies().needs(**number);
+            unneeded.iter().filter(|it| !needed(it)).for_each(|it| self.bodies.discharge(*it));
+        }
+    }
+
     /// Room is needed more than the copy.
-    pub(super) fn give_up_hold(&self) {
+    pub(crate) fn give_up_hold(&self) {
         if let Some(hold) = self.hold.upgrade() {
             hold.give_up();
         }
