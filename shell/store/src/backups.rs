@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use crate::snapshot::Snapshot;
 
-/// How long the committer may take: it answers behind a commit that is under way.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long the committer may take: it answers behind a commit that is under way. Less than the 10 s after which the command
+/// line takes a server for gone, so that the reason arrives there.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +33,7 @@ pub enum BackupError {
     #[error("the store has stopped")]
     Stopped,
     /// The disk does not answer.
-    #[error("the store did not answer within 30 s; its disk may be overloaded")]
+    #[error("the store did not answer within 8 s; its disk may be overloaded")]
     Silent,
     /// The disk is full.
     #[error(

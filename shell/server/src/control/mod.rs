@@ -30,7 +30,8 @@ pub(crate) use reload::{Load, ReloadCounters, Reloader};
 use crate::tls::CertificateWatch;
 use crate::{logging, service_manager};
 
-/// What may wait to be done. Each takes some milliseconds, or some tens of them for each password that has changed.
+/// What may wait to be done. Each takes some milliseconds, or some tens of them for each password that has changed; one for a
+/// backup waits for the disk, the first of it up to 8 s for the store.
 const WAITING_MAX: usize = 16;
 
 /// What the thread is asked for.
@@ -133,7 +134,9 @@ impl Keeper {
                 [self.log_until, self.next_reload, self.next_certificates, self.backup.until()];
             let wait = next.into_iter().flatten().min();
             let wait = wait.map_or(FOREVER, |at| at.saturating_duration_since(now));
-            match asks.asks.recv_timeout(wait) {
+            let asked = asks.asks.recv_timeout(wait);
+            let is_idle = matches!(asked, Err(RecvTimeoutError::Timeout));
+            match asked {
                 Ok(Ask::Operate(operation, answer)) => {
                     answer.send(self.operate(&operation));
                 }
@@ -143,7 +146,9 @@ impl Keeper {
             if asks.has_hung_up.swap(false, Ordering::AcqRel) {
                 self.hang_up();
             }
-            self.do_what_is_due(Instant::now());
+            let now = Instant::now();
+            self.backup.forget_silent(now, is_idle);
+            self.do_what_is_due(now);
         }
     }
 
@@ -157,7 +162,6 @@ impl Keeper {
 
     fn do_what_is_due(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        self.backup.forget_silent(now);
         if is_due(self.log_until) {
             self.log_as_configured();
         }
@@ -220,9 +224,9 @@ impl Keeper {
                 Ok(NodeReport::Reload { dry_run: false, changes })
             }
             NodeOperation::Backup { dry_run: true } => self.backup.look(),
-            NodeOperation::Backup { dry_run: false } => self.backup.begin(Instant::now()),
+            NodeOperation::Backup { dry_run: false } => self.backup.begin(&Instant::now),
             NodeOperation::BackupRead { backup, from } => {
-                self.backup.read((*backup, *from), Instant::now())
+                self.backup.read((*backup, *from), &Instant::now)
             }
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();

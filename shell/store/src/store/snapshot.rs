@@ -73,7 +73,7 @@ mod tests {
     use std::fs;
 
     use crate::archive::BackupArchive;
-    use crate::{BackupError, Batch, Options, Store};
+    use crate::{BackupError, Batch, CommitError, Options, Outcome, Store};
 
     #[test]
     fn a_disk_that_is_full_ends_the_backup_and_not_the_store() {
@@ -102,6 +102,28 @@ mod tests {
         assert!(matches!(store.snapshot(Some(Box::new(|| ()))), Err(BackupError::Busy)));
         drop(archive);
         store.snapshot(Some(Box::new(|| ()))).unwrap();
+        store.close().unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_commit_that_finds_no_room_gives_the_backup_up() {
+        let name = format!("tiderace-store-no-room-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        let options = Options { reserve_bytes: 1 << 20, ..Options::default() };
+        let (mut store, _) = Store::open(&directory, options).unwrap();
+        let snapshot = store.snapshot(Some(Box::new(|| ()))).unwrap();
+        let mut archive = BackupArchive::new(snapshot, "0", 0);
+        archive.read(600).unwrap();
+        // Without its reserve a store is full.
+        store.drop_reserve();
+        let mut batch = Batch::new();
+        batch.set("name", b"value").unwrap();
+        let (outcomes, problem) = store.commit(vec![batch]);
+        assert_eq!(outcomes, [Outcome::Full]);
+        assert!(matches!(problem, Some(CommitError::Full(_))));
+        assert!(matches!(archive.read(600), Err(BackupError::GivenUp)));
         store.close().unwrap();
         fs::remove_dir_all(directory).unwrap();
     }
