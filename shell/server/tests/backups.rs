@@ -410,8 +410,16 @@ fn definitions_are_made_in_another_server_and_once() {
         r#"{"type":"json","history":100,"persistent":true,"schema":{"enum":[null,{"a":1}]}}"#;
     done(&run(&["topics", "create", "a/b", "--spec", spec], &one));
     done(&run(&["views", "put", "v", "map a/* to b/<path(1)>"], &one));
-    let gathers =
-        ["subscriptions", "create", "s", "fx/**", "?gold/[A-Z]{1,2}", "--selector", "x = 'y'"];
+    let gathers = [
+        "subscriptions",
+        "create",
+        "s",
+        "fx/**",
+        "?gold/[A-Z]{1,2}",
+        "[a,,b, c[,,d]",
+        "--selector",
+        "x = 'y'",
+    ];
     done(&run(&gathers, &one));
     done(&run(&["topics", "set", "a/b", "null"], &one));
     let file = directory.0.join("definitions.toml");
@@ -441,6 +449,8 @@ fn definitions_are_made_in_another_server_and_once() {
     std::fs::write(&file, short).unwrap();
     let differs = done(&run(&["definitions", "diff", path(&file)], &other));
     assert_eq!(differs, "~ view v\n- view w");
+    let of_others = ["definitions", "diff", path(&file), "--topics", "other/**"];
+    assert_eq!(done(&run(&of_others, &one)), "no difference", "a/b is not compared");
     // A topic with another specification is not replaced, and then nothing is.
     std::fs::write(&file, text.replace("count = 100", "count = 7")).unwrap();
     let output = run(&import, &other);

@@ -89,6 +89,7 @@ impl Home {
                 Some(durable) => Some(durable.about.topics_text()),
                 None => options.mirrors(state.path).then(|| state.path.as_str().into()),
             },
+            patterns: durable.map(|durable| durable.about.topics.clone()).unwrap_or_default(),
             selector: durable.and_then(|durable| durable.about.selector_text()),
             oldest_ms: state.oldest.map(|published| now.since(published).as_millis() as u64),
             owner: state.owner.cloned(),

@@ -121,6 +121,7 @@ fn a_queue_is_shown_with_its_options_and_consumers_page_by_page() {
             full: false,
             paused: false,
             topics: None,
+            patterns: Vec::new(),
             selector: None,
             oldest_ms: Some(0),
             // Who came first has made it.

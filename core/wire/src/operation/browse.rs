@@ -120,7 +120,9 @@ impl ListingEntry {
             ListingEntry::Session(session) => session.bytes(),
             ListingEntry::Queue(queue) => {
                 let texts = [&queue.topics, &queue.selector, &queue.owner].into_iter().flatten();
-                queue.path.as_str().len() + texts.map(|text| text.len()).sum::<usize>()
+                let patterns = queue.patterns.iter().map(|pattern| pattern.as_str().len());
+                queue.path.as_str().len()
+                    + patterns.chain(texts.map(|text| text.len())).sum::<usize>()
             }
             ListingEntry::Service(service) => service.names.iter().map(|name| name.len()).sum(),
         }
@@ -156,6 +158,8 @@ pub struct QueueEntry {
     pub paused: bool,
     /// The topics that feed it, if some do.
     pub topics: Option<Arc<str>>,
+    /// The same, one by one; none of a mirror.
+    pub patterns: Vec<Pattern>,
     /// What it takes of these, if not everything.
     pub selector: Option<Arc<str>>,
     /// For how long the first of the ready messages has been on the server, in milliseconds.
@@ -252,6 +256,7 @@ mod tests {
             full: true,
             paused: false,
             topics: None,
+            patterns: Vec::new(),
             selector: None,
             oldest_ms: None,
             owner: Some("ann".into()),

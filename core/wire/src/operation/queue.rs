@@ -361,6 +361,7 @@ mod tests {
             full: true,
             paused: false,
             topics: Some("fx/**".into()),
+            patterns: vec![tiderace_topics::Pattern::parse("fx/**").unwrap()],
             selector: Some("side = 'buy'".into()),
             oldest_ms: Some(5),
             owner: None,
@@ -374,7 +375,7 @@ mod tests {
             entries: vec![ListingEntry::Queue(entry())],
             next: None,
         };
-        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"delayed":6,"groups":9,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"browsers":7,"full":true,"paused":false,"topics":"fx/**","selector":"side = 'buy'","oldest_ms":5"#;
+        let of_queue = r#""path":"jobs/a","messages":1,"in_flight":2,"delayed":6,"groups":9,"bytes":3,"swapped":1,"swapped_bytes":2,"consumers":4,"browsers":7,"full":true,"paused":false,"topics":"fx/**","selector":"side = 'buy'","patterns":["fx/**"],"oldest_ms":5"#;
         assert_eq!(
             json(&OperationResult::Listing(Box::new(listing))),
             format!(r#"{{"queues":[{{{of_queue}}}],"more":false}}"#)
@@ -449,5 +450,39 @@ mod tests {
             json(&OperationResult::Moved(Box::new(moved))),
             r#"{"messages":1,"kept":2,"up_to":8,"refused":{"code":"memory-full","reason":"no \"room\""}}"#
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_patterns_of_a_subscription_come_back_one_by_one(
+            texts in proptest::collection::vec(
+                "[a-c,{}(\"]{1,6}|[?][a-c]{1,2},[a-c]{0,2}(\\{1,9\\})?|[a-c,]{1,3}/[*]{1,2}",
+                1..9,
+            ),
+        ) {
+            let parse = |text: &String| tiderace_topics::Pattern::parse(text).ok();
+            let patterns: Vec<_> = texts.iter().filter_map(parse).collect();
+            let entry = QueueEntry { patterns: patterns.clone(), ..entry() };
+            let entries = vec![ListingEntry::Queue(entry)];
+            let listing = Listing { what: Browsable::Queues, entries, next: None };
+            let text = json(&OperationResult::Listing(Box::new(listing)));
+            let parsed = tiderace_value::Json::parse(text.as_bytes(), 16).unwrap();
+            let mut found = Vec::new();
+            for (name, value) in parsed.fields() {
+                if name.as_text().as_deref() != Some("queues") {
+                    continue;
+                }
+                for (name, value) in value.elements().flat_map(|queue| queue.fields()) {
+                    if name.as_text().as_deref() == Some("patterns") {
+                        found.extend(value.elements().map(|it| it.as_text().unwrap().into_owned()));
+                    }
+                }
+            }
+            // What a subscription is made from is a selector each.
+            let again = found.iter().flat_map(|text| {
+                crate::parse_selector(text, None).unwrap().patterns().to_vec()
+            });
+            proptest::prop_assert_eq!(again.collect::<Vec<_>>(), patterns);
+        }
     }
 }

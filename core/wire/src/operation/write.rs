@@ -253,12 +253,20 @@ fn write_queue_fields(out: &mut Vec<u8>, queue: &QueueEntry) {
         print(out, format_args!(r#","browsers":{browsers}"#));
     }
     print(out, format_args!(r#","full":{full},"paused":{paused}"#));
-    let QueueEntry { topics, selector, owner, .. } = queue;
+    let QueueEntry { topics, patterns, selector, owner, .. } = queue;
     for (name, text) in [("topics", topics), ("selector", selector), ("owner", owner)] {
         if let Some(text) = text {
             print(out, format_args!(",\"{name}\":"));
             append_text(out, text);
         }
+    }
+    for (place, pattern) in patterns.iter().enumerate() {
+        let before: &[u8] = if place == 0 { b",\"patterns\":[" } else { b"," };
+        out.extend_from_slice(before);
+        append_text(out, pattern.as_str());
+    }
+    if !patterns.is_empty() {
+        out.push(b']');
     }
     if let Some(oldest_ms) = oldest_ms {
         print(out, format_args!(",\"oldest_ms\":{oldest_ms}"));

@@ -7,11 +7,11 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use tiderace_topics::Pattern;
-use tiderace_wire::DURABLE;
+use tiderace_topics::Path as TopicPath;
+use tiderace_wire::{DURABLE, TopicSpec, parse_selector};
 
 use super::client::Client;
 use super::connection::ConnectionArgs;
@@ -72,7 +72,7 @@ struct ImportArgs {
 struct DiffArgs {
     /// What `export` has written, or what you have; `-` for standard input.
     file: PathBuf,
-    /// Which topics of the server are compared, such as desk/** (quote wildcards).
+    /// Which topics of both are compared, such as desk/** (quote wildcards).
     #[arg(long, default_value = "**", value_name = "SELECTOR")]
     topics: String,
     /// Print one line of JSON.
@@ -88,13 +88,12 @@ pub(crate) fn run(args: &DefinitionsArgs) -> anyhow::Result<()> {
         DefinitionsCommand::Export(args) => export(args),
         DefinitionsCommand::Import(args) => import(args),
         DefinitionsCommand::Diff(args) => {
-            let wanted = read(&args.file)?;
+            let mut wanted = read(&args.file)?;
+            keep_named(&mut wanted, &args.topics)?;
             let mut client = args.connection.connect()?;
             let there = Server::look(&mut client, &args.topics)?;
-            let mut differences = wanted.differences(&there.lasting());
-            there.leave_out_the_same(&mut client, &wanted, &mut differences)?;
             client.leave()?;
-            say(&differences, args.json, None)
+            say(&there.differences(&wanted), args.json, None)
         }
     }
 }
@@ -113,8 +112,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let wanted = read(&args.file)?;
     let mut client = args.connection.connect()?;
     let there = Server::look(&mut client, "**")?;
-    let mut differences = wanted.differences(&there.lasting());
-    there.leave_out_the_same(&mut client, &wanted, &mut differences)?;
+    let mut differences = there.differences(&wanted);
     differences.retain(|(difference, ..)| *difference != Difference::OnlyThere);
     let is_other_topic = |it: &&Differs| it.0 == Difference::Other && it.1 == "topic";
     let others: Vec<&str> = differences.iter().filter(is_other_topic).map(|it| &*it.2).collect();
@@ -210,11 +208,11 @@ impl Server {
         let mut operation = json!({"do": "queues", "pattern": format!("{DURABLE}/**")});
         pages(client, &mut operation, "queues", |queue| {
             // Somebody may have sent to a queue of that name which nothing feeds.
-            let Some(topics) = queue["topics"].as_str() else { return Ok(()) };
+            let Some(topics) = queue["patterns"].as_array() else { return Ok(()) };
             let path = queue["path"].as_str().unwrap_or_default();
             let name = path.strip_prefix(DURABLE).and_then(|path| path.strip_prefix('/'));
             let selector = queue["selector"].as_str().map(str::to_owned);
-            let topics = patterns(topics).with_context(|| format!("{path} is not understood"))?;
+            let topics = topics.iter().filter_map(Json::as_str).map(str::to_owned).collect();
             let gathers = Gathers { topics, selector };
             found.subscriptions.insert(name.unwrap_or_default().to_owned(), gathers);
             Ok(())
@@ -229,32 +227,41 @@ impl Server {
         lasting
     }
 
-    /// Asks the server about topics that are there with another specification, as it seems: there is more than one
-    /// way to say the same. Making a topic that is there changes nothing.
-    fn leave_out_the_same(
-        &self,
-        client: &mut Client,
-        wanted: &Definitions,
-        differences: &mut Vec<Differs>,
-    ) -> anyhow::Result<()> {
-        let mut kept = Vec::with_capacity(differences.len());
-        for (difference, kind, name) in differences.drain(..) {
-            let there: Option<&Spec> = self.found.topics.get(&name).filter(|_| kind == "topic");
-            if difference == Difference::OnlyThere || there.is_none() {
-                kept.push((difference, kind, name));
-                continue;
-            }
-            match client.operate(&making(wanted, kind, &name), None) {
-                Ok(_) => {}
-                Err(ClientError::Refused { message, .. }) if message.contains("(topic-exists)") => {
-                    kept.push((Difference::Other, kind, name));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        *differences = kept;
-        Ok(())
+    /// In what it differs from what is wanted. Nothing is asked of it for that: a look changes nothing, and stands in no record.
+    fn differences(&self, wanted: &Definitions) -> Vec<Differs> {
+        let mut differences = wanted.differences(&self.lasting());
+        differences.retain_mut(|(difference, kind, name)| {
+            let wanted = wanted.topics.get(name).filter(|_| *kind == "topic");
+            let (Some(wanted), Some(there)) = (wanted, self.found.topics.get(name)) else {
+                return true;
+            };
+            // It may be one that does not last, too.
+            *difference = Difference::Other;
+            !is_same(wanted, there)
+        });
+        differences
     }
+}
+
+/// Whether a topic that is there is as it is wanted: there is more than one way to say the same, and what is not said may be
+/// as it is.
+fn is_same(wanted: &Spec, there: &Spec) -> bool {
+    let parse = |spec: &Spec, base: &TopicSpec| {
+        TopicSpec::parse(Json::Object(spec.clone()).to_string().as_bytes(), base)
+    };
+    let there = parse(there, &TopicSpec::default());
+    there.is_ok_and(|there| parse(wanted, &there).is_ok_and(|wanted| wanted == there))
+}
+
+/// Leaves out topics that a selector does not name.
+fn keep_named(wanted: &mut Definitions, selector: &str) -> anyhow::Result<()> {
+    let selector = parse_selector(selector, None);
+    let selector = selector.map_err(|close| anyhow!("--topics is not understood: {close}"))?;
+    wanted.topics.retain(|path, _| {
+        let path = TopicPath::parse(path);
+        path.is_ok_and(|path| selector.patterns().iter().any(|pattern| pattern.matches(&path)))
+    });
+    Ok(())
 }
 
 /// Passes on the entries of a list of any length.
@@ -274,39 +281,36 @@ fn pages(
     }
 }
 
-/// The patterns of a list that is shown with commas between them. Those within brackets are parts of a pattern.
-fn patterns(text: &str) -> anyhow::Result<Vec<String>> {
-    let (mut found, mut one, mut depth) = (Vec::new(), String::new(), 0);
-    for char in text.chars() {
-        match char {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth -= 1,
-            _ => {}
-        }
-        if char == ',' && depth <= 0 {
-            found.push(std::mem::take(&mut one));
-        } else {
-            one.push(char);
-        }
-    }
-    found.push(one);
-    for pattern in &found {
-        if let Err(error) = Pattern::parse(pattern) {
-            bail!("`{pattern}` of `{text}`: {error}");
-        }
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
+    fn spec(spec: Json) -> Spec {
+        spec.as_object().unwrap().clone()
+    }
+
     #[test]
-    fn lists_of_patterns_are_taken_apart() {
-        assert_eq!(patterns("fx/**,gold").unwrap(), ["fx/**", "gold"]);
-        assert_eq!(patterns("?fx/[A-Z]{3,4},a").unwrap(), ["?fx/[A-Z]{3,4}", "a"]);
-        assert!(patterns("a,,b").is_err());
+    fn there_is_more_than_one_way_to_say_the_same() {
+        let there =
+            spec(json!({"type": "json", "history": {"age": 0, "count": 9}, "retain": true}));
+        for wanted in [json!({}), json!({"history": 9}), json!({"retain": true, "type": "json"})] {
+            assert!(is_same(&spec(wanted.clone()), &there), "{wanted}");
+        }
+        for wanted in [json!({"history": 8}), json!({"type": "text"}), json!({"persistent": true})]
+        {
+            assert!(!is_same(&spec(wanted.clone()), &there), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_selector_leaves_out_what_it_does_not_name() {
+        let mut wanted = Definitions::default();
+        for path in ["a/b", "c/d", "e"] {
+            wanted.topics.insert(path.to_owned(), Spec::new());
+        }
+        keep_named(&mut wanted, "[a/**, e]").unwrap();
+        assert_eq!(wanted.topics.keys().collect::<Vec<_>>(), ["a/b", "e"]);
+        assert!(keep_named(&mut wanted, "[a").is_err());
     }
 }
