@@ -127,7 +127,8 @@ pub struct BackupPart {
 }
 
 impl BackupPart {
-    /// These bytes, which are behind `from` others; `None` if they are more than a message can have.
+    /// These bytes, which are behind `from` others. Whether a message can have so many is not looked at; `None` only if
+    /// [`BACKUP`] were no path.
     pub fn new(from: u64, more: bool, bytes: &[u8]) -> Option<BackupPart> {
         let destination = Destination { kind: Kind::Topic, path: Path::parse(BACKUP).ok()? };
         let mut run = RunBuilder::new(destination, Time::default());
