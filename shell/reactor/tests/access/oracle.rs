@@ -139,8 +139,9 @@ impl Oracle {
             let owner = deed.owner.or(configured_owner(&deed.path));
             self.topics.entry(deed.path.clone()).or_insert(owner);
         }
-        // A publication makes a topic that nobody owns.
-        if matches!(deed.verb, Verb::Publish | Verb::Update) && !deed.path.starts_with("temp/") {
+        // A publication makes a topic that nobody owns, also if it has a condition that holds.
+        let publishes = matches!(deed.verb, Verb::Publish | Verb::Update | Verb::UpdateIf);
+        if publishes && !deed.path.starts_with("temp/") {
             let owner = configured_owner(&deed.path);
             self.topics.entry(deed.path.clone()).or_insert(owner);
         }
