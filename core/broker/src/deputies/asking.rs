@@ -45,7 +45,8 @@ impl DeputySide<'_> {
         let mut left = ENDED_AT_ONCE;
         while left > 0
             && let Some(deputy) = self.deputies.list.get_mut(at)
-            && let Some((key, ended)) = deputy.subscriptions.end_idle(now.time, linger)
+            && let Some((key, ended)) =
+                deputy.subscriptions.end_idle(now.time, (linger, deputy.link.is_some()))
         {
             deputy.note_whole();
             deputy.sweep_uncovered(&ended.target);

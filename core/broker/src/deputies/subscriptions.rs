@@ -167,7 +167,7 @@ impl UpstreamSubscriptions {
     pub(super) fn end_idle(
         &mut self,
         now: Time,
-        linger: Span,
+        (linger, is_linked): (Span, bool),
     ) -> Option<(u32, UpstreamSubscription)> {
         while let Some(key) = self.idle.front().copied() {
             let known = self.get(key).filter(|known| known.uses == 0);
@@ -176,8 +176,8 @@ impl UpstreamSubscriptions {
                 known.idle > now - linger
                     || known.since.is_some()
                     || known.ask_from > now
-                    // Those who have gone meanwhile are answered as well.
-                    || !known.waiting.is_empty()
+                    // Those who have gone meanwhile are answered as well; while the upstream is away, by their own times.
+                    || is_linked && !known.waiting.is_empty()
             };
             if known.is_some_and(is_needed) {
                 return None;

@@ -77,6 +77,7 @@ fn place(alarm: &Json) -> usize {
 }
 
 fn follow(args: &AlarmsArgs) -> anyhow::Result<()> {
+    may_listen(args)?;
     let mut client = args.connection.connect()?;
     client.subscribe(options()?)?;
     let mut there = Vec::new();
