@@ -12,6 +12,9 @@ use tiderace_bodies::Charge;
 use crate::record::Body;
 
 const ENDING: &str = ".body";
+/// Files that are removed in one call and left open, so that others wait for their bytes to be freed, at most: behind a backup
+/// there may be very many, and each is a descriptor.
+pub(crate) const OPENED_MAX: usize = 256;
 
 /// The name of a file with bodies.
 pub(crate) fn body_name(number: u64) -> String {

@@ -15,7 +15,7 @@ use std::time::Instant;
 use tiderace_bodies::Charge;
 
 use crate::batch::Batch;
-use crate::bodies::{Bodies, body_name};
+use crate::bodies::{Bodies, OPENED_MAX, body_name};
 use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
@@ -396,6 +396,7 @@ impl<D: Disk> Store<D> {
         let again: BTreeSet<u64> = self.unneeded.iter().copied().collect();
         then.retain(|number| !again.contains(number));
         let later = std::mem::replace(&mut self.unneeded, then);
+        self.discharge_from(0);
         let removed = self.remove_files();
         self.unneeded.extend(later);
         Ok(removed)
@@ -422,10 +423,10 @@ impl<D: Disk> Store<D> {
                 continue;
             }
             let name = body_name(number);
-            let file = self.log.disk.open(&name);
+            let file = (removed.len() < OPENED_MAX).then(|| self.log.disk.open(&name));
             // One that stays is removed when the store is opened next.
             if self.log.disk.remove(&name).is_ok() {
-                removed.extend(file.ok());
+                removed.extend(file.and_then(Result::ok));
             }
         }
         self.update_gauges();
