@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -131,7 +131,10 @@ impl Stopped {
         let threads = std::fs::read_dir(format!("/proc/{server}/task")).unwrap();
         let thread = threads
             .map(|entry| entry.unwrap().path())
-            .find(|path| std::fs::read_to_string(path.join("comm")).unwrap().trim() == name)
+            .find(|path| {
+                let comm = std::fs::read_to_string(path.join("comm"));
+                comm.is_ok_and(|comm| comm.trim() == name)
+            })
             .unwrap();
         let number = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
         let thread = Pid::from_raw(number);
@@ -180,11 +183,25 @@ fn a_watchdog_of_another_process_is_not_fed() {
     let mut command = serve(&file, &manager);
     let server = Watched::of(command.env("WATCHDOG_USEC", "200000").env("WATCHDOG_PID", "1"));
     manager.hear_of("READY=1");
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
-    let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).unwrap();
-    let names: Vec<String> = tasks.map(|entry| name(entry.unwrap().path())).collect();
-    assert!(names.iter().any(|name| name.trim() == "control"), "{names:?}");
-    assert!(names.iter().all(|name| name.trim() != "watchdog"), "{names:?}");
+    let names = names_of_threads(server.child.id());
+    assert!(names.iter().any(|name| name == "control"), "{names:?}");
+    assert!(names.iter().all(|name| name != "watchdog"), "{names:?}");
+}
+
+/// The names of a server's threads, once each has taken its own: one that has just begun still has that of the program.
+fn names_of_threads(server: u32) -> Vec<String> {
+    let start = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{server}/task")).unwrap();
+        let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).ok();
+        let names: Vec<_> = tasks.filter_map(|entry| name(entry.unwrap().path())).collect();
+        let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
+        if names.iter().filter(|name| *name == "tiderace").count() == 1 {
+            return names;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "threads without a name: {names:?}");
+        std::thread::yield_now();
+    }
 }
 
 fn is_live(stream: &mut TcpStream) -> bool {
