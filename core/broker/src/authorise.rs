@@ -259,6 +259,25 @@ impl Rules {
             && self.lets_relay(principal, kind, path)
     }
 
+    /// Whether the principal may subscribe to the same topics by these rules and by others, as far as is seen without looking
+    /// at topics.
+    pub(crate) fn show_the_same(&self, others: &Rules, principal: &Principal) -> bool {
+        let of = |rules: &Rules| rules.0.is_some();
+        of(self) == of(others) && self.shown_to(principal).eq(others.shown_to(principal))
+    }
+
+    fn shown_to<'a>(
+        &'a self,
+        principal: &'a Principal,
+    ) -> impl Iterator<Item = (bool, &'a [Pattern])> {
+        let rules = self.0.iter().flatten().map(|ready| &ready.rule);
+        let concerning = rules.filter(|rule| {
+            rule.concerns(principal, Action::Subscribe)
+                && rule.kind.is_none_or(|kind| kind == Kind::Topic)
+        });
+        concerning.map(|rule| (rule.allow, &*rule.paths))
+    }
+
     /// Whether the node that passes on what the principal asks for may do that there; who asks for itself may.
     #[inline]
     pub(crate) fn lets_relay(&self, principal: &Principal, kind: Kind, path: &Path) -> bool {

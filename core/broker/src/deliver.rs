@@ -58,6 +58,7 @@ impl SessionSide<'_> {
     ) {
         let Some(topic) = self.directory.get_mut(key) else { return };
         topic.touch(now.time);
+        self.fanout.heard_mut().note(run.home(), last_of(&run));
         if !self.fanout.is_found(topic) {
             self.refresh_pattern_subscribers(key);
         }

@@ -3,6 +3,7 @@
 //! What is kept of each topic stands in a table of its own with the slots of the directory, which homes do not see.
 //! Each part keeps its state to itself.
 
+use crate::heard::Heard;
 use crate::pattern_subscribers::PatternSubscribers;
 use crate::side_table::SideTable;
 use crate::subscriber_list::{Subscriber, SubscriberList};
@@ -14,6 +15,7 @@ use crate::topic_subscribers::TopicSubscribers;
 pub(crate) struct Fanout {
     topics: SideTable<TopicSubscribers>,
     patterns: PatternSubscribers,
+    heard: Heard,
 }
 
 impl Fanout {
@@ -70,6 +72,16 @@ impl Fanout {
     /// Who listens to the topic in this slot is wanted soon.
     pub(crate) fn prefetch(&self, slot: u32) {
         self.topics.prefetch(slot);
+    }
+
+    /// How far this shard has heard of homes.
+    pub(crate) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    #[inline]
+    pub(crate) fn heard_mut(&mut self) -> &mut Heard {
+        &mut self.heard
     }
 
     /// Who gets messages by a pattern.

@@ -45,6 +45,9 @@ impl HomeSide<'_> {
             }
             // Not at once: a session may ask for many.
             ToHome::RequestPage { request, bytes } => self.home.request_page(request, bytes),
+            ToHome::ShowValues { request, paths, until } => {
+                self.show_values(now, request, (&paths, until), effects);
+            }
             ToHome::CancelSnapshot { request } => self.home.end_snapshot(&request),
             ToHome::Consume { consume, request } if self.is_in_turn(request.session) => {
                 self.consume(now, from, &consume, request, effects);

@@ -45,6 +45,7 @@ impl HomeSide<'_> {
             self.presence_watch(from, key, effects);
         }
         if let Some(Ask { request, first, .. }) = interest.ask {
+            let first = self.home.first_by_rules(first);
             self.report_unknown(now, key, request.session, effects);
             let path = self.directory.get(key).map(|topic| topic.path.clone());
             let given = path.is_some_and(|path| self.is_as_expected(&request, &path));

@@ -12,6 +12,7 @@ use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::delivery::backlog::Pending;
+use crate::delivery::recovery::What;
 use crate::effects::Effects;
 use crate::messages::{SnapshotPage, Specs, SubscribeRequestId};
 use crate::places::{Place, PlaceSet, key_of};
@@ -189,7 +190,7 @@ impl SessionSide<'_> {
             return self.ask_for_pages(request.session, effects);
         };
         if subscription.recovery.is_some() {
-            return self.hold_instead(now, request, runs, after);
+            return self.hold_values(now, request, (runs, What::Instead), after);
         }
         let targets = subscription.targets.as_mut_slice();
         if let Some(listening) = targets.get_mut(usize::from(request.target)).filter(|_| !early) {

@@ -23,7 +23,6 @@ use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, First, Missed, SubscribeRequestId};
 use crate::places::{Place, key_of};
-use crate::runs::fresh;
 use crate::runs::last_of;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
@@ -67,13 +66,15 @@ impl SessionSide<'_> {
     }
 
     /// What a new subscription wants first from a home.
-    pub(crate) fn first(&self, subscribe: &Subscribe, home: Place) -> First {
+    pub(crate) fn first(&self, session: SessionId, subscribe: &Subscribe, home: Place) -> First {
         let retained = subscribe.retained;
         match &subscribe.since {
             Some(position) => {
                 let last = self.last_received(position, home.shard);
                 let earlier = last.is_some_and(|(_, earlier)| earlier);
-                First::Since { after: last.map(|(number, _)| number), earlier, retained }
+                let rules_since = self.sessions.rules_since(key_of(session), self.options);
+                let after = last.map(|(number, _)| number);
+                First::Since { after, earlier, retained, rules_since }
             }
             None if subscribe.replay.is_some() => {
                 subscribe.replay.map_or(First::Retained, First::Replay)
@@ -125,19 +126,19 @@ impl SessionSide<'_> {
         }
     }
 
-    /// On the subscriber's shard: holds values that stand in for what was missed, if that is too much.
-    pub(crate) fn hold_instead(
+    /// On the subscriber's shard: holds values, such as stand in for what was missed, if that is too much.
+    pub(crate) fn hold_values(
         &mut self,
         now: Now,
         request: SubscribeRequestId,
-        runs: Vec<Arc<Run>>,
+        (runs, what): (Vec<Arc<Run>>, What),
         after: u64,
     ) {
         for run in runs {
             let run = Rc::new(SharedRun::new(run));
             for pending in self.readable(now, request, &run, after) {
                 if let Some(recovery) = self.recovery(request.session, request.key) {
-                    recovery.hold(pending, What::Instead);
+                    recovery.hold(pending, what);
                 }
             }
         }
@@ -394,7 +395,7 @@ impl HomeSide<'_> {
         if part.len() <= most {
             let named = part.into_iter().filter(|topic| reaches(pattern, topic.path()));
             let floor = |after| self.home.floor_for(pattern, after);
-            let first = First::Since { after, earlier: false, retained };
+            let first = First::Since { after, earlier: false, retained, rules_since: 0 };
             let answer = self.beginning(now, named, first, floor);
             let any = !answer.retained.is_empty();
             return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
@@ -406,8 +407,7 @@ impl HomeSide<'_> {
         (Missed { after, complete, runs, continues: None }, true)
     }
 
-    /// At a home: what comes before everything new from these topics. Up to number `floor` there
-    /// may have been others that are forgotten.
+    /// At a home: what comes before everything new from these topics; see `home/missed.rs`.
     pub(crate) fn beginning<'a>(
         &self,
         now: Now,
@@ -415,60 +415,9 @@ impl HomeSide<'_> {
         first: First,
         floor: impl FnOnce(u64) -> u64,
     ) -> Answer {
-        let homes = topics.filter_map(|topic| topic.home());
-        let mut answer = Answer { at: self.home.last_number(), ..Answer::default() };
-        let (after, wants_retained) = match first {
-            First::Nothing => return answer,
-            First::Retained => {
-                answer.retained = homes.filter_map(|home| fresh(home.value(), now)).collect();
-                answer.retained.sort_by_key(|run| run.first());
-                return answer;
-            }
-            First::Replay(from) => {
-                for home in homes {
-                    match home.series() {
-                        Some(series) => answer.retained.extend(series.replay(from)),
-                        None => answer.retained.extend(fresh(home.value(), now)),
-                    }
-                }
-                answer.retained.sort_by_key(|run| run.first());
-                return answer;
-            }
-            // What came after the last message that was stored may have been lost, and the client may
-            // have had it: then it needs the value anew.
-            First::Since { after, earlier, retained } => {
-                (after.filter(|after| !earlier || *after <= self.journal.restored_to()), retained)
-            }
-        };
-        // A number that was never given is of another life too.
-        let known = after.filter(|after| *after <= answer.at);
-        let after = known.unwrap_or(0);
-        let mut complete = known.is_some() && floor(after) <= after;
-        let mut runs = Vec::new();
-        for home in homes.filter(|home| home.last() > after) {
-            let retained = home.value().filter(|run| wants_retained && run.first() > after);
-            let retained = fresh(retained, now);
-            let history = home.history();
-            let recent = history.is_some_and(|history| history.boundary() <= after);
-            let kept = home.series().filter(|_| !recent && known.is_some());
-            let kept = kept.and_then(|series| series.since(after, home.last()));
-            complete &= recent || kept.is_some();
-            let newest = history.and_then(|history| history.newest());
-            let instead = retained.as_ref().or(newest).cloned();
-            match (retained, kept) {
-                (_, Some(kept)) => runs.extend(kept.cloned()),
-                (Some(retained), None) if !(recent && known.is_some()) => runs.push(retained),
-                _ => runs.extend(history.iter().flat_map(|history| history.after(after)).cloned()),
-            }
-            answer.retained.extend(instead);
-        }
-        answer.retained.sort_by_key(|run| run.first());
-        runs.sort_by_key(|run| run.first());
-        let bytes: usize = runs.iter().map(|run| run.bytes()).sum();
-        let runs = (bytes <= self.options.backlog_bytes_high).then_some(runs);
-        complete &= runs.is_some();
-        answer.missed = Some(Box::new(Missed { after, complete, runs, continues: None }));
-        answer
+        let bytes_max = self.options.backlog_bytes_high;
+        let first = first.held_to(self.journal.restored_to());
+        self.home.beginning(now, topics, first, (floor, bytes_max))
     }
 }
 

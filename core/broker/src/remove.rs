@@ -7,7 +7,7 @@
 use tiderace_base::{Key, Now};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::Pattern;
-use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
+use tiderace_wire::{Destination, Flags, Kind, LeaveReason, Meta, Run, UpstreamNumbers};
 
 use crate::Action;
 use crate::effects::Effects;
@@ -80,6 +80,17 @@ impl HomeSide<'_> {
 
     /// At its home: a topic is there no more, with all that it kept.
     pub(crate) fn remove_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        self.remove_topic_as(now, key, (LeaveReason::Removed, None), effects);
+    }
+
+    /// The same for that reason; what is said of it may have numbers of another node.
+    pub(crate) fn remove_topic_as(
+        &mut self,
+        now: Now,
+        key: Key,
+        (reason, numbers): (LeaveReason, Option<UpstreamNumbers>),
+        effects: &mut Effects,
+    ) {
         let Some(topic) = self.directory.get(key) else { return };
         let path = topic.path.clone();
         let mut heard = false;
@@ -90,7 +101,8 @@ impl HomeSide<'_> {
         if heard {
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
-            let run = Run::single(destination, now.time, &[], &[], meta);
+            let mut run = Run::single(destination, now.time, &[], &[], meta);
+            run.set_upstream(numbers);
             self.relieve_feeds(now, effects);
             // Taking a value away needs no room.
             let _ =
@@ -105,6 +117,6 @@ impl HomeSide<'_> {
         if let Some(home) = self.topic_mut(key) {
             home.remove();
         }
-        self.announce_topic(key, effects);
+        self.announce_as(&path, Err(reason), effects);
     }
 }

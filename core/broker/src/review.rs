@@ -1,12 +1,13 @@
 //! How far the sessions of a shard have been looked at, since rules, limits or credentials have changed.
 //!
 //! Invariant: a session is looked at with what held when it was given what it has, also if there are several changes soon
-//! after another.
+//! after another; and what held between those counts as well, since it has been hidden what they did not allow.
 
 use std::sync::Arc;
 
 use crate::BrokerOptions;
 use crate::access_change::AccessChange;
+use crate::heard::Heard;
 
 /// How far it has come.
 #[derive(Debug)]
@@ -14,17 +15,24 @@ pub(crate) struct Review {
     next: u32,
     change: Arc<AccessChange>,
     before: Arc<BrokerOptions>,
+    /// What held since then and does no more.
+    between: Vec<Arc<BrokerOptions>>,
+    heard: Heard,
 }
 
 impl Review {
     /// All have yet to be looked at; `unfinished` is what was to be done before.
     pub(crate) fn new(
         change: Arc<AccessChange>,
-        before: Arc<BrokerOptions>,
+        (before, heard): (Arc<BrokerOptions>, Heard),
         unfinished: Option<&Review>,
     ) -> Review {
-        let before = unfinished.map_or(before, |unfinished| unfinished.before.clone());
-        Review { next: 0, change, before }
+        let Some(unfinished) = unfinished else {
+            return Review { next: 0, change, before, between: Vec::new(), heard };
+        };
+        let mut between = unfinished.between.clone();
+        between.push(before);
+        Review { next: 0, change, before: unfinished.before.clone(), between, heard }
     }
 
     /// The next place to look at, of so many.
@@ -44,8 +52,18 @@ impl Review {
         &self.change
     }
 
+    /// How far this shard had heard of homes when it changed last: what came later has gone to who may see it now.
+    pub(crate) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
     /// What held before.
     pub(crate) fn before(&self) -> &BrokerOptions {
         &self.before
+    }
+
+    /// What held between that and now, if there were several changes.
+    pub(crate) fn between(&self) -> &[Arc<BrokerOptions>] {
+        &self.between
     }
 }

@@ -13,7 +13,9 @@ use tiderace_wire::{Destination, Kind, Token};
 use crate::access_change::AccessChange;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
+use crate::heard::Heard;
 use crate::owner_requests::OwnerRequests;
+use crate::past_rules::PastRules;
 use crate::pending_requests::PendingRequests;
 use crate::places::Place;
 use crate::places::key_of;
@@ -43,6 +45,7 @@ pub(crate) struct Sessions {
     presence: Box<Presence>,
     /// Which of them have yet to be looked at, since rules or credentials have changed.
     review: Option<Box<Review>>,
+    past_rules: Box<PastRules>,
     /// What has changed last, if something has since the start.
     in_force: Option<Arc<AccessChange>>,
     /// Subscriptions that are to be ended, since nothing brings any longer what they listen to.
@@ -133,9 +136,26 @@ impl Sessions {
     }
 
     /// Others may log in from now on, and those who are there are to be looked at.
-    pub(crate) fn begin_review(&mut self, change: Arc<AccessChange>, before: Arc<BrokerOptions>) {
-        let review = Review::new(change.clone(), before, self.review.as_deref());
+    /// `heard` is what had come of each home until then.
+    pub(crate) fn begin_review(
+        &mut self,
+        change: Arc<AccessChange>,
+        before: Arc<BrokerOptions>,
+        heard: Heard,
+    ) {
+        let review = Review::new(change.clone(), (before, heard), self.review.as_deref());
         (self.review, self.in_force) = (Some(Box::new(review)), Some(change));
+    }
+
+    /// Since which version of the rules a session's identity may see what it may see now; zero: always.
+    pub(crate) fn rules_since(&self, session: Key, now: &BrokerOptions) -> u32 {
+        let principal = self.get(session).and_then(|record| record.principal.as_ref());
+        principal.map_or(0, |principal| self.past_rules.same_since(principal, now))
+    }
+
+    /// The rules that held before.
+    pub(crate) fn past_rules_mut(&mut self) -> &mut PastRules {
+        &mut self.past_rules
     }
 
     /// Which sessions have yet to be looked at, if some have.

@@ -20,12 +20,12 @@ impl HomeSide<'_> {
     pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: &Ask) -> Answer {
         let at = self.home.last_number();
         let mut answer = Answer { at, room: ask.room, ..Answer::default() };
-        let mut first = ask.first;
+        let mut first = self.home.first_by_rules(ask.first);
         let mut bytes = ask.room as usize;
         match &mut first {
             First::Nothing => return answer,
             First::Retained | First::Replay(_) => {}
-            First::Since { after, earlier, retained } => {
+            First::Since { after, earlier, retained, .. } => {
                 // A number that was never given is of another life. Of an earlier one it is not known
                 // which topics there were, so all values are given.
                 *after = after.filter(|after| !*earlier && *after <= at);

@@ -329,7 +329,7 @@ impl SessionSide<'_> {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
-                let first = self.first(subscribe, self.options.home_of(path));
+                let first = self.first(session, subscribe, self.options.home_of(path));
                 let since = self.options.since_for(subscribe, self.options.home_of(path));
                 let recoverable = subscribe.recoverable;
                 let ask = Ask { request, first, room: 0, recoverable, since };
@@ -342,11 +342,14 @@ impl SessionSide<'_> {
                 let homes = self.homes_of(pattern);
                 let room = if values { self.promise_first(session, homes) } else { 0 };
                 for home in homes.iter() {
-                    let (first, since) =
-                        (self.first(subscribe, home), self.options.since_for(subscribe, home));
+                    let (first, since) = (
+                        self.first(session, subscribe, home),
+                        self.options.since_for(subscribe, home),
+                    );
                     let recoverable = subscribe.recoverable;
-                    let ask = Some(Ask { request, first, room, recoverable, since });
-                    let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
+                    let ask = Ask { request, first, room, recoverable, since };
+                    let interest =
+                        Interest { on: true, recorded: subscribe.recoverable, ask: Some(ask) };
                     let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
                     self.send(home, message, effects);
                 }
@@ -425,6 +428,7 @@ impl SessionSide<'_> {
         answer: Answer,
         effects: &mut Effects,
     ) {
+        self.fanout.heard_mut().note(from.shard, answer.at);
         self.redeem(request.session, from, answer.room);
         let record = self.sessions.get_mut(key_of(request.session));
         let subscription = record.and_then(|record| record.subscription_mut(request.key));

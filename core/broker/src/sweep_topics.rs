@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use tiderace_base::{Key, MemoryUse, Now};
+use tiderace_wire::LeaveReason;
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
@@ -62,7 +63,7 @@ impl HomeSide<'_> {
         }
         if self.home.at(topic).is_known() {
             let path = topic.path.clone();
-            self.announce_as(&path, None, effects);
+            self.announce_as(&path, Err(LeaveReason::Removed), effects);
         }
     }
 }

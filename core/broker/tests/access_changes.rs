@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use crate::support::asking::connect;
 use crate::support::reviewing::believing as change;
 use crate::support::upstream::upstream;
-use crate::support::{Notice, Wish, World, for_seeds};
-use tiderace_base::{ClientLimits, CloseCode};
+use crate::support::{Notice, Outgoing, Wish, World, for_seeds};
+use tiderace_base::{ClientLimits, CloseCode, Span};
 use tiderace_broker::{
     AccessChange, Action, Bearer, BrokerOptions, CredentialId, LimitPer, LimitRule, Principal,
     Rule, Rules, UpstreamTopics, Who,
 };
 use tiderace_topics::Pattern;
+use tiderace_wire::Flags;
 
 fn options(seed: u64, rules: Rules) -> BrokerOptions {
     BrokerOptions { shards: 1 + (seed % 3) as usize, rules, ..BrokerOptions::default() }
@@ -110,24 +111,124 @@ fn what_is_asked_for_before_the_review_is_held_to_the_new_rules() {
 }
 
 #[test]
-fn two_changes_soon_after_another_are_compared_with_what_held_first() {
+fn of_two_changes_soon_after_another_both_count() {
     let open = || vec![rule(true, "**", "*")];
+    let closed = || vec![rule(true, "b", "*"), rule(true, "**", "ann")];
     let mut world = World::new(1, options(0, Rules::new(open())));
-    let bob = connect(&mut world, "bob");
-    world.publish(bob, "topic:a", "1");
+    let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+    let value = || Outgoing { flags: Flags::RETAIN, ..Outgoing::new("1") };
+    world.publish_all(ann, "topic:a", &[value()]);
     world.quiesce();
     let notices = Wish { targets: vec!["topic:**".into()], notices: true, ..Wish::default() };
     world.subscribe(bob, 0, notices);
     assert_eq!(told(&mut world, bob), ["+a"]);
-    // Nobody has looked at the session between the two.
-    world.change_access(change(vec![rule(true, "b", "*")]));
+    // Nobody has looked at the session between the two, and what was hidden meanwhile he does not have.
+    world.change_access(change(closed()));
+    world.publish_all(ann, "topic:a", &[Outgoing { body: "2".into(), ..value() }]);
+    world.quiesce();
     world.change_access(change(open()));
     world.review_all();
-    assert_eq!(told(&mut world, bob), [""; 0]);
+    assert_eq!(told(&mut world, bob), ["+a"]);
+    assert_eq!(bodies(&world, bob), ["1", "2"]);
     world.change_access(change(open()));
-    world.change_access(change(vec![rule(true, "b", "*")]));
+    world.change_access(change(closed()));
     world.review_all();
     assert_eq!(told(&mut world, bob), ["-a"]);
+}
+
+#[test]
+fn a_topic_that_is_shown_comes_with_its_value_once_and_one_that_is_hidden_no_more() {
+    let shown = || vec![rule(true, "**", "*")];
+    let hidden = || vec![rule(true, "**", "*"), rule(false, "gold/*", "bob")];
+    for_seeds(0..500, |seed| {
+        let mut world = World::new(seed, options(seed, Rules::new(hidden())));
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        let mut newest = 0;
+        let mut publish = |world: &mut World| {
+            newest += 1;
+            let value = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(newest.to_string()) };
+            world.publish_all(ann, "topic:gold/1", &[value]);
+            newest.to_string()
+        };
+        publish(&mut world);
+        world.quiesce();
+        let (targets, recoverable) = (vec!["topic:**".into()], true);
+        let wish = Wish { targets, notices: true, recoverable, ..Wish::default() };
+        world.subscribe(bob, 0, wish);
+        world.quiesce();
+        assert_eq!(bodies(&world, bob), [""; 0]);
+        let mut last = publish(&mut world);
+        for rules in [shown(), hidden(), shown()] {
+            let shows = rules.len() == 1;
+            let before = bodies(&world, bob).len();
+            for _ in 0..world.random.below(3) {
+                world.deliver_envelope();
+            }
+            world.change_access(change(rules));
+            for _ in 0..world.random.below(4) {
+                if world.random.one_in(3) {
+                    last = publish(&mut world);
+                }
+                world.deliver_envelope();
+            }
+            world.review_all();
+            for _ in 0..world.random.below(4) {
+                if world.random.one_in(3) {
+                    last = publish(&mut world);
+                }
+                world.deliver_envelope();
+            }
+            // What had not been taken is not to come behind `left`.
+            let notices = world.clients[bob].notices.drain(..).collect::<Vec<_>>();
+            world.quiesce();
+            let got = &bodies(&world, bob)[before..];
+            let mut once = got.to_vec();
+            once.dedup();
+            assert_eq!(once, got, "twice");
+            let left = notices.iter().find(|notice| notice.left.is_some());
+            match shows {
+                true => assert_eq!(got.last(), Some(&last)),
+                false => assert_eq!(left.map(|left| left.behind - before), Some(got.len())),
+            }
+        }
+    });
+}
+
+#[test]
+fn who_comes_back_when_rights_have_changed_is_told_that_something_may_be_missing() {
+    let hidden = || vec![rule(true, "**", "*"), rule(false, "gold/*", "bob")];
+    for_seeds(0..20, |seed| {
+        let mut world = World::new(seed, options(seed, Rules::new(hidden())));
+        let ann = connect(&mut world, "ann");
+        for path in ["topic:gold/1", "topic:fx/1"] {
+            let value = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("1") };
+            world.publish_all(ann, path, &[value]);
+        }
+        let come = |world: &mut World, name: &str, since| {
+            let client = connect(world, name);
+            let wish = Wish { since, recoverable: true, ..Wish::to("topic:**") };
+            let token = world.subscribe(client, 0, wish);
+            world.quiesce();
+            let told = world.clients[client].recovered.get(&token).map(|(complete, _)| *complete);
+            let position = world.clients[client].position.clone();
+            world.close(client);
+            (told, bodies(world, client).len(), position)
+        };
+        let (_, _, bobs) = come(&mut world, "bob", None);
+        let (_, _, eves) = come(&mut world, "eve", None);
+        world.change_access(change(vec![rule(true, "**", "*")]));
+        let (told, count, _) = come(&mut world, "bob", Some(bobs.clone()));
+        assert_eq!((told, count), (Some(false), 2), "the change is under way");
+        world.review_all();
+        world.quiesce();
+        for _ in 0..50 {
+            world.advance(Span::from_millis(50));
+        }
+        let (told, count, position) = come(&mut world, "bob", Some(bobs));
+        assert_eq!((told, count), (Some(false), 2));
+        assert_eq!(come(&mut world, "bob", Some(position)).0, Some(true), "he has all of it");
+        assert_eq!(come(&mut world, "eve", Some(eves)).0, Some(true), "it does not concern her");
+    });
 }
 
 #[test]

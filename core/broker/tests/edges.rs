@@ -3,20 +3,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod chained;
 mod refusing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::edges::refusing::Refusals;
-use crate::support::nodes::Joined;
+use crate::support::nodes::{Joined, listen};
 use crate::support::upstream::upstream;
 use crate::support::{EdgeSession, Wish, World, for_seeds, names};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer, UpstreamTopics};
 use tiderace_topics::Pattern;
-use tiderace_wire::{
-    Command, FromUpstream, Numbering, Position, Subscribe, Target, ToUpstream, Token,
-};
+use tiderace_wire::{Command, FromUpstream, Numbering, Position, Target, ToUpstream, Token};
 
 const TOPICS: [&str; 6] = ["fx/a", "fx/b", "fx/c/d", "kept/a", "kept/b/c", "news"];
 
@@ -123,6 +122,13 @@ struct Person {
 }
 
 impl Person {
+    /// What has come of a path is not there any more.
+    fn forget(&mut self, subscription: usize, path: &str) {
+        self.come[subscription].retain(|(come, ..)| come != path);
+        self.versions[subscription].remove(path);
+        self.words[subscription].remove(path);
+    }
+
     /// Behind the newest messages of some paths it is not known what is missing.
     fn forget_versions(&mut self, subscription: usize, of: impl Fn(&str, u64) -> bool) {
         let words = &self.words[subscription];
@@ -206,30 +212,9 @@ impl Joined for Run {
             return true;
         }
         if let Some(asked) = link.up.pop_front() {
-            let (source, session) = (&mut self.source, link.source);
-            let token = source.token(session);
             link.note_asked(&asked);
-            match asked {
-                ToUpstream::Subscribe { key, target, since } => {
-                    let edge = source.clients[session].edge.as_mut().unwrap();
-                    edge.begun.insert(token, key);
-                    let subscribe = Subscribe {
-                        confirm: Some(token),
-                        confirm_values: true,
-                        recoverable: true,
-                        notices: true,
-                        since,
-                        ..Subscribe::new(key, vec![target])
-                    };
-                    source.command(session, Command::Subscribe(Box::new(subscribe)));
-                }
-                ToUpstream::Unsubscribe { key } => {
-                    let edge = source.clients[session].edge.as_mut().unwrap();
-                    edge.ended.insert(token, key);
-                    source.command(session, Command::Unsubscribe { key, confirm: Some(token) });
-                }
-                other => panic!("nobody writes here: {other:?}"),
-            }
+            let others = listen(&mut self.source, link.source, asked);
+            assert!(others.is_none(), "nobody writes here: {others:?}");
             return true;
         }
         match link.down.pop_front() {
@@ -417,7 +402,7 @@ impl Run {
             let subscription = message.key as usize;
             if message.body.is_empty() && self.refusals.may_be {
                 // The source does not give it any longer.
-                person.forget_versions(subscription, |path, _| path == message.path);
+                person.forget(subscription, &message.path);
                 continue;
             }
             assert!(names(&person.wishes[subscription].targets[0], &message.path));
@@ -490,11 +475,13 @@ impl Run {
             }
             17 if self.source.random.one_in(8) && self.cuts => self.end_edge(),
             18 => self.advance(Span::from_millis(50)),
-            _ => {
-                for person in 0..self.people.len() {
-                    self.look(person);
-                }
-            }
+            _ => self.look_all(),
+        }
+    }
+
+    fn look_all(&mut self) {
+        for person in 0..self.people.len() {
+            self.look(person);
         }
     }
 
@@ -552,9 +539,9 @@ impl Run {
                     // Of topics without values nothing comes behind a loss until there is another message.
                     let is_new = before.get(path) != Some(newest);
                     let may_be_lost = lost.get(path).is_some_and(|(lost, _)| newest <= lost);
-                    let may_lack = may_be_lost || !versions.contains_key(path);
                     let was_hidden = self.refusals.has_hidden(path, Some(*newest - 1));
-                    let may_lack = (may_lack && !has_value(path) || was_hidden) && !is_new;
+                    let may_lack = may_be_lost || was_hidden || !versions.contains_key(path);
+                    let may_lack = may_lack && !has_value(path) && !is_new;
                     assert!(word == Some(newest) || may_lack, "{path}: {word:?}, not {newest}");
                 }
             }

@@ -49,12 +49,15 @@ impl Broker {
             options.rules = rules.clone();
             options.rules_version = options.rules_version.wrapping_add(1);
             self.fanout.patterns_mut().renew();
+            self.home.note_rules(options.rules_version);
+            let before = self.options.clone();
+            self.sessions.past_rules_mut().note(options.rules_version, before);
         }
         let options = Arc::new(options);
         self.delivery.set_mark(least_mark(&options.limits, options.backlog_bytes_high));
         self.directory.set_options(options.clone());
         let before = std::mem::replace(&mut self.options, options);
-        self.sessions.begin_review(change, before);
+        self.sessions.begin_review(change, before, self.fanout.heard().clone());
     }
 
     /// Whether sessions have yet to be looked at, since something has changed.
@@ -76,7 +79,7 @@ impl Broker {
             let Some(key) = self.sessions.key_of(slot) else { continue };
             let mut side = self.notice_side();
             let session = side.sessions.id_of(key);
-            looked += side.hold_to(now, session, review.change(), review.before(), effects);
+            looked += side.hold_to(now, session, &review, effects);
             self.take_loopback(now, effects);
             reviewed.push(session);
         }

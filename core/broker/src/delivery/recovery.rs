@@ -97,16 +97,31 @@ impl Recovery {
         given_up
     }
 
+    /// What is held of topics that are for nobody any more is not to be delivered.
+    pub(crate) fn take_back(&mut self, gone: impl Fn(&Pending) -> bool) {
+        let (mut bytes, held) = (0, &mut self.held);
+        held.retain(|held| {
+            let is_gone = gone(&held.pending);
+            let counts = is_gone && held.what != What::Instead;
+            bytes += if counts { held.pending.bytes() } else { 0 };
+            !is_gone
+        });
+        self.bytes -= bytes;
+    }
+
     /// What is to be delivered, in the order of each home's numbers.
     pub(crate) fn release(self, fits: bool) -> Vec<Pending> {
         let unwanted = if fits { What::Instead } else { What::Missed };
         let wanted = self.held.into_iter().filter(|held| held.what != unwanted);
         let mut released: Vec<Pending> = wanted.map(|held| held.pending).collect();
         // Targets with the same home have each had an answer of their own.
-        released.sort_by_key(|pending| {
+        let numbers = |pending: &Pending| {
             let run = pending.run.run();
-            (run.home(), run.first() + u64::from(pending.from))
-        });
+            (run.home(), run.first() + u64::from(pending.from), pending.len())
+        };
+        released.sort_by_key(numbers);
+        // A value that may be shown from now on may have been an answer as well.
+        released.dedup_by_key(|pending| numbers(pending));
         released
     }
 }

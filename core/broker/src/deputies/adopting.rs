@@ -11,7 +11,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{LeaveReason, Run, TopicSpec, UpstreamNumbers};
 
 use super::Deputy;
-use super::subscriptions::UpstreamSubscription;
+use super::subscriptions::{State, UpstreamSubscription};
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::home::HomeTopic;
@@ -36,9 +36,15 @@ impl DeputySide<'_> {
         let key = self.home.directory.admit(now, &path).ok().filter(|_| has_room);
         let Some(key) = key else { return self.lose(at, &numbers, run.len()) };
         self.renew(at, key, effects);
-        let known = self.home.topic(key).and_then(|topic| topic.home());
-        let known = known.map_or(0, |home| home.last_version());
+        let home = self.home.topic(key).and_then(|topic| topic.home());
+        let known = home.map_or(0, |home| home.last_version());
+        let is_there = home.is_some_and(|home| home.is_known() || home.is_held());
         let last = run.version() + run.len() as u64 - 1;
+        if !holds_messages(&run) && (last == known || !is_there) {
+            // The upstream has had it hidden itself, which takes no version. It has said so already, ahead of the last values.
+            self.note_numbers(at, &numbers);
+            return self.remove_hidden(now, at, key, effects);
+        }
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.subscriptions.note_brought(by, key);
         }
@@ -56,7 +62,7 @@ impl DeputySide<'_> {
         }
         self.home.metrics.upstream_messages += run.len() as u64;
         if run.version() > known {
-            return self.take_in(now, at, (key, run, numbers), effects);
+            return self.take_in(now, at, by, (key, run, numbers), effects);
         }
         // Some of them have come before.
         let first = run.version();
@@ -64,7 +70,7 @@ impl DeputySide<'_> {
             if version > known {
                 let copy = run.copy_of(&message);
                 let numbers = copy.upstream().copied().unwrap_or(numbers);
-                self.take_in(now, at, (key, copy, numbers), effects);
+                self.take_in(now, at, by, (key, copy, numbers), effects);
             }
         }
     }
@@ -74,9 +80,11 @@ impl DeputySide<'_> {
         &mut self,
         now: Now,
         at: usize,
+        by: u32,
         (key, mut run, numbers): (Key, Run, UpstreamNumbers),
         effects: &mut Effects,
     ) {
+        self.note_late(at, by, &run, &numbers);
         let deputy = self.deputies.list.get(at);
         let progress = deputy.map(Deputy::progress).unwrap_or_default();
         if !progress.is_whole {
@@ -128,6 +136,16 @@ impl DeputySide<'_> {
             deputy.numberings.note(&numbers, len, (last, progress));
         }
         self.count(at, key, was_held);
+    }
+
+    /// A message that comes behind newer ones is of a topic that this node may see from now on: who has come as far as those
+    /// need not have it, and what subscriptions know begins anew with it.
+    fn note_late(&mut self, at: usize, by: u32, run: &Run, numbers: &UpstreamNumbers) {
+        let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        let is_live = deputy.subscriptions.get(by).is_some_and(|it| it.state == State::Live);
+        if is_live && deputy.numberings.are_beyond(numbers) {
+            deputy.begin_those_of(&run.destination().path);
+        }
     }
 
     /// Nothing is kept of messages that have come before.
@@ -183,18 +201,24 @@ impl DeputySide<'_> {
         self.count(at, key, was_held);
     }
 
-    /// A topic whose last message has said so is there no more.
-    fn end_removed(&mut self, at: usize, key: Key, effects: &mut Effects) {
+    /// A topic without a value is there no more, or not for this node: no message says so that has not come.
+    pub(super) fn end_empty(
+        &mut self,
+        at: usize,
+        key: Key,
+        reason: LeaveReason,
+        effects: &mut Effects,
+    ) {
         let was_held = self.is_held(key);
         let side = &mut self.home;
         let Some(topic) = side.directory.get(key) else { return };
-        let policy = side.options.topic(&topic.path).clone();
+        let (path, policy) = (topic.path.clone(), side.options.topic(&topic.path).clone());
         side.drop_series(key);
         side.loopback.hand_on(LocalMessage::SetSpec { topic: key, spec: policy });
         if let Some(home) = side.topic_mut(key) {
             home.remove();
         }
-        side.announce_topic(key, effects);
+        side.announce_as(&path, Err(reason), effects);
         self.count(at, key, was_held);
     }
 
@@ -214,20 +238,38 @@ impl DeputySide<'_> {
         self.count(at, key, was_held);
     }
 
-    /// The same of one that the upstream may still have and give again: its value may then have the version that it had here,
-    /// and its next message the one behind that.
+    /// A topic ends here that the upstream may still have and give again: its value may then have the version that it had
+    /// here. So what is told of its end has the version and the number of its last message, and takes none of the upstream's.
     pub(super) fn remove_hidden(&mut self, now: Now, at: usize, key: Key, effects: &mut Effects) {
+        let was_held = self.is_held(key);
         // Each subscription that has brought it says so.
         let home = self.home.topic(key).and_then(|topic| topic.home());
         let Some(home) = home.filter(|home| home.is_known() || home.is_held()) else { return };
         let last = home.last_version();
-        self.remove_held(now, at, key, effects);
+        let newest = home.history().and_then(|history| history.newest()).or(home.value());
+        let numbers = newest.and_then(|run| {
+            let numbers = run.upstream()?;
+            let first = numbers.first + run.len() as u64 - 1;
+            Some(UpstreamNumbers { first, reached: 0, ..*numbers })
+        });
+        if let Some(home) = self.home.topic_mut(key) {
+            home.begin_at_version(last.max(1));
+        }
+        let why = (LeaveReason::NotAuthorised, numbers);
+        self.home.remove_topic_as(now, key, why, effects);
         if let Some(topic) = self.home.directory.get(key) {
             self.home.home.empty_history(topic);
         }
         if let Some(home) = self.home.topic_mut(key) {
             home.begin_at_version(last);
         }
+        if let Some(topic) = self.home.directory.get(key)
+            && let Some(deputy) = self.deputies.list.get_mut(at)
+        {
+            // Who has come as far as this may still have it.
+            deputy.begin_those_of(&topic.path);
+        }
+        self.count(at, key, was_held);
     }
 
     fn is_held(&self, key: Key) -> bool {
@@ -245,10 +287,11 @@ impl DeputySide<'_> {
     }
 
     /// Nobody here asks for a topic any more: what is kept of it is not kept up to date.
-    pub(super) fn drop_kept(&mut self, at: usize, key: Key) {
+    pub(super) fn drop_kept(&mut self, at: usize, key: Key, effects: &mut Effects) {
         let was_held = self.is_held(key);
         let side = &mut self.home;
         let Some(topic) = side.directory.get(key) else { return };
+        let path = side.home.at(topic).is_known().then(|| topic.path.clone());
         let had_value = side.home.topic(topic).is_some_and(|home| home.value().is_some());
         let bytes = side.home.end_value(topic);
         side.memory.refund(MemoryUse::Values, bytes);
@@ -259,6 +302,10 @@ impl DeputySide<'_> {
             home.remove();
             // If it is asked for again its value comes, whose version may be the one that it had here.
             home.begin_at_version(0);
+        }
+        if let Some(path) = path {
+            // Who has begun to listen meanwhile may have been told that it is there.
+            side.announce_as(&path, Err(LeaveReason::NotAuthorised), effects);
         }
         self.count(at, key, was_held);
     }
@@ -282,6 +329,6 @@ impl DeputySide<'_> {
         if holds_value {
             return self.remove_held(now, at, key, effects);
         }
-        self.end_removed(at, key, effects);
+        self.end_empty(at, key, reason, effects);
     }
 }

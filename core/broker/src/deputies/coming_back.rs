@@ -54,15 +54,16 @@ impl DeputySide<'_> {
         self.renew(at, key, effects);
         let given = self.home.is_as_expected(&ask.request, &path);
         let (mut first, mut told) = (ask.first, None);
-        if let First::Since { retained, .. } = first {
+        if let First::Since { retained, rules_since, .. } = first {
             let numbering = self.numbering_of(key);
             let known = self.told(at, &what, &ask, numbering);
-            first = First::Since { after: known.had, earlier: false, retained };
+            first = First::Since { after: known.had, earlier: false, retained, rules_since };
             told = Some(known);
         }
+        let (first, may_ask) = self.first_by_rules(first);
         let topic = self.home.topic(key).filter(|_| given);
         let answer = self.home.beginning(now, topic.into_iter(), first, |_| 0);
-        if self.is_to_be_asked(at, told, &answer) {
+        if may_ask && self.is_to_be_asked(at, told, &answer) {
             return self.ask_for_missed(at, exact(&path), (from, what, ask));
         }
         self.send_answer(at, (from, &what, &ask), (answer, told), effects);
@@ -84,25 +85,34 @@ impl DeputySide<'_> {
             self.home.home.end_snapshot(&ask.request);
             return self.refuse(from, ask, close, effects);
         }
-        if let First::Since { after, earlier, retained } = first {
+        if let First::Since { after, earlier, retained, rules_since } = first {
             let own = after.filter(|_| !earlier);
             let known = match whole {
                 Some(at) => self.told(at, &what, &ask, None),
                 None => self.told_of_several(&what, &ask, own),
             };
-            first = First::Since { after: known.had, earlier: false, retained };
+            first = First::Since { after: known.had, earlier: false, retained, rules_since };
             told = Some(known);
         }
+        let (first, may_ask) = self.first_by_rules(first);
         let since = None;
         let asked = Ask { first, since, ..ask.clone() };
         let answer = self.home.pattern_beginning(now, &pattern, &asked);
-        if let Some(at) = whole.filter(|at| self.is_to_be_asked(*at, told, &answer)) {
+        let asks = |at: &usize| may_ask && self.is_to_be_asked(*at, told, &answer);
+        if let Some(at) = whole.filter(asks) {
             self.home.home.end_snapshot(&ask.request);
             let target = Target::Pattern(Kind::Topic, pattern);
             return self.ask_for_missed(at, target, (from, what, ask));
         }
         let at = whole.unwrap_or(0);
         self.send_answer(at, (from, &what, &ask), (answer, told), effects);
+    }
+
+    /// What a subscription wants first by the rules of this node, and whether the upstream may know what it lacks: of what
+    /// these have hidden it does not.
+    fn first_by_rules(&self, first: First) -> (First, bool) {
+        let by_rules = self.home.home.first_by_rules(first);
+        (by_rules, by_rules == first)
     }
 
     /// An answer that says that something is missing, with the values instead.
@@ -114,7 +124,7 @@ impl DeputySide<'_> {
         effects: &mut Effects,
     ) {
         let First::Since { retained, .. } = ask.first else { return };
-        let first = First::Since { after: None, earlier: false, retained };
+        let first = First::Since { after: None, earlier: false, retained, rules_since: 0 };
         let told = Some(Told { continues: true, had: None });
         let answer = match &what {
             What::Topic(path) => {

@@ -181,7 +181,7 @@ impl DeputySide<'_> {
         let is_there = match &target {
             Target::Exact(topic) => {
                 let key = self.home.directory.find(&topic.path);
-                key.is_none_or(|key| brought.contains(&key))
+                key.is_none_or(|key| brought.values.contains(&key))
             }
             Target::Pattern(..) => false,
         };

@@ -250,6 +250,12 @@ impl Deputy {
         Progress { is_whole, is_newest: is_whole && self.backfills.under_way.is_empty() }
     }
 
+    /// What subscriptions know of a topic that they bring begins anew.
+    fn begin_those_of(&mut self, path: &Path) {
+        let told = self.numberings.told().into();
+        self.subscriptions.begin_those_of(path, &told);
+    }
+
     /// Perhaps everything goes on now that did before the connection was lost.
     fn note_whole(&mut self) {
         if self.subscriptions.has_become_whole() {

@@ -103,6 +103,12 @@ impl Numberings {
         }
     }
 
+    /// Whether everything had come already up to a number that comes only now.
+    pub(super) fn are_beyond(&self, numbers: &UpstreamNumbers) -> bool {
+        let known = self.known.iter().find(|known| known.numbering == numbers.numbering);
+        known.is_some_and(|known| known.reached.max(known.ahead) >= numbers.first)
+    }
+
     /// The connection is lost: what was ahead of the rest is not known to be complete.
     pub(super) fn unlink(&mut self) {
         self.known.iter_mut().for_each(|known| known.ahead = 0);
@@ -229,9 +235,10 @@ impl Known {
         if number == 0 {
             return;
         }
-        if progress.is_newest {
-            let last = self.marks.back().map_or(0, |(_, mark)| *mark);
-            self.marks.push_back((self.told, number.max(last)));
+        // A lower number than before, as messages have that come late, tells nothing of how far the upstream is.
+        let last = self.marks.back().map_or(0, |(_, mark)| *mark);
+        if progress.is_newest && number >= last {
+            self.marks.push_back((self.told, number));
             self.told += 1;
         }
         if self.marks.len() > STEPS_MAX {

@@ -48,10 +48,19 @@ pub(super) struct UpstreamSubscription {
     left_by: BTreeSet<u32>,
     /// Whether it goes on once more, from `since` on, when it is live: what it has left to another one does not come.
     repeats: bool,
-    /// Topics whose values are not gone, as far as is known from what it has brought since then, until it is live.
-    brought: Set<Key>,
+    /// What is not gone, as far as is known from what it has brought since then, until it is live.
+    brought: Brought,
     /// Answers that wait for it.
     waiting: Vec<Key>,
+}
+
+/// What a subscription has brought since it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Brought {
+    /// Topics whose values are not gone.
+    pub(super) values: Set<Key>,
+    /// Topics that are there.
+    pub(super) topics: Set<Key>,
 }
 
 /// How far a subscription is.
@@ -353,15 +362,19 @@ impl UpstreamSubscriptions {
     /// A topic has been brought by one that was asked for.
     pub(super) fn note_brought(&mut self, key: u32, topic: Key) {
         if let Some(subscription) = self.get_mut(key).filter(|it| it.state == State::Asked) {
-            subscription.brought.insert(topic);
+            subscription.brought.values.insert(topic);
         }
     }
 
     /// A topic is there that one brings. If that is to go on where it was, the upstream gives the values that have changed
     /// since then, even if it does not know all that is missing: others are as they were.
     pub(super) fn note_joined(&mut self, key: u32, topic: Key) {
-        if self.get(key).is_some_and(|known| known.since.is_some()) {
-            self.note_brought(key, topic);
+        let Some(known) = self.get_mut(key).filter(|known| known.state == State::Asked) else {
+            return;
+        };
+        known.brought.topics.insert(topic);
+        if known.since.is_some() {
+            known.brought.values.insert(topic);
         }
     }
 
@@ -383,6 +396,22 @@ impl UpstreamSubscriptions {
         }
     }
 
+    /// The same of those that bring a topic.
+    pub(super) fn begin_those_of(&mut self, path: &Path, told: &Arc<[u64]>) {
+        for key in self.those_of(path) {
+            if let Some(subscription) = self.get_mut(key) {
+                subscription.begun = told.clone();
+            }
+        }
+    }
+
+    /// Those that bring a topic, or would if they were not refused.
+    fn those_of(&self, path: &Path) -> Vec<u32> {
+        let mut keys: Vec<u32> = self.exact.get(path).copied().into_iter().collect();
+        self.patterns.matches(path, &mut |pattern| keys.push(*pattern));
+        keys
+    }
+
     /// Whether the last has gone on just now of those that were to.
     pub(super) fn has_become_whole(&mut self) -> bool {
         let has = self.is_parted && self.are_whole();
@@ -401,10 +430,8 @@ impl UpstreamSubscriptions {
         if known.since.is_some() {
             return known.repeats;
         }
-        let mut others: Vec<u32> = self.exact.get(path).copied().into_iter().collect();
-        self.patterns.matches(path, &mut |pattern| others.push(*pattern));
         let mut leaves = false;
-        for other in others {
+        for other in self.those_of(path) {
             if let Some(other) = self.get_mut(other).filter(|other| other.since.is_some()) {
                 other.left_by.insert(key);
                 leaves = true;
@@ -487,7 +514,7 @@ impl UpstreamSubscription {
     pub(super) fn begin_asking(&mut self, last: u64) -> bool {
         self.asked_at = last;
         self.recovered = false;
-        self.brought = Set::default();
+        self.brought = Brought::default();
         self.answered && self.since.is_none() && self.uses > 0
     }
 
@@ -496,8 +523,8 @@ impl UpstreamSubscription {
         self.state != State::Restarting
     }
 
-    /// The topics that were brought since it was asked for.
-    pub(super) fn take_brought(&mut self) -> Set<Key> {
+    /// What was brought since it was asked for.
+    pub(super) fn take_brought(&mut self) -> Brought {
         std::mem::take(&mut self.brought)
     }
 }

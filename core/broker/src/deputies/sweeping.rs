@@ -5,11 +5,11 @@
 
 use tiderace_base::{Key, Now};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Target;
+use tiderace_wire::{LeaveReason, Target};
 
 use super::Deputy;
+use super::subscriptions::Brought;
 use super::sweeps::{Sweep, Why};
-use crate::collections::Set;
 use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 
@@ -18,7 +18,7 @@ const SLICE: usize = 512;
 
 impl Deputy {
     /// A subscription has brought all values there are.
-    pub(super) fn sweep_not_brought(&mut self, target: &Target, until: u64, brought: Set<Key>) {
+    pub(super) fn sweep_not_brought(&mut self, target: &Target, until: u64, brought: Brought) {
         self.sweep(target, Why::NotBrought { until, brought });
     }
 
@@ -85,11 +85,20 @@ impl DeputySide<'_> {
             let deputy_is_given_up = deputy.is_some_and(|deputy| deputy.is_given_up);
             match &sweep.why {
                 Why::NotBrought { until, brought } => {
-                    if value.is_some_and(|first| first <= *until) && !brought.contains(&key) {
+                    let last = value.or(home.map(|home| home.last()));
+                    let is_old = last.is_some_and(|last| last <= *until);
+                    let is_known = home.is_some_and(|home| home.is_known());
+                    if value.is_some() && is_old && !brought.values.contains(&key) {
                         self.remove_hidden(now, at, key, effects);
+                    } else if value.is_none()
+                        && is_known
+                        && is_old
+                        && !brought.topics.contains(&key)
+                    {
+                        self.end_empty(at, key, LeaveReason::NotAuthorised, effects);
                     }
                 }
-                Why::NotCovered if !is_covered => self.drop_kept(at, key),
+                Why::NotCovered if !is_covered => self.drop_kept(at, key, effects),
                 Why::Refused(_) if !is_covered => {
                     self.remove_hidden(now, at, key, effects);
                 }

@@ -2,10 +2,9 @@
 //!
 //! Bookkeeping only. Invariant: a sweep looks at each topic once.
 
-use tiderace_base::Key;
 use tiderace_topics::{Path, Pattern};
 
-use crate::collections::Set;
+use super::subscriptions::Brought;
 
 /// A sweep under way.
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub(super) struct Sweep {
 /// Which topics are looked for.
 #[derive(Debug)]
 pub(super) enum Why {
-    /// A subscription that has brought these has not brought others, whose values came up to a number of this home.
-    NotBrought { until: u64, brought: Set<Key> },
+    /// A subscription that has brought these has not brought others, of which nothing has come behind a number of this home.
+    NotBrought { until: u64, brought: Brought },
     /// No subscription brings them any more.
     NotCovered,
     /// The upstream does not give them any longer: it has refused the subscription with that key.

@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod home_topics;
 pub(crate) mod locks;
 pub(crate) mod long_jobs;
+mod missed;
 pub(crate) mod missing;
 pub(crate) mod notice_interest;
 pub(crate) mod numbers;
@@ -29,8 +30,10 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod removals;
 pub(crate) mod retirement;
+mod rule_changes;
 pub(crate) mod series;
 pub(crate) mod services;
+mod snapshot_pages;
 pub(crate) mod snapshots;
 pub(crate) mod sweep;
 pub(crate) mod temporary;
@@ -70,6 +73,7 @@ use queue_jobs::QueueJobs;
 use queue_loads::QueueLoads;
 use queues::QueueHome;
 use removals::Removal;
+use rule_changes::RuleChanges;
 use services::Services;
 use snapshots::{NewSnapshot, Page, Snapshots, Topics};
 use sweep::Sweep;
@@ -81,6 +85,7 @@ pub(crate) use topic::HomeTopic;
 pub(crate) struct Home {
     topics: HomeTopics,
     numbers: Numbers,
+    rule_changes: RuleChanges,
     patterns: PatternInterest,
     /// What new subscriptions have yet to get.
     snapshots: Snapshots,
@@ -119,6 +124,7 @@ impl Home {
         Home {
             topics: HomeTopics::default(),
             numbers: Numbers::new(shard),
+            rule_changes: RuleChanges::default(),
             patterns: PatternInterest::new(memory.clone()),
             snapshots: Snapshots::default(),
             requested_pages: VecDeque::new(),
@@ -356,17 +362,6 @@ impl Home {
     /// The page that is to be given next.
     pub(crate) fn next_requested_page(&mut self) -> Option<(SubscribeRequestId, u32)> {
         self.requested_pages.pop_front()
-    }
-
-    /// The next page of a snapshot.
-    pub(crate) fn next_page(
-        &mut self,
-        now: Now,
-        request: SubscribeRequestId,
-        bytes: usize,
-        from: Topics<'_>,
-    ) -> Page {
-        self.snapshots.next_page(now, request, bytes, from, &self.topics)
     }
 
     /// A snapshot is not wanted any more.

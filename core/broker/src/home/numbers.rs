@@ -24,6 +24,12 @@ impl Numbers {
         self.next = self.next.max(number);
     }
 
+    /// Gives a number to no message: which one.
+    pub(crate) fn leave_out(&mut self) -> u64 {
+        self.next += 1;
+        self.last()
+    }
+
     /// Gives the messages of a run their numbers.
     pub(crate) fn assign(&mut self, run: &mut Run) {
         run.number(self.home, self.next);

@@ -152,6 +152,35 @@ impl Snapshots {
         lacking.filter(|(_, page)| !page.runs.is_empty()).collect()
     }
 
+    /// The values of topics that a subscription may see from now on, if it has not been sent something newer: it has been
+    /// sent all that has a number above `until`. What its snapshot has yet to give is left to that.
+    pub(crate) fn shown_values(
+        &self,
+        now: Now,
+        request: &SubscribeRequestId,
+        (paths, until): (&[Path], u64),
+        from: Topics<'_>,
+        kept: &HomeTopics,
+    ) -> SnapshotPage {
+        let mut page = SnapshotPage::default();
+        let open = self.open.get(request);
+        for path in paths {
+            // What stands in for what somebody has missed is not asked for if that is given.
+            let is_sure = |open: &&Snapshot| !matches!(open.first, First::Since { .. });
+            let comes = open.filter(is_sure).is_some_and(|open| !open.has_passed(path));
+            let topic = from.directory.find(path).and_then(|key| from.directory.get(key));
+            let Some(topic) = topic.filter(|_| !comes).map(|topic| kept.at(topic)) else {
+                continue;
+            };
+            let home = topic.home().filter(|home| home.last() <= until);
+            let Some(value) = home.and_then(|home| fresh(home.value(), now)) else { continue };
+            let place = page.runs.len() as u32;
+            page.specs.extend(own_spec(topic, from.options).map(|spec| (place, spec.clone())));
+            page.runs.push(value);
+        }
+        page
+    }
+
     fn keep(&mut self, request: SubscribeRequestId, snapshot: Snapshot) {
         self.newest_at = self.newest_at.max(snapshot.at);
         self.index.insert(&snapshot.pattern, request);

@@ -73,6 +73,8 @@ pub enum First {
         earlier: bool,
         /// Whether retained values are wanted where something is missing.
         retained: bool,
+        /// Since which version of the rules it may see what it may see now; zero: always.
+        rules_since: u32,
     },
 }
 
@@ -137,7 +139,7 @@ pub struct SnapshotPage {
     pub more: bool,
     /// How many bytes were asked for.
     pub room: u32,
-    /// Not asked for: a value that something newer of its topic is about to follow.
+    /// Not asked for: a value that something newer of its topic is about to follow, or that may be shown from now on.
     pub early: bool,
 }
 

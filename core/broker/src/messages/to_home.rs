@@ -69,6 +69,15 @@ pub enum ToHome {
         /// For so many bytes, or one value.
         bytes: u32,
     },
+    /// A subscription may see topics that it could not see until rules or rights changed.
+    ShowValues {
+        /// Whose.
+        request: SubscribeRequestId,
+        /// Which topics.
+        paths: Vec<Path>,
+        /// What has a number above this has been sent to it.
+        until: u64,
+    },
     /// The rest of a snapshot is not wanted.
     CancelSnapshot {
         /// Whose.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tiderace_base::SessionId;
 use tiderace_topics::Path;
-use tiderace_wire::TopicSpec;
+use tiderace_wire::{LeaveReason, TopicSpec};
 
-use super::SubscribeRequestId;
+use super::{SnapshotPage, SubscribeRequestId};
 
 /// A message to a shard whose sessions are told of topics, or wait for an owner to be known.
 #[derive(Debug)]
@@ -38,8 +38,17 @@ pub enum ToNotices {
     Notice {
         /// Which.
         path: Path,
-        /// What it is, if it is there.
-        spec: Option<Arc<TopicSpec>>,
+        /// What it is, or why it is there no longer.
+        news: Result<Arc<TopicSpec>, LeaveReason>,
+    },
+    /// The values of topics that a subscription may see from now on.
+    ShownValues {
+        /// Whose.
+        request: SubscribeRequestId,
+        /// What they are.
+        page: Box<SnapshotPage>,
+        /// Up to which number it has been sent everything of this home.
+        at: u64,
     },
     /// The answer to [`ToHome::IsOwner`](super::ToHome::IsOwner).
     OwnerAnswer {
@@ -58,6 +67,7 @@ impl ToNotices {
                 .iter()
                 .map(|(path, _)| size_of::<(Path, usize)>() + path.as_str().len())
                 .sum(),
+            ToNotices::ShownValues { page, .. } => size_of::<SnapshotPage>() + page.bytes(),
             _ => 0,
         }
     }

@@ -27,7 +27,10 @@ impl NoticeSide<'_> {
             ToNotices::TopicsPage { request, topics, after, next } => {
                 self.noted(now, from, request, topics, (after, next), effects);
             }
-            ToNotices::Notice { path, spec } => self.notice(&path, spec, effects),
+            ToNotices::Notice { path, news } => self.notice(&path, news, effects),
+            ToNotices::ShownValues { request, page, at } => {
+                self.show(now, from, request, (*page, at), effects);
+            }
             ToNotices::OwnerAnswer { request, owned } => {
                 self.owner_answered(now, request, owned, effects);
             }

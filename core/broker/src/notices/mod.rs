@@ -9,6 +9,7 @@ mod missing;
 mod pages;
 mod peer_lost;
 mod reviewing;
+mod rights;
 mod telling;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -55,6 +56,8 @@ pub(crate) struct Told {
     left: usize,
     /// What begins when all have.
     subscribe: Option<Box<Subscribe>>,
+    /// Whether values come first.
+    wants_values: bool,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,9 @@ impl Told {
         let target =
             |pattern| ToldTarget { pattern, homes: PlaceSet::EMPTY, complete: PlaceSet::EMPTY };
         let targets = patterns.into_iter().map(target).collect();
-        Told { epoch, targets, partly: None, left, subscribe: Some(Box::new(subscribe)) }
+        let wants_values = subscribe.retained || subscribe.replay.is_some();
+        let subscribe = Some(Box::new(subscribe));
+        Told { epoch, targets, partly: None, left, subscribe, wants_values }
     }
 
     /// Whether a home has told up to a path.

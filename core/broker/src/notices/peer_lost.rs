@@ -4,6 +4,7 @@
 
 use tiderace_base::Now;
 use tiderace_topics::Path;
+use tiderace_wire::LeaveReason;
 
 use super::TopicsAsk;
 use crate::effects::Effects;
@@ -25,7 +26,7 @@ impl NoticeSide<'_> {
         let topics = self.notices.topics.keys();
         let gone = topics.filter(|path| self.sessions.options.home_of(path) == place);
         for path in gone.cloned().collect::<Vec<Path>>() {
-            self.notice(&path, None, effects);
+            self.notice(&path, Err(LeaveReason::Removed), effects);
         }
     }
 

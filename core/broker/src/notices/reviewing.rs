@@ -6,22 +6,23 @@ use std::rc::Rc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
 
-use crate::BrokerOptions;
-use crate::access_change::{AccessChange, Standing};
+use super::rights::RightsChange;
+use crate::access_change::Standing;
 use crate::effects::Effects;
 use crate::notice_side::NoticeSide;
+use crate::review::Review;
 
 impl NoticeSide<'_> {
-    /// A session goes on with what it may have, as who it is now, or ends; `before` is what held until now. How many
+    /// A session goes on with what it may have, as who it is now, or ends. How many
     /// subscriptions, and topics that it was told of, were looked at.
     pub(crate) fn hold_to(
         &mut self,
         now: Now,
         session: SessionId,
-        change: &AccessChange,
-        before: &BrokerOptions,
+        review: &Review,
         effects: &mut Effects,
     ) -> usize {
+        let (change, before) = (review.change(), review.before());
         let Some(record) = self.sessions.session(session) else { return 0 };
         let mut looked = record.subscriptions.count();
         let principal = record.principal.clone();
@@ -42,7 +43,10 @@ impl NoticeSide<'_> {
                 return 0;
             }
         };
-        let told = self.notice_rights(session, (before, &principal), &after, &mut looked, effects);
+        let before = (before, &*principal);
+        let change = RightsChange { before, between: review.between(), after: &after };
+        let change = (change, review.heard());
+        let told = self.notice_rights(now, session, change, &mut looked, effects);
         let is_other = login.is_some();
         if let Some(login) = login {
             let (before, after) = login.into_parts();

@@ -14,13 +14,14 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_base::{Key, Now, SessionId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Credentials, Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec,
 };
 
 use super::missing::widen;
+use super::rights::RightsChange;
 use super::{Noticer, Told};
 use crate::access::is_owned_by;
 use crate::authorise::Caller;
@@ -34,7 +35,7 @@ use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::subscribe::Begun;
 use crate::together::RecoveriesTogether;
-use crate::{Action, BrokerOptions, Principal};
+use crate::{Action, Principal};
 
 impl NoticeSide<'_> {
     /// A subscription begins that may be.
@@ -112,7 +113,9 @@ impl NoticeSide<'_> {
         let told = match login.change() {
             Some((before, after)) => {
                 let options = self.sessions.options.clone();
-                self.notice_rights(session, (&options, before), after, &mut 0, effects)
+                let change = RightsChange { before: (&options, before), between: &[], after };
+                let heard = self.sessions.fanout.heard().clone();
+                self.notice_rights(now, session, (change, &heard), &mut 0, effects)
             }
             None => Ok(()),
         };
@@ -182,7 +185,7 @@ impl NoticeSide<'_> {
     pub(crate) fn notice(
         &mut self,
         path: &Path,
-        spec: Option<Arc<TopicSpec>>,
+        news: Result<Arc<TopicSpec>, LeaveReason>,
         effects: &mut Effects,
     ) {
         let concerned = self.notices.concerned(path, self.sessions.options.home_of(path));
@@ -192,6 +195,10 @@ impl NoticeSide<'_> {
         if concerned.len() > FREE_DELIVERIES {
             self.sessions.work.charge(DELIVERY * concerned.len() as u64);
         }
+        let (spec, reason) = match news {
+            Ok(spec) => (Some(spec), LeaveReason::Removed),
+            Err(reason) => (None, reason),
+        };
         let before = match &spec {
             Some(spec) => self.notices.topics.insert(path.clone(), spec.clone()),
             None => self.notices.topics.remove(path),
@@ -201,62 +208,12 @@ impl NoticeSide<'_> {
         }
         for noticer in concerned {
             if before.as_ref().is_some_and(|spec| self.is_shown(&noticer, path, spec)) {
-                self.say_left(&noticer, path.clone(), LeaveReason::Removed, effects);
+                self.say_left(&noticer, path.clone(), reason, effects);
             }
             if let Some(spec) = spec.as_ref().filter(|spec| self.is_shown(&noticer, path, spec)) {
                 self.say_joined(&noticer, path.clone(), spec.clone(), effects);
             }
         }
-    }
-
-    /// A session is somebody else now, or the rules are others: what its patterns show is different.
-    ///
-    /// # Errors
-    /// When so many topics and patterns would have to be looked at that it had better begin anew; `looked` counts them.
-    pub(super) fn notice_rights(
-        &mut self,
-        session: SessionId,
-        (options, before): (&BrokerOptions, &Principal),
-        after: &Principal,
-        looked: &mut usize,
-        effects: &mut Effects,
-    ) -> Result<(), Close> {
-        let Some(record) = self.sessions.session(session) else { return Ok(()) };
-        if self.notices.told.is_empty() {
-            return Ok(());
-        }
-        let mut changes = Vec::new();
-        for key in record.subscriptions.keys() {
-            let told = self.notices.told.get(&(key_of(session), key));
-            for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
-                let noticer = Noticer { session: key_of(session), key, target };
-                for (path, spec) in self.notices.named(&asked.pattern) {
-                    *looked += 1;
-                    if *looked > LOGIN_LOOKS_MAX {
-                        let reason = "this session has been told of too many topics to have other rights now; open another one";
-                        return Err(Close::new(CloseCode::TooMuchWork, reason));
-                    }
-                    let may = |options: &BrokerOptions, principal| {
-                        let caller = Caller { session, principal };
-                        options.may(caller, Action::Subscribe, Kind::Topic, path)
-                    };
-                    let may_now = may(self.sessions.options, after);
-                    if may(options, before) != may_now
-                        && self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
-                        && record.brings(key, target, path)
-                    {
-                        changes.push((noticer, path.clone(), may_now.then(|| spec.clone())));
-                    }
-                }
-            }
-        }
-        for (noticer, path, spec) in changes {
-            match spec {
-                Some(spec) => self.say_joined(&noticer, path, spec, effects),
-                None => self.say_left(&noticer, path, LeaveReason::NotAuthorised, effects),
-            }
-        }
-        Ok(())
     }
 
     /// Whether a subscription gets the topic by that target.
@@ -286,7 +243,13 @@ impl NoticeSide<'_> {
         self.sessions.reply(self.sessions.id_of(noticer.session), reply, effects);
     }
 
-    fn say_left(&self, noticer: &Noticer, path: Path, reason: LeaveReason, effects: &mut Effects) {
+    pub(super) fn say_left(
+        &self,
+        noticer: &Noticer,
+        path: Path,
+        reason: LeaveReason,
+        effects: &mut Effects,
+    ) {
         let reply = Reply::Left { key: noticer.key, path, reason };
         self.sessions.reply(self.sessions.id_of(noticer.session), reply, effects);
     }
@@ -305,33 +268,30 @@ impl HomeSide<'_> {
         self.home.notice_interest_mut().ask(request);
     }
 
-    /// At a topic's home: it has appeared, has become something else, or is there no longer.
+    /// At a topic's home: it has appeared, has become something else, or was removed.
     pub(crate) fn announce_topic(&mut self, topic: Key, effects: &mut Effects) {
         if self.home.notice_interest().is_empty() {
             return;
         }
         let Some(topic) = self.topic(topic) else { return };
         let path = topic.path().clone();
-        let spec = topic.is_known().then(|| topic.spec().clone());
-        self.announce_as(&path, spec, effects);
+        let known = topic.is_known().then(|| topic.spec().clone());
+        self.announce_as(&path, known.ok_or(LeaveReason::Removed), effects);
     }
 
     /// The same of a topic that is known to be that.
     pub(crate) fn announce_as(
         &mut self,
         path: &Path,
-        spec: Option<Arc<TopicSpec>>,
+        news: Result<Arc<TopicSpec>, LeaveReason>,
         effects: &mut Effects,
     ) {
         for place in self.home.notice_interest().places_of(path).iter() {
-            let message = ToNotices::Notice { path: path.clone(), spec: spec.clone() };
+            let message = ToNotices::Notice { path: path.clone(), news: news.clone() };
             self.send(place, message, effects);
         }
     }
 }
-
-/// Topics and patterns that are compared when a session has other rights.
-const LOGIN_LOOKS_MAX: usize = 50_000;
 
 /// The topics that a target names.
 fn pattern_of(target: &Target) -> Option<Pattern> {

@@ -79,6 +79,7 @@ impl SessionSide<'_> {
             // Nobody waits for an answer, or notices and exchanges take it.
             ToHome::Publish { .. }
             | ToHome::CancelSnapshot { .. }
+            | ToHome::ShowValues { .. }
             | ToHome::Credit { .. }
             | ToHome::Leave { .. }
             | ToHome::Pressure { .. }

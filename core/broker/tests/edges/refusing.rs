@@ -60,7 +60,7 @@ impl Refusals {
     }
 }
 
-fn rule(allow: bool, path: &str, who: Who) -> Rule {
+pub(super) fn rule(allow: bool, path: &str, who: Who) -> Rule {
     let actions = [Action::Publish, Action::Subscribe].into_iter().collect();
     let paths = vec![Pattern::parse(path).unwrap()];
     Rule { allow, actions, who: vec![who], paths, kind: None }
@@ -123,12 +123,22 @@ impl Run {
         is_refused || client.subscriptions_ended.contains(&end)
     }
 
-    /// Everything is given again, and everybody asks again.
+    /// Everything is given again: who was refused asks again, and so do some others.
     pub(super) fn allow_all(&mut self) {
+        for _ in 0..2 {
+            self.look_all();
+            self.settle();
+        }
         self.deny(Vec::new());
         self.review();
         for person in 0..self.people.len() {
-            self.leave(person);
+            let wishes = self.people[person].wishes.len();
+            let has_ended = (0..wishes).any(|wish| self.has_ended(person, wish));
+            // What also names topics of the edge goes on without what is refused until somebody asks for that.
+            let goes_on = self.people[person].wishes.iter().any(|it| it.targets[0] == "topic:*/a");
+            if has_ended || goes_on || self.source.random.one_in(2) {
+                self.leave(person);
+            }
         }
         for _ in 0..3 {
             self.settle();

@@ -46,4 +46,6 @@ pub struct Notice {
     pub path: String,
     pub joined: Option<Arc<TopicSpec>>,
     pub left: Option<LeaveReason>,
+    /// How many messages had come before.
+    pub behind: usize,
 }

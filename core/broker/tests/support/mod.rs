@@ -501,7 +501,9 @@ impl World {
                 }
                 Reply::Joined { key, path, spec } => {
                     let path = path.to_string();
+                    let behind = client.received.len();
                     client.notices.push(Notice {
+                        behind,
                         key: key.0,
                         path,
                         joined: Some(spec),
@@ -510,7 +512,8 @@ impl World {
                 }
                 Reply::Left { key, path, reason } => {
                     let (path, left) = (path.to_string(), Some(reason));
-                    client.notices.push(Notice { key: key.0, path, joined: None, left });
+                    let (key, behind) = (key.0, client.received.len());
+                    client.notices.push(Notice { key, path, joined: None, left, behind });
                 }
                 Reply::ExchangeCredit { exchange, messages } => {
                     client.credits.push((exchange, messages));

@@ -209,6 +209,32 @@ fn bodies(asked: &ToUpstream) -> Vec<String> {
     }
 }
 
+/// A source is asked to begin or end a subscription, by the session of an edge; gives back what it is asked for besides.
+pub fn listen(source: &mut World, session: usize, asked: ToUpstream) -> Option<ToUpstream> {
+    let token = source.token(session);
+    let edge = source.clients[session].edge.as_mut().unwrap();
+    let command = match asked {
+        ToUpstream::Subscribe { key, target, since } => {
+            edge.begun.insert(token, key);
+            Command::Subscribe(Box::new(Subscribe {
+                confirm: Some(token),
+                confirm_values: true,
+                recoverable: true,
+                notices: true,
+                since,
+                ..Subscribe::new(key, vec![target])
+            }))
+        }
+        ToUpstream::Unsubscribe { key } => {
+            edge.ended.insert(token, key);
+            Command::Unsubscribe { key, confirm: Some(token) }
+        }
+        other => return Some(other),
+    };
+    source.command(session, command);
+    None
+}
+
 /// The source is asked, by the session of an edge.
 fn ask(source: &mut World, session: usize, asked: ToUpstream) {
     let token = source.token(session);

@@ -10,8 +10,7 @@ use tiderace_base::{Close, Key, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::Target;
 
-use super::{Begins, Slot, State, UpstreamSubscription, UpstreamSubscriptions};
-use crate::collections::Set;
+use super::{Begins, Brought, Slot, State, UpstreamSubscription, UpstreamSubscriptions};
 
 /// How long the upstream is not asked again for what it has refused.
 const REFUSED_FOR: Span = Span::from_secs(1);
@@ -183,7 +182,7 @@ impl UpstreamSubscriptions {
             unswept: false,
             left_by: BTreeSet::new(),
             repeats: false,
-            brought: Set::default(),
+            brought: Brought::default(),
             waiting: Vec::new(),
         };
         let key = self.take_key(Slot::Subscription(Box::new(subscription)));
