@@ -166,6 +166,33 @@ async def test_what_could_not_be_recovered_is_told_and_then_the_current_value_co
 
 
 @asynchronous
+async def test_a_value_that_was_hidden_and_is_shown_again_after_a_loss_comes_with_its_version() -> None:
+    async with Fake() as fake:
+        client, peer = await fake.pair()
+        removed = client.topic("a").subscribe()
+        left = client.topic("b").subscribe(notices=True)
+        await peer.hears(c.Subscribe)
+        await peer.hears(c.Subscribe)
+        await peer.ok(1)
+        await peer.ok(2)
+        await peer.update(0, 3, "3", 1 | m.VALUE)
+        await peer.update(0, 3, "", m.REMOVED)
+        await peer.update(1, 5, "5", 1 | m.VALUE)
+        await peer.says(s.Left(1, "b", "not-authorised"))
+        assert (await told(3, removed))[::2] == [("a", 3, 3), ("a", 3, None)]
+        assert await told(2, left) == [("b", 5, 5), ("b", "not-authorised")]
+        peer.cut()
+        peer = await fake.peer()
+        await peer.welcomes()
+        for subscription, topic, version in ((removed, "a", 3), (left, "b", 5)):
+            request = (await peer.hears(c.Subscribe)).request
+            value = entry(version == 5, version, str(version), 1 | m.VALUE)
+            await peer.says(s.Recovered(request, True, False), updates(value))
+            assert await told(2, subscription) == [True, (topic, version, version)]
+        assert client.counts.duplicates == 0
+
+
+@asynchronous
 async def test_a_jump_that_nobody_explained_is_told_after_a_loss_as_well() -> None:
     async with Fake() as fake:
         client, peer = await fake.pair()

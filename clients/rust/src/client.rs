@@ -323,6 +323,11 @@ impl Client {
                 tell(Event::Joined { subscription, path, spec });
             }
             ServerMessage::Left { subscription, path, reason } => {
+                let known = self.subscriptions.get_mut(subscription as usize);
+                if let Some(known) = known.and_then(Option::as_mut).filter(|_| reason != "removed")
+                {
+                    known.hide(path);
+                }
                 tell(Event::Left { subscription, path, reason });
             }
             // Only edges are told it.

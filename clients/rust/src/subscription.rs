@@ -37,7 +37,10 @@ impl Topic {
         let before = self.follows.take().unwrap_or(version.saturating_sub(1));
         let missed = self.version.map_or(0, |last| before.saturating_sub(last));
         let resumed = !self.fresh && self.version.is_some();
-        let repeated = resumed && self.version.is_some_and(|last| version <= last);
+        // A value that was hidden comes again with the version that it had.
+        let is_shown = !self.held && update.flags & flag::VALUE != 0;
+        let is_old = |last: u64| version < last || version == last && !is_shown;
+        let repeated = resumed && self.version.is_some_and(is_old);
         if update.flags & flag::DELTA != 0 {
             let is_next = self.version.is_some_and(|last| last.checked_add(1) == Some(version));
             let is_next = is_next && self.fresh;
@@ -112,6 +115,13 @@ impl Subscription {
         self.topics.retain(|_, topic| topic.held || topic.version.is_some());
     }
 
+    /// The topic of that path is not for this client any more, though it may be there.
+    pub(crate) fn hide(&mut self, path: &str) {
+        // Of one topic the path is not kept.
+        let known = self.topics.get_mut(path);
+        known.unwrap_or(&mut self.topic).held = false;
+    }
+
     /// All values have come: takes out the topics whose values have not, by their paths; `None` stands
     /// for the only one.
     pub(crate) fn gone(&mut self) -> Vec<Option<String>> {
@@ -124,5 +134,35 @@ impl Subscription {
         let topics = self.topics.extract_if(|_, topic| is_gone(topic));
         gone.extend(topics.map(|(path, _)| Some(path)));
         gone
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn update(version: u64, flags: u8) -> codec::Update<'static> {
+        let version = codec::Version::Full(version);
+        codec::Update { id: 0, flags, version, properties: b"", data: b"1", numbers: None }
+    }
+
+    #[test]
+    fn a_value_that_was_hidden_comes_again_with_its_version() {
+        let take = |topic: &mut Topic, flags| topic.update(&update(3, flags), None, 1).unwrap();
+        let mut known = Subscription::new(SubscribeOptions::topic("a"));
+        take(&mut known.topic, flag::VALUE);
+        known.restart(true);
+        assert!(take(&mut known.topic, flag::VALUE).repeated);
+        for hidden in [flag::REMOVED, 0] {
+            match hidden {
+                0 => known.hide("a"),
+                flags => drop(take(&mut known.topic, flags)),
+            }
+            known.restart(true);
+            assert!(!take(&mut known.topic, flag::VALUE).repeated);
+            known.restart(true);
+            assert!(take(&mut known.topic, flag::VALUE).repeated);
+        }
     }
 }

@@ -268,6 +268,9 @@ export class Subscription<T = unknown>
   queued(): void {}
 
   noticed(gained: boolean, topic: string, text: string): void {
+    const known = this.progress.get(topic);
+    // What is shown again later may have the version that it had.
+    if (known && !gained && text !== "removed") known.held = false;
     if (gained) this.emit("joined", { topic, spec: JSON.parse(text) });
     else this.emit("left", { topic, reason: text as "removed" });
   }
@@ -290,9 +293,12 @@ export class Subscription<T = unknown>
     const data = input.bytes();
     const body = this.body(flags, progress, data);
     if (!body) return;
+    // A value that was hidden, and comes again.
+    const shown = version === progress.version && progress.held === false && flags & m.VALUE;
     const repeated =
       progress.version !== undefined &&
       version <= progress.version &&
+      !shown &&
       (progress.cursor === undefined || progress.cursor < progress.version);
     progress.cursor = version;
     if (this.wish.flags & m.DELTAS) progress.base = body;
@@ -311,7 +317,7 @@ export class Subscription<T = unknown>
     progress.version = version;
     progress.told = false;
     if (last !== undefined && !told && !this.options.selector && !this.options.interval) {
-      if (version <= last) this.gap({ reason: "skipped", topic });
+      if (version <= last && !shown) this.gap({ reason: "skipped", topic });
       else if (before > last) this.gap({ reason: "skipped", topic, missed: before - last });
     }
     this.give(update);

@@ -84,7 +84,9 @@ class Progress:
         version = low if flags & m.FULL_VERSION else whole_version(low, topic.cursor, path)
         body = self._body(flags, topic, data, apply)
         cursor, last = topic.cursor, topic.version
-        repeated = last is not None and version <= last and (cursor is None or cursor < last)
+        # A value that was hidden comes again with the version that it had.
+        shown = version == last and not topic.held and bool(flags & m.VALUE)
+        repeated = last is not None and version <= last and not shown and (cursor is None or cursor < last)
         topic.cursor = version
         if self.deltas:
             topic.base = body
@@ -102,11 +104,17 @@ class Progress:
         told, topic.told, topic.version = topic.told, False, version
         self._counts.updates += 1
         if last is not None and not told and self._tells_jumps:
-            if version <= last:
+            if version <= last and not shown:
                 return [self._gap(Gap("skipped", path)), update]
             if before > last:
                 return [self._gap(Gap("skipped", path, before - last)), update]
         return [update]
+
+    def hidden(self, path: str) -> None:
+        """A topic is there that this client may not have any more."""
+        topic = self._topics.get(path)
+        if topic is not None:
+            topic.held = False
 
     def settled(self) -> list[TopicEvent]:
         """All current values have come: what they did not bring is not there any more."""

@@ -163,6 +163,8 @@ class Subscription(Ready):
 
     def noticed(self, gained: bool, topic: str, text: str) -> None:
         if not gained:
+            if text != "removed":
+                self._progress.hidden(topic)
             self._tell([Left(topic, text)])
             return
         try:

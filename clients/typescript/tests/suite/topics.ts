@@ -128,6 +128,36 @@ test("topics", "what could not be recovered is told, and then the current value 
   equal(seen.all.length, 3);
 });
 
+test("topics", "a value that was hidden and is shown again after a loss comes with its version", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  client.topic("a").subscribe(seen.push);
+  const left = client.topic("b").subscribe(seen.push, { notices: true });
+  left.on("left", ({ reason }) => seen.push(reason));
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  await peer.ok(2);
+  await peer.update(0, 3, "3", 1 | m.VALUE);
+  await peer.update(0, 3, "", m.REMOVED);
+  await peer.update(1, 5, "5", 1 | m.VALUE);
+  await peer.says(m.LEFT, new Writer().varint(1).string("b").string("not-authorised"));
+  for (const expected of [3, undefined, 5, "not-authorised"]) equal(await seen.next(), expected);
+  await peer.cut();
+  await peer.welcomes();
+  for (const id of [0, 1]) {
+    const { request } = subscribed(await peer.hears("SUBSCRIBE"));
+    await peer.says(m.RECOVERED, new Writer().varint(request).u8(1));
+    await peer.update(id, id ? 5 : 3, id ? "5" : "3", 1 | m.VALUE);
+    // And once more, which is known.
+    await peer.update(id, id ? 6 : 4, id ? "6" : "4", 1 | m.VALUE);
+  }
+  for (const expected of [3, 4, 5, 6]) equal(await seen.next(), expected);
+  equal(client.counts.duplicates, 0);
+});
+
 test("topics", "a jump that nobody explained is told after a loss as well", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
