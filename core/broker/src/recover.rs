@@ -65,14 +65,13 @@ impl SessionSide<'_> {
         Some((number, epoch != self.options.epoch))
     }
 
-    /// What a new subscription wants first from a home.
-    pub(crate) fn first(&self, session: SessionId, subscribe: &Subscribe, home: Place) -> First {
+    /// What a new subscription wants first from a home; `rules_since`: since which rules its client may see what it may see.
+    pub(crate) fn first(&self, subscribe: &Subscribe, home: Place, rules_since: u32) -> First {
         let retained = subscribe.retained;
         match &subscribe.since {
             Some(position) => {
                 let last = self.last_received(position, home.shard);
                 let earlier = last.is_some_and(|(_, earlier)| earlier);
-                let rules_since = self.sessions.rules_since(key_of(session), self.options);
                 let after = last.map(|(number, _)| number);
                 First::Since { after, earlier, retained, rules_since }
             }

@@ -9,30 +9,35 @@ use crate::BrokerOptions;
 use crate::access_change::AccessChange;
 use crate::heard::Heard;
 
+/// What held until something changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    pub(crate) options: Arc<BrokerOptions>,
+    /// How far this shard had heard of homes then: what came later has gone to who may see it since.
+    pub(crate) heard: Heard,
+}
+
 /// How far it has come.
 #[derive(Debug)]
 pub(crate) struct Review {
     next: u32,
     change: Arc<AccessChange>,
-    before: Arc<BrokerOptions>,
-    /// What held since then and does no more.
-    between: Vec<Arc<BrokerOptions>>,
-    heard: Heard,
+    /// What held, the first of it when sessions were given what they have; never empty.
+    past: Vec<Past>,
+    /// The epoch of the first subscription that has begun since.
+    epoch: u32,
 }
 
 impl Review {
     /// All have yet to be looked at; `unfinished` is what was to be done before.
     pub(crate) fn new(
         change: Arc<AccessChange>,
-        (before, heard): (Arc<BrokerOptions>, Heard),
+        (before, epoch): (Past, u32),
         unfinished: Option<&Review>,
     ) -> Review {
-        let Some(unfinished) = unfinished else {
-            return Review { next: 0, change, before, between: Vec::new(), heard };
-        };
-        let mut between = unfinished.between.clone();
-        between.push(before);
-        Review { next: 0, change, before: unfinished.before.clone(), between, heard }
+        let mut past = unfinished.map_or_else(Vec::new, |unfinished| unfinished.past.clone());
+        past.push(before);
+        Review { next: 0, change, past, epoch }
     }
 
     /// The next place to look at, of so many.
@@ -52,18 +57,13 @@ impl Review {
         &self.change
     }
 
-    /// How far this shard had heard of homes when it changed last: what came later has gone to who may see it now.
-    pub(crate) fn heard(&self) -> &Heard {
-        &self.heard
+    /// What held until now.
+    pub(crate) fn past(&self) -> &[Past] {
+        &self.past
     }
 
-    /// What held before.
-    pub(crate) fn before(&self) -> &BrokerOptions {
-        &self.before
-    }
-
-    /// What held between that and now, if there were several changes.
-    pub(crate) fn between(&self) -> &[Arc<BrokerOptions>] {
-        &self.between
+    /// The epoch of the first subscription that has begun since.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
     }
 }

@@ -13,7 +13,6 @@ use tiderace_wire::{Destination, Kind, Token};
 use crate::access_change::AccessChange;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
-use crate::heard::Heard;
 use crate::owner_requests::OwnerRequests;
 use crate::past_rules::PastRules;
 use crate::pending_requests::PendingRequests;
@@ -21,7 +20,7 @@ use crate::places::Place;
 use crate::places::key_of;
 use crate::present_sessions::Presence;
 use crate::refused_targets::RefusedTargets;
-use crate::review::Review;
+use crate::review::{Past, Review};
 use crate::scatter_gather::ScatterGather;
 use crate::session::Session;
 use crate::waits::Paused;
@@ -136,14 +135,9 @@ impl Sessions {
     }
 
     /// Others may log in from now on, and those who are there are to be looked at.
-    /// `heard` is what had come of each home until then.
-    pub(crate) fn begin_review(
-        &mut self,
-        change: Arc<AccessChange>,
-        before: Arc<BrokerOptions>,
-        heard: Heard,
-    ) {
-        let review = Review::new(change.clone(), (before, heard), self.review.as_deref());
+    pub(crate) fn begin_review(&mut self, change: Arc<AccessChange>, before: Past) {
+        let before = (before, self.next_epoch);
+        let review = Review::new(change.clone(), before, self.review.as_deref());
         (self.review, self.in_force) = (Some(Box::new(review)), Some(change));
     }
 
@@ -199,6 +193,11 @@ impl Sessions {
     /// The epochs of earlier runs of the server whose numbers can be compared with those of this one.
     pub(crate) fn earlier_epochs(&self) -> &[u64] {
         &self.earlier_epochs
+    }
+
+    /// The epoch of the next subscription that begins.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.next_epoch
     }
 
     /// Tells a new subscription from earlier ones with the same key.

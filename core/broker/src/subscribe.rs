@@ -147,9 +147,13 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let key = subscribe.key;
+        let rules_since = match &subscribe.since {
+            Some(_) => self.sessions.rules_since(key_of(session), self.options),
+            None => 0,
+        };
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let request = SubscribeRequestId { session, key, target: index, epoch };
-            self.listen(now, request, subscribe, target, effects);
+            self.listen(now, request, (subscribe, target, rules_since), effects);
         }
         if subscribe.targets.is_empty() {
             self.finish_recovery(now, session, key, effects);
@@ -314,8 +318,7 @@ impl SessionSide<'_> {
         &mut self,
         now: Now,
         request: SubscribeRequestId,
-        subscribe: &Subscribe,
-        target: &Target,
+        (subscribe, target, rules_since): (&Subscribe, &Target, u32),
         effects: &mut Effects,
     ) {
         let session = request.session;
@@ -329,7 +332,7 @@ impl SessionSide<'_> {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
-                let first = self.first(session, subscribe, self.options.home_of(path));
+                let first = self.first(subscribe, self.options.home_of(path), rules_since);
                 let since = self.options.since_for(subscribe, self.options.home_of(path));
                 let recoverable = subscribe.recoverable;
                 let ask = Ask { request, first, room: 0, recoverable, since };
@@ -343,7 +346,7 @@ impl SessionSide<'_> {
                 let room = if values { self.promise_first(session, homes) } else { 0 };
                 for home in homes.iter() {
                     let (first, since) = (
-                        self.first(session, subscribe, home),
+                        self.first(subscribe, home, rules_since),
                         self.options.since_for(subscribe, home),
                     );
                     let recoverable = subscribe.recoverable;

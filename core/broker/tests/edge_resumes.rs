@@ -143,8 +143,11 @@ fn reached(number: u64) -> Position {
 
 /// The value of `kept/a` with that version, whose number is ten more.
 fn value(key: SubscriptionKey, version: u64) -> FromUpstream {
-    let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
-    let (to, body) = (destination("topic:kept/a"), version.to_string());
+    message(key, version, Flags::RETAIN, &version.to_string())
+}
+
+fn message(key: SubscriptionKey, version: u64, flags: Flags, body: &str) -> FromUpstream {
+    let (to, meta) = (destination("topic:kept/a"), Meta { flags, expires_ms: None });
     let mut run = Run::single(to, Time::ZERO, b"", body.as_bytes(), meta);
     run.set_version(version);
     let (first, reached) = (10 + version, 10 + version);
@@ -184,6 +187,23 @@ fn that_values_come_anew_to_who_was_answered_is_counted_before_they_come() {
         follows.into_iter().all(|follows| follows.is_none()),
         "the jump of the version tells it"
     );
+}
+
+#[test]
+fn a_value_that_is_taken_away_is_so_once_whatever_brings_it_and_is_not_hidden() {
+    let (mut edge, _) = Edge::with_a_value();
+    let notices = edge.world.connect(1, "bob");
+    edge.subscribe_as(notices, Wish { notices: true, ..Wish::to("topic:*/a") });
+    assert_eq!(edge.asked_for("*/a"), OTHER);
+    edge.say(value(OTHER, 3));
+    edge.say(FromUpstream::Complete { key: OTHER });
+    let removal = |key| message(key, 4, Flags::RETAIN_REMOVE, "");
+    edge.say(removal(KEPT));
+    edge.say(removal(OTHER));
+    edge.say(value(KEPT, 5));
+    assert_eq!(edge.bodies(notices), ["3", "", "5"]);
+    let left = edge.world.clients[notices].notices.iter().find(|notice| notice.left.is_some());
+    assert_eq!(left, None);
 }
 
 #[test]

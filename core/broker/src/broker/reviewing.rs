@@ -13,6 +13,7 @@ use crate::access_change::AccessChange;
 use crate::effects::Effects;
 use crate::limits::least_mark;
 use crate::places::key_of;
+use crate::review::Past;
 use crate::{BrokerOptions, Principal};
 
 /// Places for sessions that are looked at in a turn.
@@ -50,6 +51,7 @@ impl Broker {
             options.rules_version = options.rules_version.wrapping_add(1);
             self.fanout.patterns_mut().renew();
             self.home.note_rules(options.rules_version);
+            self.deputies.note_rules();
             let before = self.options.clone();
             self.sessions.past_rules_mut().note(options.rules_version, before);
         }
@@ -57,7 +59,8 @@ impl Broker {
         self.delivery.set_mark(least_mark(&options.limits, options.backlog_bytes_high));
         self.directory.set_options(options.clone());
         let before = std::mem::replace(&mut self.options, options);
-        self.sessions.begin_review(change, before, self.fanout.heard().clone());
+        let heard = self.fanout.heard().clone();
+        self.sessions.begin_review(change, Past { options: before, heard });
     }
 
     /// Whether sessions have yet to be looked at, since something has changed.

@@ -116,12 +116,15 @@ impl Recovery {
         let mut released: Vec<Pending> = wanted.map(|held| held.pending).collect();
         // Targets with the same home have each had an answer of their own.
         let numbers = |pending: &Pending| {
-            let run = pending.run.run();
-            (run.home(), run.first() + u64::from(pending.from), pending.len())
+            let (home, first) = (pending.run.run().home(), pending.run.run().first());
+            (home, first + u64::from(pending.from), first + u64::from(pending.to))
         };
         released.sort_by_key(numbers);
-        // A value that may be shown from now on may have been an answer as well.
-        released.dedup_by_key(|pending| numbers(pending));
+        // A value that may be shown from now on may have been in an answer as well.
+        released.dedup_by(|next, before| {
+            let ((home, _, end), (home_before, _, end_before)) = (numbers(next), numbers(before));
+            home == home_before && end <= end_before
+        });
         released
     }
 }

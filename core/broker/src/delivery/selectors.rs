@@ -13,14 +13,17 @@
 use std::rc::Rc;
 
 use tiderace_base::{Key, Now};
-use tiderace_wire::{SharedRun, Subscribe};
+use tiderace_topics::Path;
+use tiderace_wire::{Kind, SharedRun, Subscribe};
 
 use super::backlog::{Pending, Source};
 use super::selection::{SHARED_STEPS, SLICE_STEPS, TURN_STEPS, Unselected, WAITING_MAX, Waiting};
+use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::places::Place;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
+use crate::{Action, Principal};
 
 impl SessionSide<'_> {
     /// Lets a new subscription share its selector with others that have the same.
@@ -175,10 +178,23 @@ impl SessionSide<'_> {
         if to.flags.recoverable() {
             record.make_room(run.run().home(), run.run().first().saturating_sub(1));
         }
-        if self.is_disowned(topic, to) {
+        let path = &run.run().destination().path;
+        if self.is_disowned(topic, to) || !self.may_have(to, path) {
             return SHARED_STEPS;
         }
         self.give_selected(now, topic, to, run, effects)
+    }
+
+    /// Whether a subscriber may have what has waited for it: rules may have changed meanwhile.
+    fn may_have(&self, to: Subscriber, path: &Path) -> bool {
+        let record = self.sessions.get(to.session);
+        let principal = record.and_then(|record| record.principal.as_ref());
+        let session = self.id_of(to.session);
+        let may = |principal: &Rc<Principal>| {
+            let caller = Caller { session, principal };
+            self.options.may(caller, Action::Subscribe, Kind::Topic, path)
+        };
+        principal.is_some_and(may) || self.is_owned(session, to.key)
     }
 
     fn end_slice(&mut self, session: Key, waiting: Box<Unselected>, effects: &mut Effects) {

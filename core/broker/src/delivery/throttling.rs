@@ -244,7 +244,7 @@ impl SessionSide<'_> {
     }
 
     /// A throttle ends, and what it defers is for nobody any more.
-    fn close_throttle(&mut self, throttle: Key) {
+    pub(crate) fn close_throttle(&mut self, throttle: Key) {
         let Some(mut open) = self.delivery.throttles.open.remove(throttle) else { return };
         let session = open.session;
         for pending in open.take() {

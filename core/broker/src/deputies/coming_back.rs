@@ -17,6 +17,7 @@ use crate::deputy_side::DeputySide;
 use crate::effects::Effects;
 use crate::messages::{Answer, Ask, First, ToSubscriber};
 use crate::places::Place;
+use crate::runs::holds_messages;
 
 /// What a position tells of the topics of a subscription.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +113,11 @@ impl DeputySide<'_> {
     /// these have hidden it does not.
     fn first_by_rules(&self, first: First) -> (First, bool) {
         let by_rules = self.home.home.first_by_rules(first);
-        (by_rules, by_rules == first)
+        let is_shown_more = matches!(
+            by_rules,
+            First::Since { after: None, rules_since, .. } if rules_since > 0
+        );
+        (by_rules, !is_shown_more)
     }
 
     /// An answer that says that something is missing, with the values instead.
@@ -150,12 +155,13 @@ impl DeputySide<'_> {
     ) {
         if let (Some(told), Some(missed), Some(since)) = (told, &mut answer.missed, &ask.since) {
             missed.continues = Some(told.continues);
-            // Behind what is kept from before a subscription began anew something is missing, unless it is a value: one that
-            // has changed has come again.
+            // Behind what is kept from before a subscription began anew something is missing, unless it is a value, or takes one
+            // away: one that has changed has come again.
             let anew = if missed.complete { 0 } else { self.deputies.began_anew(what) };
             if let Some(runs) = missed.runs.take() {
                 let is_value = |run: &Run| run.is_value(run.len() - 1);
-                let counts = |run: &&Arc<Run>| run.first() > anew || is_value(run);
+                let ends = |run: &Run| !holds_messages(run);
+                let counts = |run: &&Arc<Run>| run.first() > anew || is_value(run) || ends(run);
                 // What the position covers may have been hidden from who has it, if this node does not know better.
                 let again = |run: &Arc<Run>| !missed.complete && is_value(run);
                 let given = |run: &Arc<Run>| match unknown(run, since) {

@@ -2,8 +2,9 @@
 //!
 //! Shards hear of other rules one after the other and look at their sessions some at a time, so a change is under way for a
 //! while, and every position of that time counts as one from before it. Each change takes two numbers that no message
-//! has: so a client that has heard of the second has a position above all of those, also where no messages come. Invariant:
-//! who is said to have come further has left when sessions had been given what the change shows them.
+//! has: so a client that subscribes behind it has a position above all of those, also where no messages come. Who was there
+//! all the time, and has heard of no message since, counts as from before. Invariant: who is said to have come further
+//! has left when sessions had been given what the change shows them, if all shards look at theirs within ten seconds.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use tiderace_base::{Span, Time};
 use super::numbers::Numbers;
 
 /// How long a change is under way at least, after the sessions of this shard have been looked at: others may be later.
-const UNDER_WAY: Span = Span::from_secs(2);
+const UNDER_WAY: Span = Span::from_secs(10);
 /// Changes that are remembered.
 const CHANGES_MAX: usize = 16;
 
@@ -49,15 +50,21 @@ impl RuleChanges {
         self.changes.push_back(Change { version, state: State::Begun });
     }
 
-    /// Changes go on, or are over; `is_reviewing` says whether sessions of this shard have yet to be looked at.
-    pub(crate) fn go_on(&mut self, now: Time, is_reviewing: bool, numbers: &mut Numbers) {
+    /// Changes go on, or are over: whether some are just now. `is_reviewing` says whether sessions of this shard have yet to
+    /// be looked at.
+    pub(crate) fn go_on(&mut self, now: Time, is_reviewing: bool, numbers: &mut Numbers) -> bool {
+        let mut is_over = false;
         for change in &mut self.changes {
             change.state = match change.state {
                 State::Begun if !is_reviewing => State::UnderWay(now + UNDER_WAY),
-                State::UnderWay(over) if over <= now => State::Over(numbers.leave_out()),
+                State::UnderWay(over) if over <= now => {
+                    is_over = true;
+                    State::Over(numbers.leave_out())
+                }
                 _ => continue,
             };
         }
+        is_over
     }
 
     /// Whether who has everything up to a number has left behind the change to that version of the rules; of one that is
@@ -85,9 +92,9 @@ mod tests {
         let second = |seconds| Time::ZERO + Span::from_secs(seconds);
         changes.go_on(second(1), true, &mut numbers);
         changes.go_on(second(2), false, &mut numbers);
-        changes.go_on(second(3), false, &mut numbers);
+        assert!(!changes.go_on(second(11), false, &mut numbers));
         assert!(!changes.is_behind(1, u64::MAX));
-        changes.go_on(second(4), false, &mut numbers);
+        assert!(changes.go_on(second(12), false, &mut numbers));
         assert_eq!(numbers.last(), 11);
         assert!(!changes.is_behind(1, 10) && changes.is_behind(1, 11));
         assert!(!changes.is_behind(2, 11));

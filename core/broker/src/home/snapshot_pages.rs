@@ -28,7 +28,7 @@ impl Home {
         request: &SubscribeRequestId,
         of: (&[Path], u64),
         from: Topics<'_>,
-    ) -> SnapshotPage {
+    ) -> Option<SnapshotPage> {
         self.snapshots.shown_values(now, request, of, from, &self.topics)
     }
 }

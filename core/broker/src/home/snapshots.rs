@@ -153,7 +153,7 @@ impl Snapshots {
     }
 
     /// The values of topics that a subscription may see from now on, if it has not been sent something newer: it has been
-    /// sent all that has a number above `until`. What its snapshot has yet to give is left to that.
+    /// sent all that has a number above `until`. What its snapshot has yet to give is left to that. Absent if they are too much.
     pub(crate) fn shown_values(
         &self,
         now: Now,
@@ -161,24 +161,27 @@ impl Snapshots {
         (paths, until): (&[Path], u64),
         from: Topics<'_>,
         kept: &HomeTopics,
-    ) -> SnapshotPage {
-        let mut page = SnapshotPage::default();
+    ) -> Option<SnapshotPage> {
+        let (mut page, mut bytes) = (SnapshotPage::default(), 0);
         let open = self.open.get(request);
         for path in paths {
             // What stands in for what somebody has missed is not asked for if that is given.
             let is_sure = |open: &&Snapshot| !matches!(open.first, First::Since { .. });
-            let comes = open.filter(is_sure).is_some_and(|open| !open.has_passed(path));
+            let open = open.filter(is_sure).filter(|open| !open.has_passed(path));
             let topic = from.directory.find(path).and_then(|key| from.directory.get(key));
-            let Some(topic) = topic.filter(|_| !comes).map(|topic| kept.at(topic)) else {
-                continue;
-            };
-            let home = topic.home().filter(|home| home.last() <= until);
+            let Some(topic) = topic.map(|topic| kept.at(topic)) else { continue };
+            let comes = |last: u64| open.is_some_and(|open| last <= open.at);
+            let home = topic.home().filter(|home| home.last() <= until && !comes(home.last()));
             let Some(value) = home.and_then(|home| fresh(home.value(), now)) else { continue };
+            bytes += value.bytes();
+            if bytes > from.options.backlog_bytes_high {
+                return None;
+            }
             let place = page.runs.len() as u32;
             page.specs.extend(own_spec(topic, from.options).map(|spec| (place, spec.clone())));
             page.runs.push(value);
         }
-        page
+        Some(page)
     }
 
     fn keep(&mut self, request: SubscribeRequestId, snapshot: Snapshot) {

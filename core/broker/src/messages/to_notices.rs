@@ -45,8 +45,8 @@ pub enum ToNotices {
     ShownValues {
         /// Whose.
         request: SubscribeRequestId,
-        /// What they are.
-        page: Box<SnapshotPage>,
+        /// What they are; absent if they are too much at once.
+        page: Option<Box<SnapshotPage>>,
         /// Up to which number it has been sent everything of this home.
         at: u64,
     },
@@ -67,7 +67,9 @@ impl ToNotices {
                 .iter()
                 .map(|(path, _)| size_of::<(Path, usize)>() + path.as_str().len())
                 .sum(),
-            ToNotices::ShownValues { page, .. } => size_of::<SnapshotPage>() + page.bytes(),
+            ToNotices::ShownValues { page: Some(page), .. } => {
+                size_of::<SnapshotPage>() + page.bytes()
+            }
             _ => 0,
         }
     }

@@ -29,7 +29,7 @@ impl NoticeSide<'_> {
             }
             ToNotices::Notice { path, news } => self.notice(&path, news, effects),
             ToNotices::ShownValues { request, page, at } => {
-                self.show(now, from, request, (*page, at), effects);
+                self.show(now, from, request, (page, at), effects);
             }
             ToNotices::OwnerAnswer { request, owned } => {
                 self.owner_answered(now, request, owned, effects);

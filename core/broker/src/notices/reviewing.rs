@@ -22,16 +22,18 @@ impl NoticeSide<'_> {
         review: &Review,
         effects: &mut Effects,
     ) -> usize {
-        let (change, before) = (review.change(), review.before());
+        let [first, ..] = review.past() else { return 0 };
         let Some(record) = self.sessions.session(session) else { return 0 };
         let mut looked = record.subscriptions.count();
         let principal = record.principal.clone();
         let Some(principal) = principal.filter(|principal| !principal.is_server()) else {
             return 0;
         };
-        let (after, login) = match change.standing_of(&principal) {
+        let (after, login) = match review.change().standing_of(&principal) {
             // What it may have is what it could have.
-            Standing::Same if before.rules_version == self.sessions.options.rules_version => {
+            Standing::Same
+                if first.options.rules_version == self.sessions.options.rules_version =>
+            {
                 return 0;
             }
             Standing::Same => (principal.clone(), None),
@@ -43,9 +45,15 @@ impl NoticeSide<'_> {
                 return 0;
             }
         };
-        let before = (before, &*principal);
-        let change = RightsChange { before, between: review.between(), after: &after };
-        let change = (change, review.heard());
+        // Who was somebody else until now was sent messages as that.
+        let heard = login.is_some().then(|| self.sessions.fanout.heard().clone());
+        let change = RightsChange {
+            before: &principal,
+            after: &after,
+            past: review.past(),
+            heard: heard.as_ref(),
+            epoch: review.epoch(),
+        };
         let told = self.notice_rights(now, session, change, &mut looked, effects);
         let is_other = login.is_some();
         if let Some(login) = login {

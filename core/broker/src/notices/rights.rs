@@ -23,27 +23,32 @@ use crate::messages::{SnapshotPage, SubscribeRequestId, ToHome, ToNotices};
 use crate::notice_side::NoticeSide;
 use crate::places::{Place, key_of};
 use crate::price::TOPIC;
+use crate::review::Past;
 use crate::subscribe::Ended;
 use crate::{Action, BrokerOptions, Principal};
 
 /// Topics and patterns that are compared when a session has other rights.
 const LOOKS_MAX: usize = 50_000;
 
-/// Who a session was, and by which rules, and who it is by those that hold now.
+/// Who a session was, and who it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RightsChange<'a> {
-    pub(crate) before: (&'a BrokerOptions, &'a Principal),
-    /// Rules that held between those: what they did not allow was hidden meanwhile.
-    pub(crate) between: &'a [Arc<BrokerOptions>],
+    pub(crate) before: &'a Principal,
     pub(crate) after: &'a Principal,
+    /// By which rules it was given what it has. What some of them did not allow was hidden meanwhile.
+    pub(crate) past: &'a [Past],
+    /// What had come of homes when it became who it is, if it was somebody else.
+    pub(crate) heard: Option<&'a Heard>,
+    /// The epoch of the first subscription that has begun by the rules that hold now.
+    pub(crate) epoch: u32,
 }
 
-/// What a subscription has to hear of a topic: what it is, if the subscription gains it.
-type Change = (Noticer, Path, Option<Arc<TopicSpec>>);
+/// What a subscription has to hear of a topic: if it gains that, what it is, and up to which number of its home nothing has
+/// been sent.
+type Change = (Noticer, Path, Option<(Arc<TopicSpec>, u64)>);
 
 impl NoticeSide<'_> {
-    /// A session is somebody else now, or the rules are others: what its patterns show is different. `heard` is what had come
-    /// of homes until then.
+    /// A session is somebody else now, or the rules are others: what its patterns show is different.
     ///
     /// # Errors
     /// When so many topics and patterns would have to be looked at that it had better begin anew; `looked` counts them.
@@ -51,23 +56,24 @@ impl NoticeSide<'_> {
         &mut self,
         now: Now,
         session: SessionId,
-        (change, heard): (RightsChange<'_>, &Heard),
+        change: RightsChange<'_>,
         looked: &mut usize,
         effects: &mut Effects,
     ) -> Result<(), Close> {
         let changes = self.topics_by_rights(session, change, looked)?;
         self.withdraw(now, session, &changes, effects);
-        let mut gained = BTreeMap::<(SubscriptionKey, u16, Place), Vec<Path>>::new();
+        let mut gained = BTreeMap::<(SubscriptionKey, u16, Place, u64), Vec<Path>>::new();
         for (noticer, path, spec) in changes {
-            let Some(spec) = spec else {
+            let Some((spec, until)) = spec else {
                 self.say_left(&noticer, path, LeaveReason::NotAuthorised, effects);
                 continue;
             };
             self.say_joined(&noticer, path.clone(), spec, effects);
             let home = self.sessions.options.home_of(&path);
-            gained.entry((noticer.key, noticer.target, home)).or_default().push(path);
+            let of = (noticer.key, noticer.target, home, until);
+            gained.entry(of).or_default().push(path);
         }
-        for ((key, target, home), paths) in gained {
+        for ((key, target, home, until), paths) in gained {
             let told = self.notices.told.get(&(key_of(session), key));
             // One that has yet to listen gets all values then.
             let Some(told) = told.filter(|told| told.wants_values && told.subscribe.is_none())
@@ -75,7 +81,6 @@ impl NoticeSide<'_> {
                 continue;
             };
             let request = SubscribeRequestId { session, key, target, epoch: told.epoch };
-            let until = heard.of(home.shard);
             self.sessions.send(home, ToHome::ShowValues { request, paths, until }, effects);
         }
         Ok(())
@@ -87,12 +92,21 @@ impl NoticeSide<'_> {
         now: Now,
         from: Place,
         request: SubscribeRequestId,
-        (page, at): (SnapshotPage, u64),
+        (page, at): (Option<Box<SnapshotPage>>, u64),
         effects: &mut Effects,
     ) {
         let side = &mut self.sessions;
-        let known = side.session(request.session).and_then(|it| it.subscription(request.key));
+        let Some(record) = side.session(request.session) else { return };
+        let known = record.subscription(request.key);
         let Some(known) = known.filter(|known| known.epoch == request.epoch) else { return };
+        let room = side.mark_of(key_of(request.session)).saturating_sub(record.backlog_bytes());
+        let page = page.filter(|page| page.bytes() <= room);
+        let Some(page) = page.map(|page| *page) else {
+            let reason =
+                "this session may see more topics now than it has room for; open another one";
+            let close = Close::new(CloseCode::TooMuchWork, reason);
+            return self.end_denied(request.session, close, effects);
+        };
         let recoverable = known.flags.recoverable();
         if known.recovery.is_some() {
             side.hold_values(now, request, (page.runs, What::Live), 0);
@@ -122,6 +136,13 @@ impl NoticeSide<'_> {
             pending.source == Source::Topic
                 && lost.contains(&(pending.key, &pending.run.run().destination().path))
         };
+        for (key, path) in &lost {
+            let record = side.session(session);
+            let backlog = record.and_then(|record| record.backlog.as_ref());
+            if let Some(throttle) = backlog.and_then(|backlog| backlog.throttle(*key, path)) {
+                side.close_throttle(throttle);
+            }
+        }
         let (unsent, _) = side.take_back(session, is_lost);
         for pending in &unsent {
             side.refund(key_of(session), pending.key, u64::from(pending.len()));
@@ -135,11 +156,11 @@ impl NoticeSide<'_> {
         side.go_on_without(Ended::of_messages(session), effects);
     }
 
-    /// The topics that a session gains, with what they are, and those that it loses.
+    /// The topics that a session gains, and those that it loses.
     fn topics_by_rights(
         &self,
         session: SessionId,
-        RightsChange { before: (options, before), between, after }: RightsChange<'_>,
+        change: RightsChange<'_>,
         looked: &mut usize,
     ) -> Result<Vec<Change>, Close> {
         let mut changes = Vec::new();
@@ -149,6 +170,8 @@ impl NoticeSide<'_> {
         }
         for key in record.subscriptions.keys() {
             let told = self.notices.told.get(&(key_of(session), key));
+            // One that has begun since has what it may have.
+            let told = told.filter(|told| (told.epoch.wrapping_sub(change.epoch) as i32) < 0);
             for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
                 for (path, spec) in self.notices.named(&asked.pattern) {
@@ -157,29 +180,38 @@ impl NoticeSide<'_> {
                         let reason = "this session has been told of too many topics to have other rights now; open another one";
                         return Err(Close::new(CloseCode::TooMuchWork, reason));
                     }
-                    let may = |options: &BrokerOptions, principal| {
-                        let caller = Caller { session, principal };
-                        options.may(caller, Action::Subscribe, Kind::Topic, path)
-                    };
-                    let (may_now, might) =
-                        (may(self.sessions.options, after), may(options, before));
-                    let is_same = || between.iter().all(|options| may(options, before) == might);
-                    if might == may_now && is_same()
-                        || !self.notices.is_told(
-                            &noticer,
-                            self.sessions.options.home_of(path),
-                            path,
-                        )
-                        || !record.brings(key, target, path)
+                    let Some(until) = self.change_of(session, change, path) else { continue };
+                    if self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
+                        && record.brings(key, target, path)
                     {
-                        continue;
+                        let spec = until.map(|until| (spec.clone(), until));
+                        changes.push((noticer, path.clone(), spec));
                     }
-                    // What was hidden for a while comes anew; what the client has of it stays.
-                    changes.push((noticer, path.clone(), may_now.then(|| spec.clone())));
                 }
             }
         }
         Ok(changes)
+    }
+
+    /// What a change of rights does to a topic, if it does: up to which number of its home nothing has been sent of one that
+    /// is gained, nothing of one that is lost. What was hidden for a while is gained: what the client has of it stays.
+    fn change_of(
+        &self,
+        session: SessionId,
+        change: RightsChange<'_>,
+        path: &Path,
+    ) -> Option<Option<u64>> {
+        let may = |options: &BrokerOptions, principal| {
+            let caller = Caller { session, principal };
+            options.may(caller, Action::Subscribe, Kind::Topic, path)
+        };
+        let might = |past: &&Past| may(&past.options, change.before);
+        if !may(self.sessions.options, change.after) {
+            return change.past.iter().any(|past| might(&past)).then_some(None);
+        }
+        let hidden = change.past.iter().rev().find(|past| !might(past))?;
+        let heard = change.heard.unwrap_or(&hidden.heard);
+        Some(Some(heard.of(self.sessions.options.home_of(path).shard)))
     }
 }
 
@@ -195,7 +227,7 @@ impl HomeSide<'_> {
         self.work.charge_at(now, TOPIC * paths.len() as u64);
         let from = Topics { directory: self.directory, options: self.options };
         let page = self.home.shown_values(now, &request, (paths, until), from);
-        let (page, at) = (Box::new(page), self.home.last_number());
+        let (page, at) = (page.map(Box::new), self.home.last_number());
         let message = ToNotices::ShownValues { request, page, at };
         self.send(Place::of(request.session), message, effects);
     }

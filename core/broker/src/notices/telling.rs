@@ -33,6 +33,7 @@ use crate::notice_side::NoticeSide;
 use crate::owners::recovers;
 use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
+use crate::review::Past;
 use crate::subscribe::Begun;
 use crate::together::RecoveriesTogether;
 use crate::{Action, Principal};
@@ -113,9 +114,10 @@ impl NoticeSide<'_> {
         let told = match login.change() {
             Some((before, after)) => {
                 let options = self.sessions.options.clone();
-                let change = RightsChange { before: (&options, before), between: &[], after };
                 let heard = self.sessions.fanout.heard().clone();
-                self.notice_rights(now, session, (change, &heard), &mut 0, effects)
+                let (past, epoch) = ([Past { options, heard }], self.sessions.sessions.epoch());
+                let change = RightsChange { before, after, past: &past, heard: None, epoch };
+                self.notice_rights(now, session, change, &mut 0, effects)
             }
             None => Ok(()),
         };

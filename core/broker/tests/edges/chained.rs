@@ -253,7 +253,7 @@ impl Chain {
                 };
                 self.deny(denied);
             }
-            18 => self.advance(Span::from_millis(50 + 1_000 * (edge as u64 / 2))),
+            18 => self.advance(Span::from_millis(50 + 6_000 * (edge as u64 / 2))),
             _ => drop(self.nodes[0].review_all()),
         }
         if self.nodes[0].random.one_in(2) {
