@@ -4,7 +4,7 @@
 //! Relies on `NodeControl` for everything that happens on shards.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tiderace_base::{Addresses, Sample, SampleValue};
@@ -12,6 +12,7 @@ use tiderace_config::ServerConfig;
 use tiderace_reactor::NodeControl;
 use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
+use crate::alarms::Lookout;
 use crate::metrics::DRAIN_REMAINING;
 
 /// What asked for an end when no signal did.
@@ -56,9 +57,13 @@ pub(crate) fn longest(request: &DrainRequest) -> Duration {
     request.delay + request.over + BEHIND_SPAN
 }
 
-/// Sends all clients elsewhere; returns when they have left, or the time for it is over.
-pub(crate) fn finish(node: &NodeControl, request: DrainRequest) {
-    let most = longest(&request);
+/// Sends all clients elsewhere; returns when they have left, or the time for it is over. Alarms are looked for meanwhile.
+pub(crate) fn finish(node: &NodeControl, request: DrainRequest, lookout: &mut Lookout) {
+    let (begun, longest) = (Instant::now(), longest(&request));
     node.drain_finally(request);
-    node.wait_drained(most);
+    lookout.look_until(|most| {
+        let left = longest.saturating_sub(begun.elapsed());
+        node.wait_drained(most.min(left));
+        (left.is_zero() || node.drain_phase() == DrainPhase::Drained).then_some(())
+    });
 }

@@ -1,10 +1,12 @@
 //! What the operating system lets this process have, and how much of it is used: files, disks.
 //!
-//! Looked at by a thread that may wait, since a disk may not answer; told as metrics by shards, which may not. Invariant: what
-//! cannot be told is left out, never zero.
+//! Each disk is looked at by a thread of its own, since one may not answer: that keeps no other from being looked at, and nobody
+//! waits for it. Such a thread allocates nothing, so that it costs no memory but its stack; there is none without a store
+//! or large messages. Told as metrics by shards. Invariant: what cannot be told is left out, never zero.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tiderace_base::{Sample, SampleValue};
@@ -19,7 +21,7 @@ pub(crate) struct Resources {
     files_open: AtomicU64,
     /// When open files are counted again, if counting them takes long.
     count_at: Mutex<Option<Instant>>,
-    disks: Vec<DiskUse>,
+    disks: Vec<Arc<DiskUse>>,
 }
 
 struct DiskUse {
@@ -27,10 +29,20 @@ struct DiskUse {
     directory: String,
     free: AtomicU64,
     bytes: AtomicU64,
+    /// When it has answered last, in milliseconds since it was known.
+    answered_ms: AtomicU64,
+    known_since: Instant,
 }
+
+/// Bytes that may be written to a disk, and bytes of all of it; none if it cannot be told.
+type Ask = fn(&str) -> Option<(u64, u64)>;
 
 /// Stands for what cannot be told.
 const UNKNOWN: u64 = u64::MAX;
+/// How often a disk is looked at.
+const DISK_INTERVAL: Duration = Duration::from_secs(1);
+/// What a disk has said so long ago counts no more.
+const DISK_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// So many entries are counted in some milliseconds.
 const COUNTED_EASILY: u64 = 10_000;
 /// How often more are counted.
@@ -46,12 +58,7 @@ impl Resources {
     }
 
     fn of(disks: impl Iterator<Item = (&'static str, String)>, files_max: usize) -> Resources {
-        let disk = |(purpose, directory)| DiskUse {
-            purpose,
-            directory,
-            free: AtomicU64::new(UNKNOWN),
-            bytes: AtomicU64::new(UNKNOWN),
-        };
+        let disk = |(purpose, directory)| Arc::new(DiskUse::new(purpose, directory));
         Resources {
             files_max: files_max as u64,
             files_open: AtomicU64::new(UNKNOWN),
@@ -60,23 +67,29 @@ impl Resources {
         }
     }
 
-    /// Looks how much is used. Not for a shard's thread.
-    pub(crate) fn look(&self) {
-        self.look_at_files();
-        for disk in &self.disks {
-            let (free, bytes) = match rustix::fs::statvfs(&*disk.directory) {
-                Ok(found) => (
-                    found.f_bavail.saturating_mul(found.f_frsize),
-                    found.f_blocks.saturating_mul(found.f_frsize),
-                ),
-                Err(_) => (UNKNOWN, UNKNOWN),
-            };
-            disk.free.store(free, Ordering::Relaxed);
-            disk.bytes.store(bytes, Ordering::Relaxed);
-        }
+    /// Looks at disks from now on, as long as the process runs.
+    ///
+    /// # Errors
+    /// When a thread could not be started.
+    pub(crate) fn watch_disks(&self) -> io::Result<()> {
+        self.watch(ask)
     }
 
-    fn look_at_files(&self) {
+    fn watch(&self, ask: Ask) -> io::Result<()> {
+        for disk in &self.disks {
+            let (disk, name) = (disk.clone(), format!("disk-{}", disk.purpose));
+            std::thread::Builder::new().name(name).spawn(move || {
+                loop {
+                    disk.look(ask);
+                    std::thread::sleep(DISK_INTERVAL);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Counts open files. Not for a shard's thread.
+    pub(crate) fn look(&self) {
         const FILES: &str = "/proc/self/fd";
         // The size of the directory is their number from Linux 6.2 on.
         let told = std::fs::metadata(FILES).map(|data| data.len()).ok().filter(|files| *files > 0);
@@ -107,11 +120,8 @@ impl Resources {
 
     /// Disks that answer.
     pub(crate) fn disks(&self) -> Vec<Disk> {
-        let disk = |disk: &DiskUse| {
-            let (free, bytes) = (known(&disk.free)?, known(&disk.bytes)?);
-            Some(Disk { purpose: disk.purpose, directory: disk.directory.clone(), free, bytes })
-        };
-        self.disks.iter().filter_map(disk).collect()
+        let now = Instant::now();
+        self.disks.iter().filter_map(|disk| disk.told(now)).collect()
     }
 
     /// The metrics.
@@ -132,6 +142,45 @@ impl Resources {
             .chain(of(&DISK_BYTES, |disk| disk.bytes))
             .collect()
     }
+}
+
+impl DiskUse {
+    fn new(purpose: &'static str, directory: String) -> DiskUse {
+        DiskUse {
+            purpose,
+            directory,
+            free: AtomicU64::new(UNKNOWN),
+            bytes: AtomicU64::new(UNKNOWN),
+            answered_ms: AtomicU64::new(0),
+            known_since: Instant::now(),
+        }
+    }
+
+    /// Waits for the disk.
+    fn look(&self, ask: Ask) {
+        let (free, bytes) = ask(&self.directory).unwrap_or((UNKNOWN, UNKNOWN));
+        self.free.store(free, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let answered = u64::try_from(self.known_since.elapsed().as_millis()).unwrap_or(UNKNOWN);
+        self.answered_ms.store(answered, Ordering::Relaxed);
+    }
+
+    /// What it has said, unless that is too old.
+    fn told(&self, now: Instant) -> Option<Disk> {
+        let (free, bytes) = (known(&self.free)?, known(&self.bytes)?);
+        let answered = Duration::from_millis(self.answered_ms.load(Ordering::Relaxed));
+        let age = now.saturating_duration_since(self.known_since).saturating_sub(answered);
+        let disk =
+            || Disk { purpose: self.purpose, directory: self.directory.clone(), free, bytes };
+        (age < DISK_SILENCE_MAX).then(disk)
+    }
+}
+
+/// Asks the operating system, which may wait for the disk.
+fn ask(directory: &str) -> Option<(u64, u64)> {
+    let found = rustix::fs::statvfs(directory).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Some((bytes(found.f_bavail), bytes(found.f_blocks)))
 }
 
 fn known(cell: &AtomicU64) -> Option<u64> {
@@ -157,6 +206,7 @@ mod tests {
         resources.look();
         // Other tests open and close some at the same time.
         assert!(resources.files_open().unwrap() + 25 > before + held.len() as u64);
+        resources.disks[0].look(ask);
         let disks = resources.disks();
         assert_eq!((disks.len(), disks[0].purpose), (1, "store"));
         assert!(disks[0].bytes >= disks[0].free);
@@ -164,9 +214,41 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_does_not_answer_is_left_out() {
+    fn a_disk_that_cannot_be_told_is_left_out() {
         let resources = of_directory("/no/such/directory");
-        resources.look();
+        resources.disks[0].look(ask);
         assert_eq!(resources.disks(), []);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_disk_that_does_not_answer() {
+        fn ask(directory: &str) -> Option<(u64, u64)> {
+            if directory == "/hangs" {
+                loop {
+                    std::thread::park();
+                }
+            }
+            Some((1, 2))
+        }
+        let disks = [("store", "/hangs".to_owned()), ("large-messages", "/answers".to_owned())];
+        let resources = Resources::of(disks.into_iter(), 1000);
+        resources.watch(ask).unwrap();
+        let disks = loop {
+            resources.look();
+            let disks = resources.disks();
+            if !disks.is_empty() {
+                break disks;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!((disks.len(), &*disks[0].directory), (1, "/answers"));
+    }
+
+    #[test]
+    fn what_a_disk_has_said_long_ago_counts_no_more() {
+        let disk = DiskUse::new("store", "/".to_owned());
+        disk.look(|_| Some((1, 2)));
+        let at = |seconds| disk.told(disk.known_since + Duration::from_secs(seconds)).is_some();
+        assert_eq!([0, 9, 12].map(at), [true, true, false]);
     }
 }

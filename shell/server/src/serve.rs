@@ -22,18 +22,19 @@ use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
 use tracing::info;
 
+use crate::alarms::{self, Lookout};
 use crate::cli::{ServeRequest, development_banner, port_owner};
 use crate::control::{self, Control, Duties, Reloader};
 use crate::login::{Certificates, Logins};
 use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::resources::Resources;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{
-    alarms, compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
+    compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
     upstreams, watchdog,
 };
 
@@ -200,12 +201,16 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let duties = Duties { reloader, certificates, backups, serving: serving.clone() };
     control::start(asks, duties)?;
     announce(development, config, &node.addresses);
-    alarms::start(monitor.clone())?;
+    monitor
+        .resources
+        .watch_disks()
+        .context("a thread that looks at a disk could not be started")?;
     drain::watch(node.control(), signals.stopper)?;
     let is_stopping = Arc::<AtomicBool>::default();
     watchdog::start(node.control(), is_stopping.clone(), serving.clone())?;
     service_manager::ready(&serving);
-    let signal = signals.stop.recv().context("the signal thread ended")?;
+    let mut lookout = Lookout::new(monitor.clone());
+    let signal = signals::wait(&signals.stop, &mut lookout)?;
     let ending = ending.read().unwrap_or_else(PoisonError::into_inner).clone();
     if signal != drain::DRAINED
         && let Some(request) = drain::at_the_end(&ending)
@@ -217,7 +222,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         );
         let most = drain::longest(&request) + ending.shutdown_grace + CLOSING;
         service_manager::stopping("Sends its clients to other servers, then stops.", most);
-        drain::finish(&node.control(), request);
+        drain::finish(&node.control(), request, &mut lookout);
     }
     info!(
         event = "server-stopping",

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use anyhow::Context;
 use signal_hook::consts::{
@@ -16,6 +16,7 @@ use signal_hook::consts::{
 };
 use tracing::info;
 
+use crate::alarms::Lookout;
 use crate::control::Control;
 
 /// The signals of this process.
@@ -55,6 +56,21 @@ impl Signals {
     pub(crate) fn serving(&self) {
         self.is_serving.store(true, Ordering::Release);
     }
+}
+
+/// Waits until somebody asks for an end, and looks for alarms meanwhile; the name of the signal.
+///
+/// # Errors
+/// When nobody can ask any more.
+pub(crate) fn wait(
+    stop: &Receiver<&'static str>,
+    lookout: &mut Lookout,
+) -> anyhow::Result<&'static str> {
+    let asked = lookout.look_until(|most| match stop.recv_timeout(most) {
+        Err(RecvTimeoutError::Timeout) => None,
+        asked => Some(asked),
+    });
+    asked.context("the signal thread ended")
 }
 
 struct Listener {

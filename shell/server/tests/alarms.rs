@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use crate::program::watched::Watched;
-use crate::program::{Directory, FREE};
+use crate::program::{Directory, FREE, names_of_threads};
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -247,6 +247,29 @@ fn a_drain_is_an_alarm_until_it_is_taken_back() {
     assert_eq!(wait_for(admin, "draining")["severity"], "info");
     run(admin, &["drain", "--cancel"]);
     wait_for_end(admin, "draining");
+}
+
+#[test]
+fn a_server_that_drains_before_it_stops_is_looked_at_until_then() {
+    let directory = Directory::new("alarms-last-drain");
+    let admin = format!("[[listener]]\naddress = {FREE:?}\nstays_open = true\n");
+    let server = Watched::start(&directory.0, "drain_over = \"1h\"", &admin);
+    // Somebody who does not leave.
+    let _held = TcpStream::connect(server.addresses[0]).unwrap();
+    server.signal("TERM");
+    assert_eq!(wait_for(server.addresses[1], "draining")["severity"], "info");
+}
+
+/// A thread more that allocates is a heap more.
+#[cfg(target_os = "linux")]
+#[test]
+fn looking_for_alarms_takes_no_thread() {
+    let directory = Directory::new("alarms-threads");
+    let server = Watched::start(&directory.0, "", "");
+    let threads = names_of_threads(server.child.id());
+    assert!(threads.iter().any(|name| name == "control"), "{threads:?}");
+    let surplus = |name: &String| name == "alarms" || name.starts_with("disk");
+    assert!(!threads.iter().any(surplus), "{threads:?}");
 }
 
 #[test]

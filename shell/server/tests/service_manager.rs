@@ -6,14 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use crate::program::watched::Watched;
-use crate::program::{Directory, FREE};
+use crate::program::{Directory, FREE, names_of_threads};
 
 /// Where a server tells how it stands.
 struct Manager {
@@ -186,22 +186,6 @@ fn a_watchdog_of_another_process_is_not_fed() {
     let names = names_of_threads(server.child.id());
     assert!(names.iter().any(|name| name == "control"), "{names:?}");
     assert!(names.iter().all(|name| name != "watchdog"), "{names:?}");
-}
-
-/// The names of a server's threads, once each has taken its own: one that has just begun still has that of the program.
-fn names_of_threads(server: u32) -> Vec<String> {
-    let start = Instant::now();
-    loop {
-        let tasks = std::fs::read_dir(format!("/proc/{server}/task")).unwrap();
-        let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).ok();
-        let names: Vec<_> = tasks.filter_map(|entry| name(entry.unwrap().path())).collect();
-        let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
-        if names.iter().filter(|name| *name == "tiderace").count() == 1 {
-            return names;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "threads without a name: {names:?}");
-        std::thread::yield_now();
-    }
 }
 
 fn is_live(stream: &mut TcpStream) -> bool {

@@ -19,8 +19,8 @@ BINARY = os.environ["TIDERACE_BINARY"]
 MIB = 2**20
 BUDGET = 128 * MIB
 """`memory.messages_bytes_max` in tiderace.toml."""
-ABOVE = 132 * MIB
-"""What the server may take besides; 4 MiB of it are what the thread that looks for alarms keeps."""
+ABOVE = 128 * MIB
+"""What the server may take besides."""
 ADDRESS_SPACE = 1024 * MIB
 
 

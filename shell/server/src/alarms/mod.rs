@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   counters that there are ─▶ sampler, once a second ─▶ watch (the table's conditions) ─▶ log
-//!                              (a thread of its own)       └─▶ board ─▶ `$sys/alarms/NAME`, metrics
+//!                              (the main thread)           └─▶ board ─▶ `$sys/alarms/NAME`, metrics
 //! ```
-//! Relies on the monitor for everything that is looked at. Invariant: shards do nothing for alarms but read the number of the
+//! The main thread looks, while it waits for the end of the server: it has nothing else to do then, a thread of its own would
+//! have a heap of its own, and the control thread may wait for a disk that an alarm is about. Relies on the monitor for
+//! everything that is looked at. Invariants: a look waits for no disk; shards do nothing for alarms but read the number of the
 //! board.
 
 mod board;
@@ -14,10 +16,8 @@ mod table;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use tracing::{error, info, warn};
 
 pub(crate) use board::AlarmBoard;
@@ -32,26 +32,40 @@ use watch::{AlarmWatch, Change, Present};
 /// How often it is looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Begins to look, as long as the process runs.
-///
-/// # Errors
-/// When the thread could not be started.
-pub(crate) fn start(monitor: Arc<Monitor>) -> anyhow::Result<()> {
-    let look = move || {
-        let mut sampler = Sampler::new();
-        let mut watch = AlarmWatch::new();
-        // A server that stops has no alarms any more: its shards end.
-        while monitor.ready.load(Ordering::Relaxed) {
-            let seen = sampler.look(&monitor);
-            for change in watch.look(Instant::now(), sampler::wall_ms(), &seen) {
-                tell(&change);
+/// Who looks.
+pub(crate) struct Lookout {
+    monitor: Arc<Monitor>,
+    sampler: Sampler,
+    watch: AlarmWatch,
+}
+
+impl Lookout {
+    pub(crate) fn new(monitor: Arc<Monitor>) -> Lookout {
+        Lookout { monitor, sampler: Sampler::new(), watch: AlarmWatch::new() }
+    }
+
+    /// Looks once a second until `wait` has a result, which is asked for one again and again and may take so long for it.
+    pub(crate) fn look_until<T>(&mut self, mut wait: impl FnMut(Duration) -> Option<T>) -> T {
+        let mut next = Instant::now();
+        loop {
+            let now = Instant::now();
+            if next <= now {
+                self.look(now);
+                next = now + LOOK_INTERVAL;
             }
-            monitor.alarms.set(watch.present());
-            std::thread::sleep(LOOK_INTERVAL);
+            if let Some(result) = wait(next.saturating_duration_since(Instant::now())) {
+                return result;
+            }
         }
-    };
-    let thread = std::thread::Builder::new().name("alarms".to_owned()).spawn(look);
-    thread.map(drop).context("the thread that looks for alarms could not be started")
+    }
+
+    fn look(&mut self, now: Instant) {
+        let seen = self.sampler.look(&self.monitor);
+        for change in self.watch.look(now, sampler::wall_ms(), &seen) {
+            tell(&change);
+        }
+        self.monitor.alarms.set(self.watch.present());
+    }
 }
 
 fn tell(change: &Change) {

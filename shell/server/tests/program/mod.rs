@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A server that is killed when the test ends.
 pub(crate) struct Server {
@@ -112,5 +113,21 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The names of a server's threads, once each has taken its own: one that has just begun still has that of the program.
+pub(crate) fn names_of_threads(server: u32) -> Vec<String> {
+    let start = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{server}/task")).unwrap();
+        let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).ok();
+        let names: Vec<_> = tasks.filter_map(|entry| name(entry.unwrap().path())).collect();
+        let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
+        if names.iter().filter(|name| *name == "tiderace").count() == 1 {
+            return names;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "threads without a name: {names:?}");
+        thread::yield_now();
     }
 }
