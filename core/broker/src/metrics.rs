@@ -100,7 +100,7 @@ broker_metrics! {
     queue_messages Gauge "tiderace_queue_messages" [] "Messages ready in queues.";
     account_refused Counter "tiderace_queue_quota_refused_total" [] "Messages and consumers refused because the owner of their queue has as much in queues as it may.";
     accounts Gauge "tiderace_queue_owners" [] "Principals that own queues, counted on every shard.";
-    accounts_full Gauge "tiderace_queue_owners_full" [] "Principals whose queues hold nearly all the bytes that they may, counted on every shard.";
+    accounts_full Gauge "tiderace_queue_owners_full" [] "Principals whose queues hold nearly all the bytes that they may, or have since and not left a sixteenth of them free, counted on every shard.";
     queue_refused Counter "tiderace_queue_messages_refused_total" [] "Messages refused because their queue was full.";
     messages_fed Counter "tiderace_subscription_messages_total" [] "Messages of topics put into durable subscriptions.";
     queue_delayed Gauge "tiderace_queue_messages_delayed" [] "Messages in queues that wait for the time when they are to be delivered.";

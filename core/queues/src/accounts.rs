@@ -56,6 +56,8 @@ const TOLD_MAX: usize = 1_024;
 const STEP_DIVISOR: u64 = 128;
 /// An account shows as full when less than this part of its quota is left.
 const NEARLY_DIVISOR: u64 = 64;
+/// It is counted as full until this part of its quota is left, so that it is not so again and again.
+const LEFT_DIVISOR: u64 = 16;
 /// What an account takes beside its name: its record and its places in maps.
 const ACCOUNT_BYTES: usize = size_of::<Account>() + 192;
 
@@ -111,7 +113,8 @@ impl Account {
     /// Counts it where the full ones are counted, or no more.
     #[inline]
     fn count_if_full(&self) {
-        let (is_full, all) = (self.is_full(), &self.notes.full);
+        let divisor = if self.counted_full.get() { LEFT_DIVISOR } else { NEARLY_DIVISOR };
+        let (is_full, all) = (self.has_less_left(divisor), &self.notes.full);
         if self.counted_full.replace(is_full) != is_full {
             all.set(if is_full { all.get() + 1 } else { all.get().saturating_sub(1) });
         }
@@ -128,8 +131,13 @@ impl Account {
 
     /// Whether it has all that it may, or so much that larger messages are refused.
     pub(crate) fn is_full(&self) -> bool {
+        self.has_less_left(NEARLY_DIVISOR)
+    }
+
+    /// Whether no more than that part of what it may have is left.
+    fn has_less_left(&self, divisor: u64) -> bool {
         let most = self.quota.bytes_max;
-        self.counts() && self.used() >= most - most / NEARLY_DIVISOR
+        self.counts() && self.used() >= most - most / divisor
     }
 
     /// Whether it has more than it may.
@@ -362,6 +370,24 @@ mod tests {
         accounts.end_queue(&account, 0);
         accounts.end_queue(&other, 0);
         assert_eq!((accounts.count(), accounts.memory.used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn an_account_whose_bytes_swing_around_its_bound_is_counted_as_full_all_the_time() {
+        let mut accounts = accounts(1600, 0);
+        let account = accounts.begin_queue(&"ann".into());
+        account.change(0, 1574);
+        assert_eq!(accounts.count(), (1, 0));
+        for _ in 0..3 {
+            account.change(0, 1);
+            assert_eq!((accounts.count(), account.is_full()), ((1, 1), true));
+            account.change(75, 0);
+            assert_eq!((accounts.count(), account.is_full()), ((1, 1), false));
+            account.change(0, 74);
+        }
+        account.change(75, 0);
+        assert_eq!(accounts.count(), (1, 0));
+        accounts.end_queue(&account, 1499);
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         spool,
     };
     let secured = tls::read(config)?;
-    let expiry = secured.as_ref().map(|read| read.not_after);
+    let validities = secured.as_ref().map(|read| read.validities.clone());
     let settings = secured.map(|read| read.settings);
     let options = compose::reactor(config, files_max, settings, &identity)?;
     // Clients can connect as soon as the first listener is there, before all threads are.
@@ -179,8 +179,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let node = spawn_on(sockets, options, services).map_err(not_started)?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
-    let certificates = expiry.map(|expiry| {
-        let state = Arc::new(TlsState::new(expiry));
+    let certificates = validities.map(|validities| {
+        let state = Arc::new(TlsState::new(validities));
         let _ = monitor.tls.set(state.clone());
         CertificateWatch::new(config, node.control(), state)
     });

@@ -5,8 +5,8 @@
 //! the log, and connections go on with what was there before.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
@@ -16,16 +16,14 @@ use tiderace_reactor::NodeControl;
 use tiderace_tls::{Choices, ClientCertificates, Identity, Problem, Settings, Version};
 use tracing::{info, warn};
 
+use crate::alarms::Holds;
 use crate::metrics::{TLS_EXPIRY, TLS_RELOADS};
-
-/// A certificate that ends within this is worth a warning: renewals that work come earlier.
-pub(crate) const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
 
 /// What there is to know of the certificates, for metrics.
 #[derive(Debug, Default)]
 pub(crate) struct TlsState {
-    /// When the first of them ends, in seconds since 1970.
-    pub(crate) not_after: AtomicU64,
+    /// When each of them begins and ends.
+    validities: Mutex<Vec<Validity>>,
     /// Times that changed files were taken.
     pub(crate) reloads: AtomicU64,
     /// Times that changed files could not be used.
@@ -35,16 +33,19 @@ pub(crate) struct TlsState {
 }
 
 impl TlsState {
-    /// At the start; the time is in seconds since 1970.
-    pub(crate) fn new(not_after: i64) -> TlsState {
-        let state = TlsState::default();
-        state.not_after.store(not_after.max(0) as u64, Ordering::Relaxed);
-        state
+    /// At the start.
+    pub(crate) fn new(validities: Vec<Validity>) -> TlsState {
+        TlsState { validities: Mutex::new(validities), ..TlsState::default() }
     }
 
-    /// When the first of the certificates ends, in seconds since 1970.
-    pub(crate) fn not_after(&self) -> i64 {
-        i64::try_from(self.not_after.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+    fn validities(&self) -> MutexGuard<'_, Vec<Validity>> {
+        self.validities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For how long the certificates hold from now on.
+    pub(crate) fn certificates(&self) -> Vec<Holds> {
+        let now = seconds();
+        self.validities().iter().map(|validity| validity.holds(now)).collect()
     }
 
     /// Whether changed files could not be used when they were read last.
@@ -60,18 +61,41 @@ impl TlsState {
             Sample { row: &TLS_RELOADS, labels: vec![outcome], value }
         };
         [
-            Sample::number(&TLS_EXPIRY, value(&self.not_after)),
+            Sample::number(&TLS_EXPIRY, first_end(&self.validities())),
             reloads("done", &self.reloads),
             reloads("failed", &self.failures),
         ]
     }
 }
 
+/// When a certificate begins and ends to hold, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validity {
+    not_before: i64,
+    not_after: i64,
+}
+
+impl Validity {
+    /// For how long it holds from then on.
+    pub(crate) fn holds(self, now: u64) -> Holds {
+        Holds {
+            lifetime: self.not_after.saturating_sub(self.not_before),
+            left: self.not_after.saturating_sub_unsigned(now),
+        }
+    }
+}
+
+/// When the first of them ends, in seconds since 1970.
+fn first_end(validities: &[Validity]) -> u64 {
+    let first = validities.iter().map(|validity| validity.not_after).min();
+    first.unwrap_or(i64::MAX).max(0).unsigned_abs()
+}
+
 /// Settings made from files.
 pub(crate) struct Read {
     pub(crate) settings: Settings,
-    /// When the first certificate ends, in seconds since 1970.
-    pub(crate) not_after: i64,
+    /// Of each certificate.
+    pub(crate) validities: Vec<Validity>,
 }
 
 /// Reads what the configuration names; nothing if TLS is not spoken.
@@ -90,7 +114,11 @@ pub(crate) fn read(config: &Config) -> anyhow::Result<Option<Read>> {
     for (chain, key) in pairs(config) {
         identities.push(identity(chain, key)?);
     }
-    let not_after = identities.iter().map(|identity| identity.certificate().not_after).min();
+    let validity = |identity: &Identity| {
+        let facts = identity.certificate();
+        Validity { not_before: facts.not_before, not_after: facts.not_after }
+    };
+    let validities = identities.iter().map(validity).collect();
     let settings = Settings::new(Choices {
         identities,
         version_min: match tls.version_min {
@@ -102,7 +130,7 @@ pub(crate) fn read(config: &Config) -> anyhow::Result<Option<Read>> {
         clock: seconds,
     })
     .context("tls")?;
-    Ok(Some(Read { settings, not_after: not_after.unwrap_or(i64::MAX) }))
+    Ok(Some(Read { settings, validities }))
 }
 
 /// The chain and the key of each certificate.
@@ -261,7 +289,7 @@ impl CertificateWatch {
 
     fn take(&self, read: &Read) {
         self.node.secure(&read.settings);
-        self.state.not_after.store(read.not_after.max(0) as u64, Ordering::Relaxed);
+        self.state.validities().clone_from(&read.validities);
         self.state.reloads.fetch_add(1, Ordering::Relaxed);
         self.state.were_refused.store(false, Ordering::Relaxed);
     }

@@ -22,7 +22,7 @@ use tracing::{error, info, warn};
 
 pub(crate) use board::AlarmBoard;
 pub(crate) use shown::shown;
-pub(crate) use table::Disk;
+pub(crate) use table::{Disk, Holds};
 
 use crate::monitor::Monitor;
 use sampler::Sampler;

@@ -11,8 +11,8 @@ use tiderace_reactor::NodeControl;
 use tiderace_wire::DrainPhase;
 
 use super::table::Seen;
+use crate::logging;
 use crate::monitor::Monitor;
-use crate::{logging, tls};
 
 /// Looks again and again.
 pub(super) struct Sampler {
@@ -51,8 +51,7 @@ impl Sampler {
             seen.logins_unanswered = self.grown("logins", callouts.unanswered());
         }
         if let Some(tls) = monitor.tls.get() {
-            let now = i64::try_from(tls::seconds()).unwrap_or(i64::MAX);
-            seen.certificate_left = Some(tls.not_after().saturating_sub(now));
+            seen.certificates = tls.certificates();
             seen.certificates_were_refused = tls.were_refused();
         }
         if let Some(node) = monitor.node.get() {

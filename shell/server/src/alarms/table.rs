@@ -42,8 +42,36 @@ pub(crate) struct AlarmRow {
     pub(crate) after: u64,
     /// Seconds for which the condition has to be gone before the alarm ends.
     pub(crate) lingers: u64,
-    /// When it is there: what was found, with its figures.
-    pub(crate) look: fn(&Seen) -> Option<String>,
+    /// From which level on it is there, and from which no more, if it is about a level.
+    pub(crate) level: Option<Level>,
+    /// When it is there: what was found, with its figures. Given the level, in percent, that counts now.
+    pub(crate) look: fn(&Seen, u64) -> Option<String>,
+}
+
+/// A level at which an alarm begins, in percent of what there may be, and another at which it ends: one that swings around
+/// a bound is told once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    pub(crate) begins: u64,
+    /// Less than that if there can be too much of something, more if there can be too little.
+    pub(crate) ends: u64,
+}
+
+impl Level {
+    /// When it ends, for people.
+    #[allow(dead_code, reason = "documentation is made of it, by tools/xtask")]
+    pub(crate) fn end(self) -> String {
+        let way = if self.ends < self.begins { "below" } else { "from" };
+        format!("Ends {way} {} %.", self.ends)
+    }
+}
+
+impl AlarmRow {
+    /// What was found if it is to be there, with its figures.
+    pub(crate) fn find(&self, seen: &Seen, is_there: bool) -> Option<String> {
+        let percent = self.level.map_or(0, |it| if is_there { it.ends } else { it.begins });
+        (self.look)(seen, percent)
+    }
 }
 
 /// What the server looks like at one moment. Of counters: by how much they have grown since the last look.
@@ -67,8 +95,8 @@ pub(crate) struct Seen {
     pub(crate) store_queues_are_full: bool,
     /// Records and messages that could not be read back.
     pub(crate) unreadable: u64,
-    /// Seconds until the first certificate ends; negative behind that.
-    pub(crate) certificate_left: Option<i64>,
+    /// The server's certificates.
+    pub(crate) certificates: Vec<Holds>,
     pub(crate) certificates_were_refused: bool,
     pub(crate) configuration_was_refused: bool,
     /// Names of upstreams that are away, each with the reason if there is one.
@@ -92,6 +120,23 @@ pub(crate) struct Seen {
     pub(crate) session_panics: u64,
 }
 
+/// For how long a certificate holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holds {
+    /// Seconds from its beginning to its end.
+    pub(crate) lifetime: i64,
+    /// Seconds until its end; negative behind that.
+    pub(crate) left: i64,
+}
+
+impl Holds {
+    /// Whether it should have been renewed: renewals that work come 14 days before the end, and earlier than in the last third of a
+    /// short life.
+    pub(crate) fn ends_soon(self) -> bool {
+        self.left < CERTIFICATE_SOON.min(self.lifetime / 3)
+    }
+}
+
 /// A disk with something of the server on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Disk {
@@ -104,13 +149,15 @@ pub(crate) struct Disk {
     pub(crate) bytes: u64,
 }
 
-/// Open files, connections: from this part of what there may be on, somebody should know, in percent.
-const NEAR_PERCENT: u64 = 90;
-/// The same of a disk that is used by others as well.
-const DISK_FREE_PERCENT: u64 = 10;
-/// A disk with so many bytes free has room enough, whatever its size.
-const DISK_FREE_ENOUGH: u64 = 50 << 30;
-/// Renewals that work come earlier than so many seconds before the end.
+/// Open files, connections, memory: from this part of what there may be on, somebody should know.
+const NEAR: Level = Level { begins: 90, ends: 85 };
+/// What is to be kept is refused if it would be more than there may be, so that little of it is left then and not nothing.
+const FULL: Level = Level { begins: 99, ends: 94 };
+/// Free bytes of a disk, which is used by others as well.
+const DISK_FREE: Level = Level { begins: 10, ends: 11 };
+/// A disk with so many bytes free for each percent of that has room enough, whatever its size.
+const DISK_FREE_ENOUGH: u64 = 5 << 30;
+/// See [`Holds::ends_soon`].
 const CERTIFICATE_SOON: i64 = 14 * 86_400;
 /// Clocks that are set by so many seconds at once are not merely being adjusted.
 const JUMP_SECONDS: f64 = 2.0;
@@ -128,12 +175,14 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         name: "certificate-ends-soon",
         severity: Severity::Warning,
         cause: "A certificate of the server ends soon; clients will refuse it then.",
-        condition: "The first of the certificates ends within 14 days.",
+        condition: "A certificate ends within 14 days, or, if it holds for less than 42 days, within a third of that time.",
         remedy: "Renew the certificate and put it in place of the old file; the server reads it by itself, or by `tiderace reload`.",
         after: 0,
         lingers: 0,
-        look: |seen| {
-            let left = seen.certificate_left.filter(|left| (0..CERTIFICATE_SOON).contains(left))?;
+        level: None,
+        look: |seen, _| {
+            let soon = seen.certificates.iter().filter(|one| one.left >= 0 && one.ends_soon());
+            let left = soon.map(|one| one.left).min()?;
             Some(format!("a certificate ends in {}", span(left.unsigned_abs())))
         },
     },
@@ -145,8 +194,10 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Renew the certificate and put it in place of the old file; if it is new, look at the clock of this machine.",
         after: 0,
         lingers: 0,
-        look: |seen| {
-            let left = seen.certificate_left.filter(|left| *left < 0)?;
+        level: None,
+        look: |seen, _| {
+            let left =
+                seen.certificates.iter().map(|one| one.left).min().filter(|left| *left < 0)?;
             Some(format!("a certificate has ended {} ago", span(left.unsigned_abs())))
         },
     },
@@ -158,7 +209,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Read the line `certificates-not-reloaded` of the log, which names the file; mend it, and run `tiderace reload`.",
         after: 0,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let text = "changed certificates cannot be used; those from before are in use";
             seen.certificates_were_refused.then(|| text.to_owned())
         },
@@ -171,7 +223,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at the service that sets the clock (`chronyc tracking`, `timedatectl`); have it adjust the clock instead of setting it.",
         after: 0,
         lingers: 600,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let way = if seen.clock_jump > 0.0 { "ahead" } else { "back" };
             let by = seen.clock_jump.abs();
             (by >= JUMP_SECONDS).then(|| format!("the time of day jumped {way} by {by:.1} seconds"))
@@ -185,7 +238,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Run `tiderace config check`, mend what it names, and run `tiderace reload`.",
         after: 0,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let text = "the configuration cannot be used; the one from before is in force";
             seen.configuration_was_refused.then(|| text.to_owned())
         },
@@ -198,7 +252,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Raise `limits.connections_max` and the limit of open files, or send clients to another server with `tiderace drain`; `tiderace connections ls` says who has them.",
         after: 0,
         lingers: EVENT_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let (now, most) = (seen.connections, seen.connections_max);
             let text = || format!("connections are refused: {now} are open, and {most} may be");
             (seen.refused_for_limit > 0).then(text)
@@ -212,9 +267,11 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Raise `limits.connections_max` and the limit of open files, or add a server.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: Some(NEAR),
+        look: |seen, percent| {
             let (now, most) = (seen.connections, seen.connections_max);
-            is_near(now, most).then(|| format!("{now} connections are open, and {most} may be"))
+            is_reached(now, most, percent)
+                .then(|| format!("{now} connections are open, and {most} may be"))
         },
     },
     AlarmRow {
@@ -225,7 +282,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at them with `tiderace queues ls`, mend the consumer, and move them back; docs/queues.md says how.",
         after: 0,
         lingers: 300,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.dead_lettered;
             (count > 0).then(|| format!("{} came to a dead-letter queue", messages(count)))
         },
@@ -234,13 +292,14 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         name: "disk-nearly-full",
         severity: Severity::Warning,
         cause: "A disk that the server writes to is nearly full; persistent or large messages will be refused.",
-        condition: "Less than 10 % and less than 50 GiB of the disk of `store.directory` or `large_messages.directory` are free.",
+        condition: "Less than 10 % and less than 50 GiB of the disk of `store.directory` or `large_messages.directory` are free; 55 GiB are enough then.",
         remedy: "Make room on the disk or enlarge it; bound queues, or `store.queue_bytes_max`.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: Some(DISK_FREE),
+        look: |seen, percent| {
             let full = seen.disks.iter().find(|disk| {
-                disk.free < disk.bytes / 100 * DISK_FREE_PERCENT && disk.free < DISK_FREE_ENOUGH
+                disk.free < disk.bytes / 100 * percent && disk.free < DISK_FREE_ENOUGH * percent
             })?;
             let (free, bytes) = (mebibytes(full.free), mebibytes(full.bytes));
             let directory = &full.directory;
@@ -255,7 +314,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "None, if this was meant; else `tiderace drain --cancel`.",
         after: 0,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let left = seen.draining?;
             Some(format!("the server sends its clients elsewhere; {left} have not left"))
         },
@@ -268,7 +328,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Raise the limit of open files (`LimitNOFILE=` of the unit); `tiderace doctor` names the command.",
         after: 0,
         lingers: EVENT_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let most = seen.files_max;
             let text =
                 || format!("connections are refused: this process may have {most} files open");
@@ -283,9 +344,11 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Raise the limit of open files (`LimitNOFILE=` of the unit); `tiderace doctor` names the command.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: Some(NEAR),
+        look: |seen, percent| {
             let (now, most) = (seen.files_open?, seen.files_max);
-            is_near(now, most).then(|| format!("{now} files are open, and {most} may be"))
+            is_reached(now, most, percent)
+                .then(|| format!("{now} files are open, and {most} may be"))
         },
     },
     AlarmRow {
@@ -296,7 +359,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at what reads standard error, such as the journal and its limits (`RateLimitBurst=`); write less with `log.level`.",
         after: 0,
         lingers: EVENT_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.log_lines_dropped;
             (count > 0).then(|| format!("{count} lines of the log were dropped"))
         },
@@ -309,7 +373,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at the server that `auth.http.url` names, and at the network on the way to it.",
         after: 0,
         lingers: EVENT_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.logins_unanswered;
             (count > 0).then(|| format!("{count} questions about logins were not answered"))
         },
@@ -322,9 +387,10 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "`tiderace connections ls --sort backlog` and `tiderace queues ls` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: Some(FULL),
+        look: |seen, percent| {
             let (shard, used, most) =
-                fullest(seen).filter(|(_, used, most)| is_full(*used, *most))?;
+                fullest(seen).filter(|(_, used, most)| is_reached(*used, *most, percent))?;
             let (used, most) = (mebibytes(used), mebibytes(most));
             Some(format!("shard {shard} has {used} MiB in use, and {most} are its part"))
         },
@@ -333,15 +399,14 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         name: "memory-near-budget",
         severity: Severity::Warning,
         cause: "The memory budget is nearly used up; when it is, new values are refused and publishers wait.",
-        condition: "A shard has 90 % of its part of `memory.messages_bytes_max` in use.",
+        condition: "A shard has 90 % of its part of `memory.messages_bytes_max` in use, also when that is full.",
         remedy: "`tiderace connections ls --sort backlog` and `tiderace queues ls` say what waits; raise `memory.messages_bytes_max` if the machine has the memory.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
-            let near = |(_, used, most): &(usize, u64, u64)| {
-                is_near(*used, *most) && !is_full(*used, *most)
-            };
-            let (shard, used, most) = fullest(seen).filter(near)?;
+        level: Some(NEAR),
+        look: |seen, percent| {
+            let (shard, used, most) =
+                fullest(seen).filter(|(_, used, most)| is_reached(*used, *most, percent))?;
             let (used, most) = (mebibytes(used), mebibytes(most));
             Some(format!("shard {shard} has {used} MiB in use, and {most} are its part"))
         },
@@ -354,7 +419,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "`tiderace queues ls` says which queue is full and who consumes from it; add consumers, or bound what is sent.",
         after: 30,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.publishers_paused;
             (count > 0).then(|| format!("{count} connections of publishers are not read"))
         },
@@ -367,7 +433,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "`tiderace queues ls` says which queue is full and who consumes from it; add consumers, or raise the bounds of the queue.",
         after: 0,
         lingers: EVENT_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.queue_messages_refused;
             (count > 0).then(|| format!("{count} messages or consumers of queues were refused"))
         },
@@ -376,11 +443,12 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         name: "queue-owner-near-quota",
         severity: Severity::Warning,
         cause: "The queues of a user hold nearly all the bytes that they may; what is sent to them will be refused.",
-        condition: "An owner of queues has nearly all of `queues.principal_bytes_max`.",
+        condition: "An owner of queues has nearly all of `queues.principal_bytes_max`, until a sixteenth of that is free.",
         remedy: "`tiderace queues ls` says whose queues are large; have them consumed or purged, or raise the quota.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.queue_owners_full;
             (count > 0).then(|| format!("{count} owners have nearly as much in queues as they may"))
         },
@@ -393,7 +461,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Report the line `session-panic` of the log with what stands around it.",
         after: 0,
         lingers: 3600,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.session_panics;
             (count > 0).then(|| format!("{count} sessions ended by a defect of the server"))
         },
@@ -406,7 +475,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look whether the machine has processors to spare (`top`, limits of the container) or is suspended; else report what `gdb -p` says of the thread `shard-N`, and restart the server.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let (shard, seconds) =
                 seen.stalled.iter().find(|(_, seconds)| *seconds >= STALLED_SECONDS)?;
             Some(format!("shard {shard} has ended no turn for {seconds} seconds"))
@@ -420,7 +490,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at the disk (`dmesg`, SMART) and restore a backup; `tiderace store check` on the stopped server says what is damaged.",
         after: 0,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let count = seen.unreadable;
             (count > 0).then(|| format!("{count} stored records and messages cannot be read back"))
         },
@@ -433,7 +504,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Look at the disk (`dmesg`, SMART), then start the server again; what was acknowledged is kept.",
         after: 0,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let text = "the store has failed and keeps nothing from now on";
             seen.store_has_failed.then(|| text.to_owned())
         },
@@ -446,7 +518,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "Make room on the disk or enlarge it; the server goes on by itself.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let text = "the disk of the store is full, and persistent messages are refused";
             seen.store_is_full.then(|| text.to_owned())
         },
@@ -459,7 +532,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "`tiderace queues ls` says which queues are large; consume or purge them, or raise `store.queue_bytes_max`.",
         after: 0,
         lingers: LEVEL_LINGERS,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let text =
                 "queues have filled their share of the store, and their messages are refused";
             seen.store_queues_are_full.then(|| text.to_owned())
@@ -473,7 +547,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         remedy: "`tiderace upstreams` says why; look at that server and at the network on the way to it.",
         after: 5,
         lingers: 0,
-        look: |seen| {
+        level: None,
+        look: |seen, _| {
             let one = |(name, why): &(String, Option<String>)| match why {
                 Some(why) => format!("upstream {name} is away: {why}"),
                 None => format!("upstream {name} is away"),
@@ -488,13 +563,8 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
 /// Upstreams that are named at once.
 const UPSTREAMS_NAMED: usize = 8;
 
-fn is_near(now: u64, most: u64) -> bool {
-    most > 0 && now.saturating_mul(100) >= most.saturating_mul(NEAR_PERCENT)
-}
-
-/// What is to be kept is refused if it would be more than there may be, so that little of it is left then and not nothing.
-fn is_full(used: u64, most: u64) -> bool {
-    used.saturating_mul(100) >= most.saturating_mul(99)
+fn is_reached(now: u64, most: u64, percent: u64) -> bool {
+    most > 0 && now.saturating_mul(100) >= most.saturating_mul(percent)
 }
 
 /// The shard with the least room, the bytes that it has in use, and its part of the budget.

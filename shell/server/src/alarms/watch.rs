@@ -47,8 +47,11 @@ impl AlarmWatch {
     /// Looks again; what has changed.
     pub(super) fn look(&mut self, now: Instant, wall_ms: u64, seen: &Seen) -> Vec<Change> {
         let rows = ALARMS.iter().zip(&mut self.0);
-        rows.filter_map(|(row, state)| look_at(row, state, (now, wall_ms), (row.look)(seen)))
-            .collect()
+        let look = |(row, state): (&'static AlarmRow, &mut State)| {
+            let found = row.find(seen, matches!(state, State::There { .. }));
+            look_at(row, state, (now, wall_ms), found)
+        };
+        rows.filter_map(look).collect()
     }
 
     /// Those that are there, in the order of the table.

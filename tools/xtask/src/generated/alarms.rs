@@ -11,7 +11,8 @@ pub(super) fn page() -> String {
         "# Alarms\n\n\
          <!-- Made by `cargo xtask docs` from shell/server/src/alarms/table.rs; do not edit. -->\n\n\
          An alarm says what is wrong with a server, or will be soon, and what to do. The server looks once a second; an\n\
-         alarm is there while its condition holds, and for a while behind it where it would come and go.\n\n\
+         alarm is there while its condition holds, and for a while behind it where it would come and go. One that is about a\n\
+         level ends at another level than it begins at, so that what swings around a bound is told once.\n\n\
          ```sh\n\
          tiderace alarms           # what is wrong now, the worst first\n\
          tiderace alarms -f        # and what begins and ends from now on\n\
@@ -34,9 +35,10 @@ pub(super) fn page() -> String {
     );
     for row in ALARMS {
         let severity = row.severity.as_str();
+        let end = row.level.map(|level| format!(" {}", level.end())).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| `{}` | {severity} | {} | {} | {} |",
+            "| `{}` | {severity} | {} | {}{end} | {} |",
             row.name, row.cause, row.condition, row.remedy
         );
     }

@@ -21,6 +21,7 @@ use super::config_args::ConfigArgs;
 use super::output::output_error;
 use system::{RealSystem, System};
 
+use crate::alarms::Holds;
 use crate::tls;
 
 /// `tiderace doctor`.
@@ -130,9 +131,11 @@ fn certificates(config: &Config) -> Option<Finding> {
     match tls::read(config) {
         Ok(None) => None,
         Ok(Some(read)) => {
-            let left = read.not_after.saturating_sub_unsigned(tls::seconds());
+            let now = tls::seconds();
+            let held: Vec<Holds> = read.validities.iter().map(|it| it.holds(now)).collect();
+            let left = held.iter().map(|one| one.left).min().unwrap_or(i64::MAX);
             let finding = format!("They can be used; the first expires in {} days.", left / 86_400);
-            if left < tls::EXPIRES_SOON_SECONDS {
+            if held.iter().any(|one| one.ends_soon()) {
                 let remedy = "Renew it; the server takes changed files without a restart.";
                 return Some(Finding::warn(CHECK, finding, remedy));
             }
