@@ -12,7 +12,7 @@ use tiderace_bodies::Charge;
 use crate::record::Body;
 
 const ENDING: &str = ".body";
-/// Files that are removed in one call and left open, so that others wait for their bytes to be freed, at most: behind a backup
+/// Files that are removed one after the other and left open, so that others wait for their bytes to be freed, at most: behind a backup
 /// there may be very many, and each is a descriptor.
 pub(crate) const OPENED_MAX: usize = 256;
 

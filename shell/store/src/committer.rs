@@ -476,7 +476,7 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
             // The reader says when it has read something.
             return Some(self.messages.recv().unwrap_or(Message::Stop));
         }
-        if self.is_cleaning_due() || self.is_stopping {
+        if self.is_cleaning_due() || self.is_stopping || self.store.is_removal_due() {
             return match self.messages.try_recv() {
                 Ok(message) => Some(message),
                 Err(TryRecvError::Empty) => None,

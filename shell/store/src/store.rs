@@ -4,9 +4,10 @@
 //! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
 //! batches that only take away still find room in the reserve.
 
+mod removing;
 mod snapshot;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,14 +16,14 @@ use std::time::Instant;
 use tiderace_bodies::Charge;
 
 use crate::batch::Batch;
-use crate::bodies::{Bodies, OPENED_MAX, body_name};
+use crate::bodies::{Bodies, body_name};
 use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};
 use crate::hold::Hold;
 use crate::load::{self, LoadRequest, Loaded, OpenSegments, PendingLoad};
-use crate::log::{Log, SegmentBytes, SyncedTo};
+use crate::log::{Log, SegmentBytes};
 use crate::metrics::{StoreMetrics, add, add_time, set};
 use crate::opened::{Opened, Opening};
 use crate::opening::open;
@@ -64,6 +65,8 @@ pub struct Store<D: Disk = Directory> {
     bodies: Arc<Bodies>,
     /// Files that no record names, and that are not removed yet.
     unneeded: Vec<u64>,
+    /// So many of them were opened before they were removed.
+    opened: usize,
     /// Those that can be removed as soon as the sync elsewhere is over.
     unneeded_then: Option<Vec<u64>>,
     /// While there is one that is not given up, nothing is removed.
@@ -156,6 +159,7 @@ impl<D: Disk> Store<D> {
             are_queues_full: false,
             bodies,
             unneeded: Vec::new(),
+            opened: 0,
             unneeded_then: None,
             hold: Weak::new(),
         };
@@ -342,95 +346,6 @@ impl<D: Disk> Store<D> {
                 self.bodies.set_charge(number, charge(*stream, bytes));
             }
         }
-    }
-
-    /// Removes files with bodies that no record names any more, once it is on disk that none does. Gives them open:
-    /// their space is free when they are closed, which may take long. Waits for the disk only if acknowledgements do.
-    ///
-    /// # Errors
-    /// When it is not certain what is on disk.
-    pub fn remove_bodies(&mut self) -> Result<Vec<D::File>, CommitError> {
-        self.note_unneeded();
-        let waits = self.options.sync != Sync::Always && self.log.is_dirty();
-        if self.unneeded.is_empty() || self.log.is_broken || waits || self.is_held() {
-            return Ok(Vec::new());
-        }
-        // Or a crash might bring back a record that names it.
-        self.sync()?;
-        Ok(self.remove_files())
-    }
-
-    /// Without acknowledgements that wait for the disk nobody syncs the log for long: what is to be synced elsewhere, so that
-    /// files can be removed. None if there is nothing, or that goes on already.
-    pub(crate) fn begin_sync(&mut self) -> Option<(D::File, SyncedTo)> {
-        let is_due = self.options.sync == Sync::Never
-            && self.unneeded_then.is_none()
-            && !self.is_held()
-            && !(self.unneeded.is_empty() || self.log.is_broken);
-        let begun = if is_due { self.log.begin_sync() } else { None }?;
-        self.unneeded_then = Some(std::mem::take(&mut self.unneeded));
-        Some(begun)
-    }
-
-    /// What was to be synced elsewhere was, or not. Gives the files that were removed by that, as
-    /// [`Store::remove_bodies`] does.
-    ///
-    /// # Errors
-    /// When it was not.
-    pub(crate) fn end_sync(
-        &mut self,
-        to: SyncedTo,
-        result: std::io::Result<()>,
-    ) -> Result<Vec<D::File>, CommitError> {
-        let mut then = self.unneeded_then.take().unwrap_or_default();
-        add(&self.metrics.syncs, 1);
-        let ended = self.log.end_sync(to, result);
-        set(&self.metrics.is_broken, u64::from(self.log.is_broken));
-        ended?;
-        if self.log.is_broken {
-            return Ok(Vec::new());
-        }
-        // A file that was named again meanwhile may be so on the disk, though no record does any more: it waits for the next
-        // sync.
-        self.note_unneeded();
-        let again: BTreeSet<u64> = self.unneeded.iter().copied().collect();
-        then.retain(|number| !again.contains(number));
-        let later = std::mem::replace(&mut self.unneeded, then);
-        self.discharge_from(0);
-        let removed = self.remove_files();
-        self.unneeded.extend(later);
-        Ok(removed)
-    }
-
-    /// Notes the files that no record names any more and no batch is about to name.
-    fn note_unneeded(&mut self) {
-        self.log.account();
-        let noted = self.unneeded.len();
-        self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
-        self.unneeded.append(&mut self.bodies.take_unpinned());
-        self.discharge_from(noted);
-    }
-
-    /// Removes the files that no record on the disk names.
-    fn remove_files(&mut self) -> Vec<D::File> {
-        let mut removed = Vec::new();
-        if self.is_held() {
-            return removed;
-        }
-        for number in std::mem::take(&mut self.unneeded) {
-            // One that is pinned comes again when it is not.
-            if self.log.index.bodies().needs(number) || !self.bodies.forget(number) {
-                continue;
-            }
-            let name = body_name(number);
-            let file = (removed.len() < OPENED_MAX).then(|| self.log.disk.open(&name));
-            // One that stays is removed when the store is opened next.
-            if self.log.disk.remove(&name).is_ok() {
-                removed.extend(file.and_then(Result::ok));
-            }
-        }
-        self.update_gauges();
-        removed
     }
 
     /// Writes what is needed of all that is older into new segments and removes the old ones: the log is then

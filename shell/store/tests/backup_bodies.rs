@@ -57,6 +57,28 @@ fn a_backup_has_the_bodies_that_are_needed_and_keeps_them_until_it_is_over() {
     life.end();
 }
 
+#[test]
+fn very_many_bodies_that_a_backup_has_kept_go_when_it_is_over() {
+    let (folder, maps) = (Folder::new("many-kept"), Maps::open().unwrap());
+    let life = Life::begin(&folder);
+    let mut batch = Batch::new();
+    declare(&mut batch, 1, StreamKind::Queue);
+    for sequence in 1..=200 {
+        let part = body(&folder, &maps, &content(1, 1000));
+        batch.put_with_body(sequence, &put(1, sequence), part).unwrap();
+    }
+    life.commit(1, batch);
+    let snapshot = life.committer.as_ref().unwrap().backups().begin().unwrap();
+    for sequence in 1..=200 {
+        life.commit(1 + sequence, settle(1, sequence));
+    }
+    assert_eq!(folder.bodies().len(), 200);
+    // Nothing else wakes the thread that removes them.
+    drop(snapshot);
+    left(&folder, 0);
+    life.end();
+}
+
 /// A body whose bytes are counted until that goes.
 fn counted_body(folder: &Folder, maps: &Maps, content: &[u8]) -> (BodyPart, Weak<u8>) {
     let mut file = File::from(
