@@ -185,6 +185,31 @@ fn an_upstream_that_is_away_is_named_with_the_reason() {
 }
 
 #[test]
+fn an_alarm_that_ended_while_the_connection_was_lost_is_said_to_be_over() {
+    let directory = Directory::new("alarms-missed");
+    // Nobody listens there: it was free a moment ago.
+    let held = TcpListener::bind(FREE).unwrap();
+    let upstream = held.local_addr().unwrap();
+    drop(held);
+    let more = format!(
+        "[[upstream]]\nname = \"london\"\nurls = [\"ws://{upstream}\"]\ntopics = [\"fx/**\"]\n"
+    );
+    let server = Watched::start(&directory.0, "", &more);
+    let address = server.addresses[0];
+    wait_for(address, "upstream-away");
+    let mut following = Following::begin(address, &["alarms", "-f"]);
+    assert!(following.line().starts_with("critical  upstream-away  "));
+    drop(server);
+    // Another life, without that upstream.
+    let file = directory.0.join("tiderace.toml");
+    std::fs::write(&file, format!("[server]\nlisten = [\"{address}\"]\nshards = 2\n")).unwrap();
+    let program = env!("CARGO_BIN_EXE_tiderace");
+    let _server = Watched::of(Command::new(program).args(["serve", "--config"]).arg(&file));
+    let over = (0..100).map(|_| following.line()).find(|line| line.starts_with("over"));
+    assert_eq!(over.as_deref(), Some("over      upstream-away"));
+}
+
+#[test]
 fn connections_beyond_the_limit_are_an_alarm_and_so_is_coming_near_it() {
     let directory = Directory::new("alarms-limit");
     let limits = "[limits]\nconnections_max = 20\n";

@@ -1,15 +1,16 @@
 //! `tiderace alarms`: what is wrong with a server, since when, and what to do.
 //!
-//! Relies on `client`, and on the topics below `$sys/alarms` that the server keeps. Invariant: an alarm that is there is
-//! printed with its remedy.
+//! Relies on `client`, and on the topics below `$sys/alarms` that the server keeps. Invariants: an alarm that is there is
+//! printed with its remedy; one that was printed and ends is said to be over, also if that was while the connection was lost.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
 use tiderace_client::SubscribeOptions;
 
-use super::client::{Client, Message};
+use super::client::{Answer, Client, Message};
 use super::connection::ConnectionArgs;
 use super::destination::subscription;
 use super::error::ClientError;
@@ -47,11 +48,8 @@ pub(crate) fn run(args: &AlarmsArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &AlarmsArgs) -> anyhow::Result<()> {
-    let operation = json!({"do": "fetch", "selector": ALARMS, "values": true, "limit": MOST});
-    let answer = once(&args.connection, &operation, None)?;
-    let values = entries(&answer, "topics").into_iter();
-    let mut alarms: Vec<Json> =
-        values.filter_map(|(_, value)| serde_json::from_slice(&value?.body).ok()).collect();
+    let answer = once(&args.connection, &all(), None)?;
+    let mut alarms = present(&answer);
     alarms.sort_by_key(|alarm| (place(alarm), alarm["since"].as_u64()));
     if alarms.is_empty() {
         // Who may see none is not told so by a list.
@@ -61,6 +59,17 @@ fn list(args: &AlarmsArgs) -> anyhow::Result<()> {
         return print_line(b"nothing is wrong");
     }
     alarms.iter().try_for_each(|alarm| print(alarm, args.json))
+}
+
+/// The operation that asks for all alarms.
+fn all() -> Json {
+    json!({"do": "fetch", "selector": ALARMS, "values": true, "limit": MOST})
+}
+
+/// The alarms in its answer.
+fn present(answer: &Answer) -> Vec<Json> {
+    let values = entries(answer, "topics").into_iter();
+    values.filter_map(|(_, value)| serde_json::from_slice(&value?.body).ok()).collect()
 }
 
 /// Fails for who may not listen to alarms: a topic is refused to them, while patterns leave out what they may not see.
@@ -80,47 +89,77 @@ fn follow(args: &AlarmsArgs) -> anyhow::Result<()> {
     may_listen(args)?;
     let mut client = args.connection.connect()?;
     client.subscribe(options()?)?;
-    let mut there = Vec::new();
+    let mut there = There::default();
     loop {
-        match next(&mut client)? {
-            Some(message) => tell(&message, args.json, &mut there)?,
-            None => return Ok(client.leave()?),
+        match client.next_message(None) {
+            Ok(Some(message)) => tell(&message, args.json, &mut there)?,
+            Ok(None) => return Ok(client.leave()?),
+            Err(lost) if lost.is_lost() => {
+                client.reconnect(lost, None)?;
+                match missed(&mut client) {
+                    Ok(Some(present)) => forget(&present, args.json, &mut there)?,
+                    // The next look at it says so again.
+                    Ok(None) => {}
+                    Err(lost) if lost.is_lost() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The alarms that are there now, if ends of others may have been missed.
+fn missed(client: &mut Client) -> Result<Option<Vec<Json>>, ClientError> {
+    if !client.has_missed()? {
+        return Ok(None);
+    }
+    let answer = client.operate(&all(), None)?;
+    client.knows_all();
+    Ok(Some(present(&answer)))
 }
 
 fn options() -> Result<SubscribeOptions, ClientError> {
     Ok(subscription(ALARMS, false)?.recoverable())
 }
 
-fn next(client: &mut Client) -> Result<Option<Message>, ClientError> {
-    loop {
-        match client.next_message(None) {
-            Err(lost) if lost.is_lost() => client.reconnect(lost, None)?,
-            other => return other,
-        }
-    }
-}
+/// The alarms that were printed and have not ended: their names, and since when each is there.
+type There = BTreeMap<String, u64>;
 
-/// Prints what has become of an alarm; `there` are the names of those that were printed and have not ended. Figures that
-/// change are no news, but for programs.
-fn tell(message: &Message, json: bool, there: &mut Vec<String>) -> anyhow::Result<()> {
+/// Prints what has become of an alarm. Figures that change are no news, but for programs.
+fn tell(message: &Message, json: bool, there: &mut There) -> anyhow::Result<()> {
     let name = message.path.rsplit('/').next().unwrap_or_default().to_owned();
-    let was_there = there.contains(&name);
     if message.removed {
-        there.retain(|other| *other != name);
-        let line = if json {
-            json!({"name": name, "ended": now_ms()}).to_string()
-        } else {
-            format!("over      {name}")
-        };
-        return print_line(printable(&line).as_bytes());
+        there.remove(&name);
+        return print_over(&name, json);
     }
     let Ok(alarm) = serde_json::from_slice::<Json>(&message.body) else { return Ok(()) };
-    if !was_there {
-        there.push(name);
-    }
-    if was_there && !json { Ok(()) } else { print(&alarm, json) }
+    if is_news(name, &alarm, there) || json { print(&alarm, json) } else { Ok(()) }
+}
+
+/// Notes that an alarm is there; whether it was not, or is so anew.
+fn is_news(name: String, alarm: &Json, there: &mut There) -> bool {
+    let since = alarm["since"].as_u64().unwrap_or_default();
+    there.insert(name, since) != Some(since)
+}
+
+/// Prints that all have ended but those that are present.
+fn forget(present: &[Json], json: bool, there: &mut There) -> anyhow::Result<()> {
+    let is_there = |name: &str| present.iter().any(|alarm| alarm["name"] == name);
+    let over: Vec<String> = there.keys().filter(|name| !is_there(name)).cloned().collect();
+    over.iter().try_for_each(|name| {
+        there.remove(name);
+        print_over(name, json)
+    })
+}
+
+fn print_over(name: &str, json: bool) -> anyhow::Result<()> {
+    let line = if json {
+        json!({"name": name, "ended": now_ms()}).to_string()
+    } else {
+        format!("over      {name}")
+    };
+    print_line(printable(&line).as_bytes())
 }
 
 fn print(alarm: &Json, json: bool) -> anyhow::Result<()> {
@@ -165,6 +204,16 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert!(lines(&alarm, 0)[0].ends_with("store-full  now"), "clocks differ");
+    }
+
+    #[test]
+    fn an_alarm_that_begins_anew_is_news_and_one_with_other_figures_is_not() {
+        let mut there = There::new();
+        let seen = [(1, "x"), (1, "y"), (2, "y"), (2, "z")].map(|(since, what)| {
+            let alarm = json!({"since": since, "what": what});
+            is_news("store-full".to_owned(), &alarm, &mut there)
+        });
+        assert_eq!(seen, [true, false, true, false]);
     }
 
     #[test]

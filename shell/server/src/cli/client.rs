@@ -83,6 +83,8 @@ pub(super) struct Client {
     paths: Vec<String>,
     /// How many subscriptions have told all that was in their queue.
     browsed: usize,
+    /// Whether something may be missing of what was published while a connection was lost.
+    has_missed: bool,
     /// Messages that came while something else was waited for.
     messages: VecDeque<Message>,
     /// Of services and calls, the same.
@@ -166,6 +168,7 @@ impl Client {
             outstanding: HashSet::new(),
             paths: Vec::new(),
             browsed: 0,
+            has_missed: false,
             messages: VecDeque::new(),
             exchanges: VecDeque::new(),
             answer: None,
@@ -356,8 +359,17 @@ impl Client {
         // None at all would mean for ever.
         let timeout = timeout.max(Duration::from_millis(1));
         socket.set_read_timeout(Some(timeout)).map_err(ClientError::Io)?;
-        let Client { connection, outstanding, paths, browsed, messages, exchanges, answer, .. } =
-            self;
+        let Client {
+            connection,
+            outstanding,
+            paths,
+            browsed,
+            has_missed,
+            messages,
+            exchanges,
+            answer,
+            ..
+        } = self;
         let path = |known: Option<&str>, subscription: u32| {
             let own = paths.get(subscription as usize).map(String::as_str);
             known.or(own).unwrap_or_default().to_owned()
@@ -382,6 +394,7 @@ impl Client {
                     .push_back(Message::of_topic(path(update.path, update.subscription), &update));
             }
             Event::Recovered { subscription, complete } => {
+                *has_missed |= !complete;
                 let path = path(None, subscription);
                 note(&match complete {
                     true => format!("{path}: goes on where it was, nothing was missed"),

@@ -10,7 +10,7 @@ use tiderace_base::UpstreamUrl;
 use tiderace_client::ConnectionError;
 
 use super::{Client, Target, brief, told};
-use crate::cli::error::ClientError;
+use crate::cli::error::{ANSWER_TIMEOUT, ClientError};
 use crate::cli::output::note;
 
 impl Client {
@@ -44,6 +44,22 @@ impl Client {
                 Err(error) => problem = error,
             }
         }
+    }
+
+    /// Waits until all that was subscribed to is so again; whether something may be missing of what was published since this
+    /// was said to be known ([`Client::knows_all`]).
+    pub(in crate::cli) fn has_missed(&mut self) -> Result<bool, ClientError> {
+        for subscription in (0..).take(self.paths.len()) {
+            while self.connection.client().awaits(subscription) {
+                self.receive(ANSWER_TIMEOUT)?;
+            }
+        }
+        Ok(self.has_missed)
+    }
+
+    /// What was missed is known in another way.
+    pub(in crate::cli) fn knows_all(&mut self) {
+        self.has_missed = false;
     }
 
     /// How long to wait before the next attempt; `None` if there should be none.
