@@ -459,6 +459,19 @@ fn definitions_are_made_in_another_server_and_once() {
     assert!(said.contains("nothing was changed") && said.contains("a/b"), "{said}");
     let differs = done(&run(&["definitions", "diff", path(&file)], &other));
     assert_eq!(differs, "~ topic a/b\n~ view v\n- view w");
+    // One that is misspelt is not called another one.
+    for arguments in [&[&import[..], &["--dry-run"]].concat()[..], &import] {
+        std::fs::write(&file, text.replace("persistent = ", "persistend = ")).unwrap();
+        let output = run(arguments, &other);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("persistend"), "{said}");
+    }
+    // Another order says the same.
+    let line = text.lines().find(|line| line.starts_with("topics = [")).unwrap();
+    let rest = line.strip_prefix("topics = [\"fx/**\", ").and_then(|line| line.strip_suffix(']'));
+    let turned = text.replace(line, &format!("topics = [{}, \"fx/**\"]", rest.unwrap()));
+    std::fs::write(&file, turned).unwrap();
+    assert_eq!(done(&run(&["definitions", "diff", path(&file)], &other)), "~ view v\n- view w");
     std::fs::write(&file, &text).unwrap();
     assert_eq!(done(&run(&import, &other)), "~ view v");
     assert_eq!(done(&run(&["definitions", "diff", path(&file)], &other)), "- view w");

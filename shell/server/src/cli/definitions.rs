@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use tiderace_topics::Path as TopicPath;
@@ -15,7 +15,7 @@ use tiderace_wire::{DURABLE, TopicSpec, parse_selector};
 
 use super::client::Client;
 use super::connection::ConnectionArgs;
-use super::definitions_file::{Definitions, Difference, Differs, Gathers, Spec};
+use super::definitions_file::{Definitions, Difference, Differs, Gathers, Spec, parse_spec};
 use super::error::ClientError;
 use super::new_file::NewFile;
 use super::topics::print_line;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &DefinitionsArgs) -> anyhow::Result<()> {
             let mut client = args.connection.connect()?;
             let there = Server::look(&mut client, &args.topics)?;
             client.leave()?;
-            say(&there.differences(&wanted), args.json, None)
+            say(&there.differences(&wanted)?, args.json, None)
         }
     }
 }
@@ -112,7 +112,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let wanted = read(&args.file)?;
     let mut client = args.connection.connect()?;
     let there = Server::look(&mut client, "**")?;
-    let mut differences = there.differences(&wanted);
+    let mut differences = there.differences(&wanted)?;
     differences.retain(|(difference, ..)| *difference != Difference::OnlyThere);
     let is_other_topic = |it: &&Differs| it.0 == Difference::Other && it.1 == "topic";
     let others: Vec<&str> = differences.iter().filter(is_other_topic).map(|it| &*it.2).collect();
@@ -159,7 +159,10 @@ fn read(file: &Path) -> anyhow::Result<Definitions> {
     } else {
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
     };
-    Definitions::parse(&text)
+    let read = Definitions::parse(&text)?;
+    // Before anything is asked for or changed.
+    read.check()?;
+    Ok(read)
 }
 
 /// Prints what differs; with `dry_run` what was made, or would be.
@@ -207,14 +210,7 @@ impl Server {
         }
         let mut operation = json!({"do": "queues", "pattern": format!("{DURABLE}/**")});
         pages(client, &mut operation, "queues", |queue| {
-            // Somebody may have sent to a queue of that name which nothing feeds.
-            let Some(topics) = queue["patterns"].as_array() else { return Ok(()) };
-            let path = queue["path"].as_str().unwrap_or_default();
-            let name = path.strip_prefix(DURABLE).and_then(|path| path.strip_prefix('/'));
-            let selector = queue["selector"].as_str().map(str::to_owned);
-            let topics = topics.iter().filter_map(Json::as_str).map(str::to_owned).collect();
-            let gathers = Gathers { topics, selector };
-            found.subscriptions.insert(name.unwrap_or_default().to_owned(), gathers);
+            found.subscriptions.extend(subscription(queue)?);
             Ok(())
         })?;
         Ok(Server { found })
@@ -228,29 +224,48 @@ impl Server {
     }
 
     /// In what it differs from what is wanted. Nothing is asked of it for that: a look changes nothing, and stands in no record.
-    fn differences(&self, wanted: &Definitions) -> Vec<Differs> {
-        let mut differences = wanted.differences(&self.lasting());
-        differences.retain_mut(|(difference, kind, name)| {
-            let wanted = wanted.topics.get(name).filter(|_| *kind == "topic");
-            let (Some(wanted), Some(there)) = (wanted, self.found.topics.get(name)) else {
-                return true;
+    fn differences(&self, wanted: &Definitions) -> anyhow::Result<Vec<Differs>> {
+        let mut differences = Vec::new();
+        for (difference, kind, name) in wanted.differences(&self.lasting()) {
+            let wanted = wanted.topics.get(&name).filter(|_| kind == "topic");
+            let Some((wanted, there)) = wanted.zip(self.found.topics.get(&name)) else {
+                differences.push((difference, kind, name));
+                continue;
             };
-            // It may be one that does not last, too.
-            *difference = Difference::Other;
-            !is_same(wanted, there)
-        });
-        differences
+            if !is_same(wanted, there).with_context(|| format!("topic {name}"))? {
+                // It may be one that does not last, too.
+                differences.push((Difference::Other, kind, name));
+            }
+        }
+        Ok(differences)
     }
+}
+
+/// The durable subscription that an entry of a list of queues is, with its name; none if it is a queue that nothing feeds, to which
+/// somebody has sent under such a name.
+fn subscription(queue: &Json) -> anyhow::Result<Option<(String, Gathers)>> {
+    let path = queue["path"].as_str().unwrap_or_default();
+    let name = path.strip_prefix(DURABLE).and_then(|path| path.strip_prefix('/'));
+    let name = name.unwrap_or_default().to_owned();
+    let Some(topics) = queue["patterns"].as_array() else {
+        if queue["topics"].is_null() {
+            return Ok(None);
+        }
+        bail!(
+            "the server does not say what the durable subscription {name} gathers pattern by pattern; it may be an older version"
+        );
+    };
+    let topics = topics.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+    let selector = queue["selector"].as_str().map(str::to_owned);
+    Ok(Some((name, Gathers { topics, selector })))
 }
 
 /// Whether a topic that is there is as it is wanted: there is more than one way to say the same, and what is not said may be
 /// as it is.
-fn is_same(wanted: &Spec, there: &Spec) -> bool {
-    let parse = |spec: &Spec, base: &TopicSpec| {
-        TopicSpec::parse(Json::Object(spec.clone()).to_string().as_bytes(), base)
-    };
-    let there = parse(there, &TopicSpec::default());
-    there.is_ok_and(|there| parse(wanted, &there).is_ok_and(|wanted| wanted == there))
+fn is_same(wanted: &Spec, there: &Spec) -> anyhow::Result<bool> {
+    let there = parse_spec(there, &TopicSpec::default())
+        .context("what the server says of it is not understood; it may be a newer version")?;
+    Ok(parse_spec(wanted, &there)? == there)
 }
 
 /// Leaves out topics that a selector does not name.
@@ -295,12 +310,32 @@ mod tests {
         let there =
             spec(json!({"type": "json", "history": {"age": 0, "count": 9}, "retain": true}));
         for wanted in [json!({}), json!({"history": 9}), json!({"retain": true, "type": "json"})] {
-            assert!(is_same(&spec(wanted.clone()), &there), "{wanted}");
+            assert!(is_same(&spec(wanted.clone()), &there).unwrap(), "{wanted}");
         }
-        for wanted in [json!({"history": 8}), json!({"type": "text"}), json!({"persistent": true})]
+        for wanted in
+            [json!({"history": 8}), json!({"type": "string"}), json!({"persistent": true})]
         {
-            assert!(!is_same(&spec(wanted.clone()), &there), "{wanted}");
+            assert!(!is_same(&spec(wanted.clone()), &there).unwrap(), "{wanted}");
         }
+    }
+
+    #[test]
+    fn a_specification_that_is_not_understood_is_not_another_one() {
+        let there = spec(json!({"type": "json"}));
+        assert!(is_same(&spec(json!({"typ": "json"})), &there).is_err());
+        let newer = is_same(&there, &spec(json!({"unheard_of": 1}))).unwrap_err();
+        assert!(format!("{newer:#}").contains("newer version"), "{newer:#}");
+    }
+
+    #[test]
+    fn a_subscription_without_its_patterns_is_an_error_and_a_queue_that_nothing_feeds_is_none() {
+        let fed =
+            json!({"path": "dsub/a/b", "topics": "x,y", "patterns": ["x", "y"], "selector": null});
+        let (name, gathers) = subscription(&fed).unwrap().unwrap();
+        assert_eq!((&*name, gathers.topics), ("a/b", vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(subscription(&json!({"path": "dsub/a"})).unwrap(), None);
+        let older = subscription(&json!({"path": "dsub/a", "topics": "x,y"})).unwrap_err();
+        assert!(older.to_string().contains("durable subscription a "), "{older}");
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! Pure. Invariants: what is written reads as the same; a name that means nothing is an error that says where it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value as Json, json};
+use tiderace_base::{Close, CloseCode};
+use tiderace_filter::Selector;
+use tiderace_wire::{TopicSpec, durable_queue, parse_path, parse_selector};
 
 /// A specification, as operations have it.
 pub(super) type Spec = Map<String, Json>;
@@ -21,11 +24,28 @@ pub(super) struct Definitions {
     pub(super) subscriptions: BTreeMap<String, Gathers>,
 }
 
-/// What a durable subscription gathers.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What a durable subscription gathers. Two are equal if they gather the same, in whatever order that is said.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gathers {
     pub(super) topics: Vec<String>,
     pub(super) selector: Option<String>,
+}
+
+impl Gathers {
+    /// Its patterns. Each text may have several; one that is not understood stands for itself.
+    fn patterns(&self) -> BTreeSet<String> {
+        let of = |text: &String| match parse_selector(text, None) {
+            Ok(selector) => selector.patterns().iter().map(|it| it.as_str().to_owned()).collect(),
+            Err(_) => vec![text.clone()],
+        };
+        self.topics.iter().flat_map(of).collect()
+    }
+}
+
+impl PartialEq for Gathers {
+    fn eq(&self, other: &Gathers) -> bool {
+        self.selector == other.selector && self.patterns() == other.patterns()
+    }
 }
 
 /// In which they differ from others.
@@ -153,6 +173,27 @@ impl Definitions {
         Ok(())
     }
 
+    /// Whether all of it can be meant, as a server would look at it, but for views, which only a server compiles.
+    ///
+    /// # Errors
+    /// Says what is not understood.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        for (path, spec) in &self.topics {
+            let wrong = || format!("topic {path} is not understood");
+            named(parse_path(path, None)).with_context(wrong)?;
+            parse_spec(spec, &TopicSpec::default()).with_context(wrong)?;
+        }
+        for (name, gathers) in &self.subscriptions {
+            let wrong = || format!("subscription {name} is not understood");
+            durable_queue(name).with_context(wrong)?;
+            for topics in &gathers.topics {
+                named(parse_selector(topics, None)).with_context(wrong)?;
+            }
+            gathers.selector.as_deref().map(Selector::parse).transpose().with_context(wrong)?;
+        }
+        Ok(())
+    }
+
     /// In which others, that are there, differ from these.
     pub(super) fn differences(&self, there: &Definitions) -> Vec<Differs> {
         let mut found = Vec::new();
@@ -161,6 +202,19 @@ impl Definitions {
         differ("subscription", &self.subscriptions, &there.subscriptions, &mut found);
         found
     }
+}
+
+/// Leaves it to the server what `~/` stands for.
+fn named<T>(parsed: Result<T, Close>) -> Result<(), Close> {
+    match parsed {
+        Err(close) if close.code != CloseCode::LoginRequired => Err(close),
+        _ => Ok(()),
+    }
+}
+
+/// The specification; what it does not name is taken from `base`.
+pub(super) fn parse_spec(spec: &Spec, base: &TopicSpec) -> anyhow::Result<TopicSpec> {
+    Ok(TopicSpec::parse(Json::Object(spec.clone()).to_string().as_bytes(), base)?)
 }
 
 const HEAD: &str =
@@ -274,6 +328,41 @@ mod tests {
             let error = format!("{:#}", Definitions::parse(text).unwrap_err());
             assert!(error.contains(says), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn what_no_server_would_take_is_said() {
+        let wrong = |text: &str| {
+            let checked = Definitions::parse(text).unwrap().check();
+            format!("{:#}", checked.unwrap_err())
+        };
+        let own = "[[topic]]\npath = '~/a'\nspec = {history = 7}\n[[subscription]]\nname = 'a'\ntopics = ['~/a']\nselector = 'x = 1'";
+        Definitions::parse(own).unwrap().check().unwrap();
+        for (text, says) in [
+            ("[[topic]]\npath = 'a//b'", "topic a//b is not understood"),
+            ("[[topic]]\npath = 'a'\nspec = {histroy = 7}", "histroy"),
+            ("[[topic]]\npath = 'a'\nspec = {type = 'jsn'}", "type"),
+            ("[[subscription]]\nname = 'a//b'\ntopics = ['a']", "subscription a//b"),
+            ("[[subscription]]\nname = 'a'\ntopics = ['a//b']", "`a//b`"),
+            ("[[subscription]]\nname = 'a'\ntopics = ['a']\nselector = 'x ='", "subscription a "),
+        ] {
+            let said = wrong(text);
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn subscriptions_to_the_same_in_another_order_are_the_same() {
+        let of = |topics: &[&str]| Gathers {
+            topics: topics.iter().map(|it| (*it).to_owned()).collect(),
+            selector: None,
+        };
+        let there = of(&["a/*", "b", "c/**"]);
+        for same in [&["c/**", "b", "a/*"][..], &["[b, c/**]", "a/*"], &["b", "a/*", "c/**", "b"]] {
+            assert_eq!(of(same), there);
+        }
+        assert_ne!(of(&["a/*", "b"]), there);
+        assert_ne!(Gathers { selector: Some("x = 1".to_owned()), ..there.clone() }, there);
     }
 
     #[test]
