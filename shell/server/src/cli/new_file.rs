@@ -50,12 +50,26 @@ impl NewFile {
     /// When something has got the name meanwhile, or the disk does not take it.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         self.file.sync_all()?;
-        // Unlike a rename, this leaves a file that has got the name meanwhile.
-        let named = fs::hard_link(&self.part, &self.name);
+        let named = give_name(&self.part, &self.name, |from, to| fs::hard_link(from, to));
         named.with_context(|| format!("{} cannot be made", self.name.display()))?;
         let folder = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         Ok(())
+    }
+}
+
+/// Gives a file its name, which nothing has got meanwhile. A link leaves what has; where the file system knows none, such as FAT or
+/// what some clouds mount, a name is taken that is free at this moment.
+fn give_name(
+    part: &Path,
+    name: &Path,
+    link: impl Fn(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    match link(part, name) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if name.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(part, name),
     }
 }
 
@@ -75,4 +89,38 @@ pub(super) fn progress_bar(unit: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {unit}"));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+
+    use super::*;
+
+    /// What a file system says that knows no links.
+    fn no_links(_: &Path, _: &Path) -> io::Result<()> {
+        Err(ErrorKind::PermissionDenied.into())
+    }
+
+    #[test]
+    fn a_file_gets_its_name_also_where_there_are_no_links_and_never_one_that_is_taken() {
+        let folder = std::env::temp_dir().join(format!("tiderace-new-file-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        let (name, other) = (folder.join("a.tar"), folder.join("b.tar"));
+        let new = NewFile::begin(&name).unwrap();
+        new.part().write_all(b"whole").unwrap();
+        give_name(&new.part, &name, no_links).unwrap();
+        drop(new);
+        assert_eq!(fs::read(&name).unwrap(), b"whole");
+        let new = NewFile::begin(&other).unwrap();
+        fs::write(&other, b"of somebody else").unwrap();
+        let taken = give_name(&new.part, &other, no_links).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        assert!(new.finish().is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"of somebody else");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
