@@ -94,7 +94,7 @@ impl<D: Driver> Shard<D> {
             if matches!(live.transport, Transport::Chunked) && farewell != Farewell::Silent {
                 self.pool.queue(&mut connection.outgoing).tail().extend_from_slice(LAST_CHUNK);
             }
-            self.broker.close(self.now, live.id, &mut self.effects);
+            self.close_session(live.id);
             self.release_client_session_id(key);
             self.detached.remove(key);
             self.login_ends.remove(key);

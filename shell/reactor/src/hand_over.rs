@@ -68,7 +68,7 @@ impl<D: Driver> Shard<D> {
         self.release_client_session_id(key);
         let login_until = self.login_ends.remove(key);
         let principal = self.broker.principal_name(id);
-        self.broker.close(self.now, id, &mut self.effects);
+        self.close_session(id);
         self.end_limits(key);
         let connection = self.connections.get_mut(key)?;
         if connection.flags.has(Flags::PAUSED) {

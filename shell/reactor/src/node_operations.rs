@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_broker::{AccessChange, AskNode, Operated};
-use tiderace_wire::{DrainStatus, Operation, OperationResult, Reply, Token};
+use tiderace_wire::{DrainStatus, NodeOperation, Operation, OperationResult, Reply, Token};
 
 use crate::audit::Audit;
 use crate::drain::board::DrainPlan;
@@ -31,6 +31,9 @@ impl<D: Driver> Shard<D> {
             (Err(close), _) => Err(close),
             (Ok(()), Operation::Node(operation)) => {
                 let answer = later(self, audit);
+                if matches!(*operation, NodeOperation::BackupRead { .. }) {
+                    self.node_reader = Some(session);
+                }
                 self.shared.services.operator.operate(*operation, answer);
                 return None;
             }
@@ -88,6 +91,14 @@ impl<D: Driver> Shard<D> {
         let Asked { link, session, token } = asked;
         self.effects.replies.push((link, session, answer_of(token, result)));
         self.drain_effects();
+    }
+
+    /// Ends a session in the broker, and tells who runs the node if that keeps something for it.
+    pub(crate) fn close_session(&mut self, session: SessionId) {
+        self.broker.close(self.now, session, &mut self.effects);
+        if self.node_reader.take_if(|reader| *reader == session).is_some() {
+            self.shared.services.operator.reader_ended(session);
+        }
     }
 
     /// Rules, limits and credentials are others from now on.

@@ -264,6 +264,11 @@ pub trait Verifier: Send + Sync {
 pub trait Operator: Send + Sync {
     /// Takes something to do, for who may ask for it. Must return at once; the answer may come later, from any thread.
     fn operate(&self, operation: tiderace_wire::NodeOperation, answer: NodeAnswer);
+
+    /// A session has ended that has read a part of a backup, unless another on its shard has read since. Must return at once.
+    fn reader_ended(&self, session: tiderace_base::SessionId) {
+        let _ = session;
+    }
 }
 
 /// Does nothing, and says so: for nodes that nobody runs.

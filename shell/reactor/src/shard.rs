@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Slab};
+use tiderace_base::{Key, Now, SessionId, ShardId, Slab};
 use tiderace_broker::{Broker, Effects};
 use tiderace_wire::Commands;
 
@@ -70,6 +70,8 @@ pub struct Shard<D: Driver> {
     pub(crate) limited: LimitedSessions,
     pub(crate) session_begins: SessionBegins,
     pub(crate) walks: SessionWalks,
+    /// The session that has read last of what the node keeps for who reads it.
+    pub(crate) node_reader: Option<SessionId>,
     pub(crate) clock: TurnClock,
 }
 
@@ -115,6 +117,7 @@ impl<D: Driver> Shard<D> {
             limited: LimitedSessions::default(),
             session_begins: SessionBegins::default(),
             walks: SessionWalks::default(),
+            node_reader: None,
             clock: TurnClock::new(now.time),
         }
     }

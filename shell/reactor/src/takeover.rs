@@ -76,7 +76,7 @@ impl<D: Driver> Shard<D> {
         };
         self.shared.dismiss_carried(address);
         if let Stage::Live(live) = &stage {
-            self.broker.close(self.now, live.id, &mut self.effects);
+            self.close_session(live.id);
             self.release_client_session_id(from);
             self.limited.remove(from);
         }

@@ -227,7 +227,7 @@ impl NodeAnswer {
         NodeAnswer { asked, audit, wakers, is_answered: false }
     }
 
-    /// The session that has asked, for logs.
+    /// The session that has asked.
     pub fn session(&self) -> SessionId {
         self.asked.session
     }

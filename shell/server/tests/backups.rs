@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tiderace_store::Header;
 
 use crate::crashes::{TIMEOUT, connect, frame};
+use crate::program::watched::Watched;
 use crate::program::{Directory, Server};
 
 /// Clients that send, each with numbers of its own.
@@ -347,6 +348,33 @@ fn a_server_that_is_killed_during_a_backup_loses_nothing_and_leaves_no_half_file
     done(&tiderace(&["store", "check", path(&directory.0.join("store"))]));
     let server = start(&directory.0, "store");
     assert!(ledger.check(&server, &ledger.before()) > 100);
+}
+
+#[test]
+fn a_backup_is_over_when_its_client_is_gone() {
+    let directory = Directory::new("backup-gone");
+    let store = directory.0.join("store");
+    let more =
+        format!("[store]\ndirectory = {store:?}\n[[topic]]\nmatch = \"t/*\"\npersistent = true\n");
+    let mut server = Watched::start(&directory.0, "", &more);
+    let address = server.addresses[0].to_string();
+    let value = directory.0.join("value");
+    std::fs::write(&value, "x".repeat(250_000)).unwrap();
+    for number in 0..24 {
+        let topic = format!("t/{number}");
+        done(&tiderace(&["pub", "-s", &address, "-r", &topic, "-f", path(&value)]));
+    }
+    let mut backup = Command::new(env!("CARGO_BIN_EXE_tiderace"))
+        .args(["backup", "-s", &address, "-"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    backup.stdout.as_mut().unwrap().read_exact(&mut [0; 1024]).unwrap();
+    backup.kill().unwrap();
+    backup.wait().unwrap();
+    let said = server.read_to("backup-given-up").pop().unwrap();
+    assert!(said.contains("the session that read it has ended"), "{said}");
+    done(&tiderace(&["backup", "-s", &address, path(&directory.0.join("backup.tar"))]));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //!
 //! It goes to who asks for it and not into a file of this machine: a server in a container or behind a service manager may
 //! write nowhere but into its store. Relies on the store for what is in it. Invariants: at most one is under way, and it
-//! ends by itself when nobody reads on, or only slowly; memory is bounded by a piece; who was not told its number cannot read it.
+//! ends by itself when nobody reads on, or only slowly, or who reads it is gone; memory is bounded by a piece; who was not told its number cannot read it.
 
 use std::time::{Duration, Instant, SystemTime};
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_store::{BackupArchive, BackupError, Backups};
 use tiderace_wire::{BackupPart, BackupSize, NodeReport};
 use tracing::{info, warn};
@@ -31,6 +31,9 @@ struct Running {
     /// Drawn by lot: only who has begun it knows it. It stands in no log.
     number: u64,
     archive: BackupArchive,
+    /// The session that has begun it, and whether it alone has read all of it so far. By REST each request is a session, so that the end
+    /// of one means nothing.
+    reader: (SessionId, Reads),
     /// Bytes that were read.
     at: u64,
     begun: Instant,
@@ -38,6 +41,16 @@ struct Running {
     until: Instant,
     /// When it is over anyway.
     ends: Instant,
+}
+
+/// Who has read a backup so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Nobody,
+    /// Who has begun it.
+    Beginner,
+    /// Others, too.
+    Others,
 }
 
 impl Backup {
@@ -62,6 +75,14 @@ impl Backup {
         }
     }
 
+    /// Ends one whose reader is gone.
+    pub(super) fn reader_ended(&mut self, session: SessionId) {
+        let running = self.running.as_ref();
+        if running.is_some_and(|running| running.reader == (session, Reads::Beginner)) {
+            self.end("the session that read it has ended");
+        }
+    }
+
     /// What would be in a backup.
     pub(super) fn look(&self) -> Result<NodeReport, Close> {
         let snapshot = self.source()?.look().map_err(|error| refused(&error))?;
@@ -70,7 +91,11 @@ impl Backup {
     }
 
     /// Begins one.
-    pub(super) fn begin(&mut self, clock: &impl Fn() -> Instant) -> Result<NodeReport, Close> {
+    pub(super) fn begin(
+        &mut self,
+        session: SessionId,
+        clock: &impl Fn() -> Instant,
+    ) -> Result<NodeReport, Close> {
         let number = getrandom::u64().map_err(|error| {
             let reason = format!("no random number can be had for a backup: {error}");
             Close::new(CloseCode::StoreUnavailable, reason)
@@ -84,13 +109,15 @@ impl Backup {
         info!(event = "backup-begun", bytes = size.bytes, "a backup has begun");
         let begun = clock();
         let (until, ends) = (begun + SILENCE_MAX, begun + TIME_MAX);
-        self.running = Some(Running { number, archive, at: 0, begun, until, ends });
+        let reader = (session, Reads::Nobody);
+        self.running = Some(Running { number, archive, reader, at: 0, begun, until, ends });
         Ok(NodeReport::Backup { backup: Some(number), size })
     }
 
     /// The next piece of one; it is over with the last.
     pub(super) fn read(
         &mut self,
+        session: SessionId,
         (number, from): (u64, u64),
         clock: &impl Fn() -> Instant,
     ) -> Result<NodeReport, Close> {
@@ -115,6 +142,10 @@ impl Backup {
             }
         };
         running.at += piece.len() as u64;
+        running.reader.1 = match running.reader {
+            (beginner, Reads::Nobody | Reads::Beginner) if beginner == session => Reads::Beginner,
+            _ => Reads::Others,
+        };
         // Behind the disk, which may have taken long.
         let now = clock();
         running.until = now + SILENCE_MAX;
@@ -166,6 +197,7 @@ mod tests {
     use std::cell::Cell;
     use std::path::PathBuf;
 
+    use tiderace_base::ShardId;
     use tiderace_store::{Batch, Committer, Options, Store};
 
     use super::*;
@@ -178,6 +210,12 @@ mod tests {
         _committer: Committer,
         begun: Instant,
         now: Cell<Instant>,
+        /// Which session reads; the first has begun it.
+        by: u32,
+    }
+
+    fn session(slot: u32) -> SessionId {
+        SessionId { shard: ShardId(0), slot, generation: 0 }
     }
 
     impl Stage {
@@ -194,11 +232,12 @@ mod tests {
             let committer = Committer::start(store, |_| ()).unwrap();
             let backup = Backup::new(Some(committer.backups()));
             let now = Instant::now();
-            Stage { directory, backup, _committer: committer, begun: now, now: Cell::new(now) }
+            let _committer = committer;
+            Stage { directory, backup, _committer, begun: now, now: Cell::new(now), by: 1 }
         }
 
         fn begin(&mut self) -> u64 {
-            match self.backup.begin(&|| self.now.get()).unwrap() {
+            match self.backup.begin(session(1), &|| self.now.get()).unwrap() {
                 NodeReport::Backup { backup, .. } => backup.unwrap(),
                 other => panic!("{other:?}"),
             }
@@ -210,7 +249,7 @@ mod tests {
                 self.now.set(self.now.get() + Duration::from_secs(takes));
                 self.now.get()
             };
-            self.backup.read((number, from), &clock)
+            self.backup.read(session(self.by), (number, from), &clock)
         }
 
         /// So many seconds after the beginning; whether a backup is under way then.
@@ -245,6 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_is_over_when_the_session_that_reads_it_has_ended() {
+        let mut stage = Stage::new("gone");
+        let number = stage.begin();
+        stage.read(number, 0, 0).unwrap();
+        stage.backup.reader_ended(session(2));
+        assert!(stage.runs_at(1, true), "that was another one");
+        stage.backup.reader_ended(session(1));
+        assert!(!stage.runs_at(1, true));
+        // By REST each request is a session, which ends when it is answered.
+        let number = stage.begin();
+        stage.backup.reader_ended(session(1));
+        for by in [2, 1, 3] {
+            stage.by = by;
+            let at = stage.backup.running.as_ref().unwrap().at;
+            stage.read(number, at, 0).unwrap();
+            stage.backup.reader_ended(session(by));
+            assert!(stage.runs_at(2, true));
+        }
+    }
+
+    #[test]
     fn a_backup_that_is_read_slowly_is_over_after_a_day() {
         let mut stage = Stage::new("slow");
         stage.begin();
@@ -259,7 +319,7 @@ mod tests {
         let mut stage = Stage::new("guess");
         let number = stage.begin();
         assert!(number < 1 << NUMBER_BITS);
-        let busy = stage.backup.begin(&Instant::now).unwrap_err();
+        let busy = stage.backup.begin(session(1), &Instant::now).unwrap_err();
         assert!(!busy.to_string().contains(&number.to_string()), "{busy}");
         for guess in [0, 1, 2, number ^ 1] {
             assert!(stage.read(guess, 0, 0).is_err());

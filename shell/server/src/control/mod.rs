@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tiderace_base::{Close, CloseCode, Span};
+use tiderace_base::{Close, CloseCode, SessionId, Span};
 use tiderace_reactor::{NodeAnswer, Operator};
 use tiderace_store::Backups;
 use tiderace_wire::{ConfigChange, LogWord, NodeOperation, NodeReport};
@@ -40,6 +40,8 @@ enum Ask {
     Wake,
     /// By a session that may.
     Operate(NodeOperation, NodeAnswer),
+    /// To look whether a session that has ended was reading a backup.
+    ReaderEnded(SessionId),
 }
 
 /// The way to the thread, for all others.
@@ -82,6 +84,11 @@ impl Operator for Control {
             let reason = "the node has as much to do of that kind as it may; try again in a second";
             answer.send(Err(Close::new(CloseCode::TooMuchWork, reason)));
         }
+    }
+
+    fn reader_ended(&self, session: SessionId) {
+        // A backup whose reader's end is not heard of is over when nobody has read on for long enough.
+        let _ = self.asks.try_send(Ask::ReaderEnded(session));
     }
 }
 
@@ -138,8 +145,10 @@ impl Keeper {
             let is_idle = matches!(asked, Err(RecvTimeoutError::Timeout));
             match asked {
                 Ok(Ask::Operate(operation, answer)) => {
-                    answer.send(self.operate(&operation));
+                    let session = answer.session();
+                    answer.send(self.operate(&operation, session));
                 }
+                Ok(Ask::ReaderEnded(session)) => self.backup.reader_ended(session),
                 Ok(Ask::Wake) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -213,7 +222,11 @@ impl Keeper {
         }
     }
 
-    fn operate(&mut self, operation: &NodeOperation) -> Result<NodeReport, Close> {
+    fn operate(
+        &mut self,
+        operation: &NodeOperation,
+        session: SessionId,
+    ) -> Result<NodeReport, Close> {
         match operation {
             NodeOperation::Reload { dry_run: true } => {
                 let changes = self.duties.reloader.try_out().map_err(|error| refused(&error))?;
@@ -224,9 +237,9 @@ impl Keeper {
                 Ok(NodeReport::Reload { dry_run: false, changes })
             }
             NodeOperation::Backup { dry_run: true } => self.backup.look(),
-            NodeOperation::Backup { dry_run: false } => self.backup.begin(&Instant::now),
+            NodeOperation::Backup { dry_run: false } => self.backup.begin(session, &Instant::now),
             NodeOperation::BackupRead { backup, from } => {
-                self.backup.read((*backup, *from), &Instant::now)
+                self.backup.read(session, (*backup, *from), &Instant::now)
             }
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();
