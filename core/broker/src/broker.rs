@@ -216,9 +216,7 @@ impl Broker {
             self.deputy_side().tick(now, effects);
             self.hand_on(now, effects);
         }
-        if self.home.go_on_with_rules(now.time, self.is_reviewing()) {
-            self.deputies.note_rules();
-        }
+        self.home.go_on_with_rules(now.time, self.is_reviewing());
         self.tell_accounts(effects);
         self.end_call(now, effects);
     }

@@ -24,20 +24,18 @@ pub(crate) struct Review {
     change: Arc<AccessChange>,
     /// What held, the first of it when sessions were given what they have; never empty.
     past: Vec<Past>,
-    /// The epoch of the first subscription that has begun since.
-    epoch: u32,
 }
 
 impl Review {
     /// All have yet to be looked at; `unfinished` is what was to be done before.
     pub(crate) fn new(
         change: Arc<AccessChange>,
-        (before, epoch): (Past, u32),
+        before: Past,
         unfinished: Option<&Review>,
     ) -> Review {
         let mut past = unfinished.map_or_else(Vec::new, |unfinished| unfinished.past.clone());
         past.push(before);
-        Review { next: 0, change, past, epoch }
+        Review { next: 0, change, past }
     }
 
     /// The next place to look at, of so many.
@@ -60,10 +58,5 @@ impl Review {
     /// What held until now.
     pub(crate) fn past(&self) -> &[Past] {
         &self.past
-    }
-
-    /// The epoch of the first subscription that has begun since.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
     }
 }

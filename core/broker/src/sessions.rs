@@ -136,7 +136,6 @@ impl Sessions {
 
     /// Others may log in from now on, and those who are there are to be looked at.
     pub(crate) fn begin_review(&mut self, change: Arc<AccessChange>, before: Past) {
-        let before = (before, self.next_epoch);
         let review = Review::new(change.clone(), before, self.review.as_deref());
         (self.review, self.in_force) = (Some(Box::new(review)), Some(change));
     }
@@ -193,11 +192,6 @@ impl Sessions {
     /// The epochs of earlier runs of the server whose numbers can be compared with those of this one.
     pub(crate) fn earlier_epochs(&self) -> &[u64] {
         &self.earlier_epochs
-    }
-
-    /// The epoch of the next subscription that begins.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.next_epoch
     }
 
     /// Tells a new subscription from earlier ones with the same key.

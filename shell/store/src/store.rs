@@ -67,6 +67,8 @@ pub struct Store<D: Disk = Directory> {
     unneeded: Vec<u64>,
     /// So many of them were opened before they were removed.
     opened: usize,
+    /// How many files have come to be removed since some were, while nothing kept them.
+    noted: usize,
     /// Those that can be removed as soon as the sync elsewhere is over.
     unneeded_then: Option<Vec<u64>>,
     /// While there is one that is not given up, nothing is removed.
@@ -160,6 +162,7 @@ impl<D: Disk> Store<D> {
             bodies,
             unneeded: Vec::new(),
             opened: 0,
+            noted: 0,
             unneeded_then: None,
             hold: Weak::new(),
         };

@@ -51,7 +51,6 @@ impl Broker {
             options.rules_version = options.rules_version.wrapping_add(1);
             self.fanout.patterns_mut().renew();
             self.home.note_rules(options.rules_version);
-            self.deputies.note_rules();
             let before = self.options.clone();
             self.sessions.past_rules_mut().note(options.rules_version, before);
         }

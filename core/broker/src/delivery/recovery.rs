@@ -120,10 +120,13 @@ impl Recovery {
             (home, first + u64::from(pending.from), first + u64::from(pending.to))
         };
         released.sort_by_key(numbers);
-        // A value that may be shown from now on may have been in an answer as well.
+        // A value that may be shown from now on may have been in an answer as well. What an upstream was asked for has numbers
+        // of its answer, which are those of others in the answer to another target.
         released.dedup_by(|next, before| {
             let ((home, _, end), (home_before, _, end_before)) = (numbers(next), numbers(before));
-            home == home_before && end <= end_before
+            let path = &next.run.run().destination().path;
+            let is_same_topic = *path == before.run.run().destination().path;
+            home == home_before && end <= end_before && is_same_topic
         });
         released
     }

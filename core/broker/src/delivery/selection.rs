@@ -63,6 +63,8 @@ pub(super) struct Waiting {
     pub(super) to: Vec<(Subscriber, u32)>,
     /// How many of these have been looked at.
     pub(super) at: usize,
+    /// The version of the rules when it came.
+    pub(super) rules: u32,
 }
 
 impl Unselected {

@@ -100,7 +100,10 @@ impl SessionSide<'_> {
         let first = rare.unselected.is_none();
         let waiting = rare.unselected.get_or_insert_default();
         let bytes = run.run().bytes();
-        let same = |last: &&mut Waiting| last.topic == topic && Rc::ptr_eq(&last.run, run);
+        let rules = self.options.rules_version;
+        let same = |last: &&mut Waiting| {
+            last.topic == topic && last.rules == rules && Rc::ptr_eq(&last.run, run)
+        };
         if let Some(last) = waiting.runs.back_mut().filter(same)
             && waiting.entries < WAITING_MAX
         {
@@ -109,7 +112,7 @@ impl SessionSide<'_> {
             || waiting.entries < WAITING_MAX && waiting.bytes + bytes <= mark
         {
             let to = vec![(to, epoch)];
-            waiting.runs.push_back(Waiting { topic, run: run.clone(), to, at: 0 });
+            waiting.runs.push_back(Waiting { topic, run: run.clone(), to, at: 0, rules });
             waiting.bytes += bytes;
             self.delivery.count(0, bytes);
         } else {
@@ -150,8 +153,8 @@ impl SessionSide<'_> {
                 };
                 first.at += 1;
                 waiting.entries -= 1;
-                let (topic, run) = (first.topic, first.run.clone());
-                let price = self.give_later(now, topic, (to, epoch), &run, effects);
+                let (of, run) = ((first.topic, first.rules), first.run.clone());
+                let price = self.give_later(now, of, (to, epoch), &run, effects);
                 slice = slice.saturating_sub(price);
             }
             self.delivery.selectors.left =
@@ -165,7 +168,7 @@ impl SessionSide<'_> {
     fn give_later(
         &mut self,
         now: Now,
-        topic: Key,
+        (topic, rules): (Key, u32),
         (to, epoch): (Subscriber, u32),
         run: &Rc<SharedRun>,
         effects: &mut Effects,
@@ -179,7 +182,8 @@ impl SessionSide<'_> {
             record.make_room(run.run().home(), run.run().first().saturating_sub(1));
         }
         let path = &run.run().destination().path;
-        if self.is_disowned(topic, to) || !self.may_have(to, path) {
+        let is_asked = rules != self.options.rules_version;
+        if self.is_disowned(topic, to) || is_asked && !self.may_have(to, path) {
             return SHARED_STEPS;
         }
         self.give_selected(now, topic, to, run, effects)

@@ -113,11 +113,7 @@ impl DeputySide<'_> {
     /// these have hidden it does not.
     fn first_by_rules(&self, first: First) -> (First, bool) {
         let by_rules = self.home.home.first_by_rules(first);
-        let is_shown_more = matches!(
-            by_rules,
-            First::Since { after: None, rules_since, .. } if rules_since > 0
-        );
-        (by_rules, !is_shown_more)
+        (by_rules, by_rules == first)
     }
 
     /// An answer that says that something is missing, with the values instead.

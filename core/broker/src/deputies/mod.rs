@@ -174,14 +174,6 @@ impl Deputies {
         self.list.is_empty()
     }
 
-    /// The rules of this node have changed: of who comes back with what it had until now it is not known what it has.
-    pub(crate) fn note_rules(&mut self) {
-        for deputy in &mut self.list {
-            let told = deputy.numberings.told().into();
-            deputy.subscriptions.begin_all(&told);
-        }
-    }
-
     /// Whether a session is one to an upstream.
     pub(crate) fn has_link(&self, session: SessionId) -> bool {
         self.list.iter().any(|deputy| deputy.link == Some(session))

@@ -87,9 +87,9 @@ impl Home {
         self.rule_changes.note(version, &mut self.numbers);
     }
 
-    /// Changes of rules go on, or are over: whether some are just now. `is_reviewing` says whether sessions here have yet to be looked at.
-    pub(crate) fn go_on_with_rules(&mut self, now: Time, is_reviewing: bool) -> bool {
-        self.rule_changes.go_on(now, is_reviewing, &mut self.numbers)
+    /// Changes of rules go on, or are over; `is_reviewing` says whether sessions here have yet to be looked at.
+    pub(crate) fn go_on_with_rules(&mut self, now: Time, is_reviewing: bool) {
+        self.rule_changes.go_on(now, is_reviewing, &mut self.numbers);
     }
 
     /// What somebody wants first. Who comes back, and had been given less than it may see by the rules that hold now, is not

@@ -50,21 +50,15 @@ impl RuleChanges {
         self.changes.push_back(Change { version, state: State::Begun });
     }
 
-    /// Changes go on, or are over: whether some are just now. `is_reviewing` says whether sessions of this shard have yet to
-    /// be looked at.
-    pub(crate) fn go_on(&mut self, now: Time, is_reviewing: bool, numbers: &mut Numbers) -> bool {
-        let mut is_over = false;
+    /// Changes go on, or are over; `is_reviewing` says whether sessions of this shard have yet to be looked at.
+    pub(crate) fn go_on(&mut self, now: Time, is_reviewing: bool, numbers: &mut Numbers) {
         for change in &mut self.changes {
             change.state = match change.state {
                 State::Begun if !is_reviewing => State::UnderWay(now + UNDER_WAY),
-                State::UnderWay(over) if over <= now => {
-                    is_over = true;
-                    State::Over(numbers.leave_out())
-                }
+                State::UnderWay(over) if over <= now => State::Over(numbers.leave_out()),
                 _ => continue,
             };
         }
-        is_over
     }
 
     /// Whether who has everything up to a number has left behind the change to that version of the rules; of one that is
@@ -92,9 +86,9 @@ mod tests {
         let second = |seconds| Time::ZERO + Span::from_secs(seconds);
         changes.go_on(second(1), true, &mut numbers);
         changes.go_on(second(2), false, &mut numbers);
-        assert!(!changes.go_on(second(11), false, &mut numbers));
+        changes.go_on(second(11), false, &mut numbers);
         assert!(!changes.is_behind(1, u64::MAX));
-        assert!(changes.go_on(second(12), false, &mut numbers));
+        changes.go_on(second(12), false, &mut numbers);
         assert_eq!(numbers.last(), 11);
         assert!(!changes.is_behind(1, 10) && changes.is_behind(1, 11));
         assert!(!changes.is_behind(2, 11));

@@ -174,7 +174,7 @@ impl Snapshots {
             let home = topic.home().filter(|home| home.last() <= until && !comes(home.last()));
             let Some(value) = home.and_then(|home| fresh(home.value(), now)) else { continue };
             bytes += value.bytes();
-            if bytes > from.options.backlog_bytes_high {
+            if bytes > from.options.backlog_bytes_high && !page.runs.is_empty() {
                 return None;
             }
             let place = page.runs.len() as u32;

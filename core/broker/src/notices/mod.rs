@@ -58,6 +58,8 @@ pub(crate) struct Told {
     subscribe: Option<Box<Subscribe>>,
     /// Whether values come first.
     wants_values: bool,
+    /// The version of the rules when it began.
+    rules: u32,
 }
 
 #[derive(Debug)]
@@ -74,14 +76,14 @@ impl Told {
         epoch: u32,
         patterns: Vec<Pattern>,
         left: usize,
-        subscribe: Subscribe,
+        (subscribe, rules): (Subscribe, u32),
     ) -> Told {
         let target =
             |pattern| ToldTarget { pattern, homes: PlaceSet::EMPTY, complete: PlaceSet::EMPTY };
         let targets = patterns.into_iter().map(target).collect();
         let wants_values = subscribe.retained || subscribe.replay.is_some();
         let subscribe = Some(Box::new(subscribe));
-        Told { epoch, targets, partly: None, left, subscribe, wants_values }
+        Told { epoch, targets, partly: None, left, subscribe, wants_values, rules }
     }
 
     /// Whether a home has told up to a path.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a session ends, or has what it may have; its client is told nothing but what patterns show it now.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
@@ -10,7 +11,7 @@ use super::rights::RightsChange;
 use crate::access_change::Standing;
 use crate::effects::Effects;
 use crate::notice_side::NoticeSide;
-use crate::review::Review;
+use crate::review::{Past, Review};
 
 impl NoticeSide<'_> {
     /// A session goes on with what it may have, as who it is now, or ends. How many
@@ -45,15 +46,14 @@ impl NoticeSide<'_> {
                 return 0;
             }
         };
-        // Who was somebody else until now was sent messages as that.
-        let heard = login.is_some().then(|| self.sessions.fanout.heard().clone());
-        let change = RightsChange {
-            before: &principal,
-            after: &after,
-            past: review.past(),
-            heard: heard.as_ref(),
-            epoch: review.epoch(),
-        };
+        let mut past = Cow::Borrowed(review.past());
+        if login.is_some() {
+            // Who was somebody else until now was sent messages as that, by the rules that hold.
+            let (options, heard) =
+                (self.sessions.options.clone(), self.sessions.fanout.heard().clone());
+            past.to_mut().push(Past { options, heard });
+        }
+        let change = RightsChange { before: &principal, after: &after, past: &past };
         let told = self.notice_rights(now, session, change, &mut looked, effects);
         let is_other = login.is_some();
         if let Some(login) = login {

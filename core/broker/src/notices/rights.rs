@@ -16,7 +16,6 @@ use crate::authorise::Caller;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::recovery::What;
 use crate::effects::Effects;
-use crate::heard::Heard;
 use crate::home::snapshots::Topics;
 use crate::home_side::HomeSide;
 use crate::messages::{SnapshotPage, SubscribeRequestId, ToHome, ToNotices};
@@ -37,10 +36,6 @@ pub(crate) struct RightsChange<'a> {
     pub(crate) after: &'a Principal,
     /// By which rules it was given what it has. What some of them did not allow was hidden meanwhile.
     pub(crate) past: &'a [Past],
-    /// What had come of homes when it became who it is, if it was somebody else.
-    pub(crate) heard: Option<&'a Heard>,
-    /// The epoch of the first subscription that has begun by the rules that hold now.
-    pub(crate) epoch: u32,
 }
 
 /// What a subscription has to hear of a topic: if it gains that, what it is, and up to which number of its home nothing has
@@ -99,11 +94,9 @@ impl NoticeSide<'_> {
         let Some(record) = side.session(request.session) else { return };
         let known = record.subscription(request.key);
         let Some(known) = known.filter(|known| known.epoch == request.epoch) else { return };
-        let room = side.mark_of(key_of(request.session)).saturating_sub(record.backlog_bytes());
-        let page = page.filter(|page| page.bytes() <= room);
         let Some(page) = page.map(|page| *page) else {
             let reason =
-                "this session may see more topics now than it has room for; open another one";
+                "this session may see more topics now than are given at once; open another one";
             let close = Close::new(CloseCode::TooMuchWork, reason);
             return self.end_denied(request.session, close, effects);
         };
@@ -170,9 +163,11 @@ impl NoticeSide<'_> {
         }
         for key in record.subscriptions.keys() {
             let told = self.notices.told.get(&(key_of(session), key));
-            // One that has begun since has what it may have.
-            let told = told.filter(|told| (told.epoch.wrapping_sub(change.epoch) as i32) < 0);
-            for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
+            let Some(told) = told else { continue };
+            // What held before it began it has not been given anything by.
+            let past = change.past.iter().filter(|past| told.rules <= past.options.rules_version);
+            let past: Vec<&Past> = past.collect();
+            for (asked, target) in told.targets.iter().zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
                 for (path, spec) in self.notices.named(&asked.pattern) {
                     *looked += 1;
@@ -180,7 +175,9 @@ impl NoticeSide<'_> {
                         let reason = "this session has been told of too many topics to have other rights now; open another one";
                         return Err(Close::new(CloseCode::TooMuchWork, reason));
                     }
-                    let Some(until) = self.change_of(session, change, path) else { continue };
+                    let Some(until) = self.change_of(session, change, &past, path) else {
+                        continue;
+                    };
                     if self.notices.is_told(&noticer, self.sessions.options.home_of(path), path)
                         && record.brings(key, target, path)
                     {
@@ -199,19 +196,19 @@ impl NoticeSide<'_> {
         &self,
         session: SessionId,
         change: RightsChange<'_>,
+        past: &[&Past],
         path: &Path,
     ) -> Option<Option<u64>> {
         let may = |options: &BrokerOptions, principal| {
             let caller = Caller { session, principal };
             options.may(caller, Action::Subscribe, Kind::Topic, path)
         };
-        let might = |past: &&Past| may(&past.options, change.before);
+        let might = |past: &Past| may(&past.options, change.before);
         if !may(self.sessions.options, change.after) {
-            return change.past.iter().any(|past| might(&past)).then_some(None);
+            return past.iter().any(|past| might(past)).then_some(None);
         }
-        let hidden = change.past.iter().rev().find(|past| !might(past))?;
-        let heard = change.heard.unwrap_or(&hidden.heard);
-        Some(Some(heard.of(self.sessions.options.home_of(path).shard)))
+        let hidden = past.iter().rev().find(|past| !might(past))?;
+        Some(Some(hidden.heard.of(self.sessions.options.home_of(path).shard)))
     }
 }
 

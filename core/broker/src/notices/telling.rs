@@ -115,8 +115,8 @@ impl NoticeSide<'_> {
             Some((before, after)) => {
                 let options = self.sessions.options.clone();
                 let heard = self.sessions.fanout.heard().clone();
-                let (past, epoch) = ([Past { options, heard }], self.sessions.sessions.epoch());
-                let change = RightsChange { before, after, past: &past, heard: None, epoch };
+                let past = [Past { options, heard }];
+                let change = RightsChange { before, after, past: &past };
                 self.notice_rights(now, session, change, &mut 0, effects)
             }
             None => Ok(()),
@@ -148,6 +148,7 @@ impl NoticeSide<'_> {
             let request = SubscribeRequestId { session, key, target, epoch };
             asks.extend(self.homes_of(pattern).iter().map(|home| (request, home)));
         }
+        let subscribe = (subscribe, self.sessions.options.rules_version);
         let told = Told::new(epoch, patterns, asks.len(), subscribe);
         self.notices.told.insert((key_of(session), key), told);
         self.list_topics(now, session, asks, effects);

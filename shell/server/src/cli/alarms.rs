@@ -95,16 +95,22 @@ fn follow(args: &AlarmsArgs) -> anyhow::Result<()> {
             Ok(Some(message)) => tell(&message, args.json, &mut there)?,
             Ok(None) => return Ok(client.leave()?),
             Err(lost) if lost.is_lost() => {
-                client.reconnect(lost, None)?;
-                match missed(&mut client) {
-                    Ok(Some(present)) => forget(&present, args.json, &mut there)?,
-                    // The next look at it says so again.
-                    Ok(None) => {}
-                    Err(lost) if lost.is_lost() => {}
-                    Err(error) => return Err(error.into()),
+                if let Some(present) = come_back(&mut client, lost)? {
+                    forget(&present, args.json, &mut there)?;
                 }
             }
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Connects again until it is known which alarms are there, if ends of others may have been missed.
+fn come_back(client: &mut Client, mut lost: ClientError) -> anyhow::Result<Option<Vec<Json>>> {
+    loop {
+        client.reconnect(lost, None)?;
+        match missed(client) {
+            Err(again) if again.is_lost() => lost = again,
+            known => return Ok(known?),
         }
     }
 }
@@ -130,8 +136,9 @@ type There = BTreeMap<String, u64>;
 fn tell(message: &Message, json: bool, there: &mut There) -> anyhow::Result<()> {
     let name = message.path.rsplit('/').next().unwrap_or_default().to_owned();
     if message.removed {
-        there.remove(&name);
-        return print_over(&name, json);
+        // It may have been said already, of what was missed.
+        let was_there = there.remove(&name).is_some();
+        return if was_there { print_over(&name, json) } else { Ok(()) };
     }
     let Ok(alarm) = serde_json::from_slice::<Json>(&message.body) else { return Ok(()) };
     if is_news(name, &alarm, there) || json { print(&alarm, json) } else { Ok(()) }

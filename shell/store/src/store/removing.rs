@@ -13,7 +13,8 @@ use crate::log::SyncedTo;
 use crate::metrics::{add, set};
 use crate::options::Sync;
 
-/// Files that are removed in one call at most: some milliseconds, unless a disk is slow or a file that is not left open very large.
+/// Files that are removed in one call at most, beyond those that came to be removed since the call before: some milliseconds,
+/// unless a disk is slow or a file that is not left open very large.
 pub(crate) const REMOVED_MAX: usize = 64;
 
 impl<D: Disk> Store<D> {
@@ -87,6 +88,10 @@ impl<D: Disk> Store<D> {
         let noted = self.unneeded.len();
         self.unneeded.append(&mut self.log.index.bodies_mut().take_unneeded());
         self.unneeded.append(&mut self.bodies.take_unpinned());
+        // As many go as come, so that none pile up but those that a backup keeps.
+        if !self.is_held() {
+            self.noted += self.unneeded.len() - noted;
+        }
         self.discharge_from(noted);
     }
 
@@ -96,8 +101,8 @@ impl<D: Disk> Store<D> {
         if self.is_held() {
             return removed;
         }
-        let mut count = 0;
-        while count < REMOVED_MAX
+        let (mut count, most) = (0, REMOVED_MAX + std::mem::take(&mut self.noted));
+        while count < most
             && let Some(number) = self.unneeded.pop()
         {
             // One that is pinned comes again when it is not.
@@ -182,6 +187,9 @@ mod tests {
         let mut batch = Batch::new();
         batch.settle(stream, &[(1, count)]).unwrap();
         store.commit(vec![batch]);
+        // As if a backup had kept them.
+        store.note_unneeded();
+        store.noted = 0;
         let (mut left, mut opened) = (count as usize, 0);
         while left > 0 {
             opened += store.remove_bodies().unwrap().len();
