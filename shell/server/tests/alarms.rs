@@ -168,16 +168,18 @@ fn who_may_not_listen_to_alarms_is_told_so() {
     assert_eq!(String::from_utf8_lossy(&bob.stdout), "");
 }
 
-#[test]
-fn an_upstream_that_is_away_is_named_with_the_reason() {
-    let directory = Directory::new("alarms-upstream");
+/// An upstream that is not there.
+fn away() -> String {
     // Nobody listens there: it was free a moment ago.
     let held = TcpListener::bind(FREE).unwrap();
     let upstream = held.local_addr().unwrap();
-    drop(held);
-    let more = format!(
-        "[[upstream]]\nname = \"london\"\nurls = [\"ws://{upstream}\"]\ntopics = [\"fx/**\"]\n"
-    );
+    format!("[[upstream]]\nname = \"london\"\nurls = [\"ws://{upstream}\"]\ntopics = [\"fx/**\"]\n")
+}
+
+#[test]
+fn an_upstream_that_is_away_is_named_with_the_reason() {
+    let directory = Directory::new("alarms-upstream");
+    let more = away();
     let server = Watched::start(&directory.0, "", &more);
     let alarm = wait_for(server.addresses[0], "upstream-away");
     assert_eq!(alarm["severity"], "critical");
@@ -187,13 +189,7 @@ fn an_upstream_that_is_away_is_named_with_the_reason() {
 #[test]
 fn an_alarm_that_ended_while_the_connection_was_lost_is_said_to_be_over() {
     let directory = Directory::new("alarms-missed");
-    // Nobody listens there: it was free a moment ago.
-    let held = TcpListener::bind(FREE).unwrap();
-    let upstream = held.local_addr().unwrap();
-    drop(held);
-    let more = format!(
-        "[[upstream]]\nname = \"london\"\nurls = [\"ws://{upstream}\"]\ntopics = [\"fx/**\"]\n"
-    );
+    let more = away();
     let server = Watched::start(&directory.0, "", &more);
     let address = server.addresses[0];
     wait_for(address, "upstream-away");

@@ -40,10 +40,10 @@ impl DeputySide<'_> {
         let known = home.map_or(0, |home| home.last_version());
         let is_there = home.is_some_and(|home| home.is_known() || home.is_held());
         let newest =
-            home.and_then(|home| home.history().and_then(|it| it.newest()).or(home.value()));
-        let ends_newest = newest.is_some_and(|run| holds_messages(run));
+            || home.and_then(|home| home.history().and_then(|it| it.newest()).or(home.value()));
+        let ends_newest = || newest().is_some_and(|run| holds_messages(run));
         let last = run.version() + run.len() as u64 - 1;
-        if !holds_messages(&run) && (last == known && ends_newest || !is_there) {
+        if !holds_messages(&run) && (last == known && ends_newest() || !is_there) {
             // The upstream has had it hidden itself, which takes no version. It has said so already, ahead of the last values.
             self.note_numbers(at, &numbers);
             return self.remove_hidden(now, at, key, effects);

@@ -52,7 +52,7 @@ use tiderace_wire::Run;
 
 use crate::BrokerOptions;
 use crate::directory::Directory;
-use crate::messages::{SnapshotPage, SubscribeRequestId};
+use crate::messages::SubscribeRequestId;
 use crate::places::Place;
 use crate::requester::Requester;
 use crate::topic::Topic;
@@ -75,7 +75,7 @@ use queues::QueueHome;
 use removals::Removal;
 use rule_changes::RuleChanges;
 use services::Services;
-use snapshots::{NewSnapshot, Page, Snapshots, Topics};
+use snapshots::Snapshots;
 use sweep::Sweep;
 use temporary::TemporaryQueues;
 pub(crate) use topic::HomeTopic;
@@ -337,58 +337,6 @@ impl Home {
         if let Some(home) = self.topics.take(topic) {
             self.history.forget(&topic.path, &home);
         }
-    }
-
-    /// A snapshot begins: its first page.
-    pub(crate) fn begin_snapshot(
-        &mut self,
-        now: Now,
-        new: NewSnapshot<'_>,
-        from: Topics<'_>,
-    ) -> Page {
-        self.snapshots.begin(now, new, from, &self.topics)
-    }
-
-    /// A subscriber's shard has room for another page of so many bytes; it is given in its turn.
-    pub(crate) fn request_page(&mut self, request: SubscribeRequestId, bytes: u32) {
-        self.requested_pages.push_back((request, bytes));
-    }
-
-    /// Whether pages are to be given.
-    pub(crate) fn has_requested_pages(&self) -> bool {
-        !self.requested_pages.is_empty()
-    }
-
-    /// The page that is to be given next.
-    pub(crate) fn next_requested_page(&mut self) -> Option<(SubscribeRequestId, u32)> {
-        self.requested_pages.pop_front()
-    }
-
-    /// A snapshot is not wanted any more.
-    pub(crate) fn end_snapshot(&mut self, request: &SubscribeRequestId) {
-        self.snapshots.end(request);
-    }
-
-    /// Snapshots that have not been given completely.
-    pub(crate) fn snapshots_open(&self) -> usize {
-        self.snapshots.len()
-    }
-
-    /// Whether a snapshot may not have given yet what a topic held when its last number was this.
-    #[inline]
-    pub(crate) fn owes_pages(&self, last: u64) -> bool {
-        self.snapshots.may_lack(last)
-    }
-
-    /// Values that are to be sent before something newer of a topic; see [`Snapshots::before_change`].
-    pub(crate) fn before_change(
-        &self,
-        now: Now,
-        topic: &Topic,
-        before: (u64, bool),
-        options: &BrokerOptions,
-    ) -> Vec<(SubscribeRequestId, SnapshotPage)> {
-        self.snapshots.before_change(now, self.topics.at(topic), before, options)
     }
 
     pub(crate) fn long_jobs_mut(&mut self) -> &mut LongJobs {

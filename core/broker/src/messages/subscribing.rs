@@ -139,7 +139,7 @@ pub struct SnapshotPage {
     pub more: bool,
     /// How many bytes were asked for.
     pub room: u32,
-    /// Not asked for: a value that something newer of its topic is about to follow, or that may be shown from now on.
+    /// Not asked for: a value that something newer of its topic is about to follow.
     pub early: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A subscription hears of each topic that it gains or loses so, and gets the values of those that it gains, if it wanted
 //! values first. Relies on what the shard has heard of homes: a value with a number above that has gone to the session
-//! as a message. Invariant: of a topic that is shown the newest value comes, once.
+//! as a message. Invariant: of a topic that is shown the newest value comes; once, unless a page with it was under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
