@@ -319,7 +319,7 @@ impl Client {
             }
             ServerMessage::LoggedIn { name, .. } => tell(Event::LoggedIn(name)),
             ServerMessage::Result(result) => tell(Event::Outcome(result)),
-            ServerMessage::Joined { subscription, path, spec } => {
+            ServerMessage::Joined { subscription, path, spec, .. } => {
                 tell(Event::Joined { subscription, path, spec });
             }
             ServerMessage::Left { subscription, path, reason } => {

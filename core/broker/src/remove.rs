@@ -115,7 +115,10 @@ impl HomeSide<'_> {
         // Behind the last message, which waits with those before it.
         self.loopback.hand_on(LocalMessage::SetSpec { topic: key, spec: policy });
         if let Some(home) = self.topic_mut(key) {
+            // What is hidden may be shown again before that has been heard.
+            let end = home.value_end().filter(|_| reason == LeaveReason::NotAuthorised).cloned();
             home.remove();
+            home.set_value_end(end);
         }
         self.announce_as(&path, Err(reason), effects);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tiderace_base::Now;
 use tiderace_queues::Segment;
-use tiderace_wire::{Flags, Message, Run, TopicSpec};
+use tiderace_wire::{Flags, Message, Meta, Run, TopicSpec};
 
 /// The message of a run that decides what the topic's value is.
 pub(crate) fn decisive(run: &Run, always: bool) -> Option<Message<'_>> {
@@ -26,6 +26,16 @@ pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -
     }
     // A run of one message keeps no more in memory than it needs: its builder sees to that.
     Some(if run.len() == 1 { run.clone() } else { copy_of(run, &message) })
+}
+
+/// What is kept of a run's message that takes the value away: that it does, and its numbers.
+pub(crate) fn value_end(run: &Run) -> Option<Run> {
+    let ends = |message: Message<'_>| message.flags.contains(Flags::RETAIN_REMOVE);
+    let index = (0..run.len()).rev().find(|index| run.message(*index).is_some_and(ends))?;
+    let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
+    let mut end = Run::single(run.destination().clone(), run.published(), &[], &[], meta);
+    end.number_as(run, index);
+    Some(end)
 }
 
 /// A copy of one message of a run, of just the size, so that it does not keep a whole run or read in

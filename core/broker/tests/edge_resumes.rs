@@ -284,14 +284,15 @@ fn a_loss_while_one_goes_on_for_another_is_made_good_or_told() {
 
 #[test]
 fn what_has_not_changed_stays_when_not_all_is_known_that_has() {
-    let (mut edge, client) = Edge::with_a_value();
-    for is_there in [true, false] {
+    // There with its value, there without one, and not there.
+    for is_empty in [Some(false), Some(true), None] {
+        let (mut edge, client) = Edge::with_a_value();
         edge.cut();
         edge.up(0, EPOCH);
-        if is_there {
+        if let Some(is_empty) = is_empty {
             let path = destination("topic:kept/a").path;
             let spec = TopicSpec::default().into();
-            edge.say(FromUpstream::Joined { key: KEPT, path, spec });
+            edge.say(FromUpstream::Joined { key: KEPT, path, spec, is_empty });
         }
         // Of another shard the source does not know what this node had.
         edge.say(recovered(KEPT, false));
@@ -300,9 +301,14 @@ fn what_has_not_changed_stays_when_not_all_is_known_that_has() {
         edge.world.brokers[0].work(edge.world.now, &mut Default::default());
         edge.world.quiesce();
         let now = edge.subscribe("topic:kept/**");
-        assert_eq!(edge.bodies(now), if is_there { &["3"][..] } else { &[] });
+        let stays = is_empty == Some(false);
+        assert_eq!(edge.bodies(now), if stays { &["3"][..] } else { &[] });
+        assert_eq!(edge.bodies(client), if stays { &["3"][..] } else { &["3", ""] });
+        let watcher = edge.world.connect(1, "ann");
+        edge.subscribe_as(watcher, Wish { notices: true, ..Wish::to("topic:kept/**") });
+        let told = &edge.world.clients[watcher].notices;
+        assert_eq!(told.len(), usize::from(is_empty.is_some()), "{is_empty:?}: the topic itself");
     }
-    assert_eq!(edge.bodies(client), ["3", ""], "then it is gone");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod refusing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::edges::refusing::Refusals;
+use crate::support::faults::{Fault, are_found};
 use crate::support::nodes::{Joined, listen};
 use crate::support::upstream::upstream;
 use crate::support::{EdgeSession, Wish, World, for_seeds, names};
@@ -62,6 +63,10 @@ impl Link {
 impl Edge {
     fn new(world: World) -> Edge {
         Edge { world, link: None, jumps: BTreeMap::new(), lost: BTreeMap::new() }
+    }
+
+    fn hear_all(&mut self, said: Vec<FromUpstream>, newest: &BTreeMap<String, u64>) {
+        said.into_iter().for_each(|said| self.hear(said, newest));
     }
 
     /// The edge hears something, while those are the numbers in the texts of the newest messages.
@@ -154,6 +159,8 @@ struct Run {
     cuts: bool,
     /// What the source does not give to edges.
     refusals: Refusals,
+    /// What goes wrong on the way to edges.
+    fault: Fault,
     incomplete: usize,
     complete: usize,
 }
@@ -208,7 +215,7 @@ impl Joined for Run {
         }
         let down_first = self.source.random.one_in(2);
         if down_first && let Some(said) = link.down.pop_front() {
-            edge.hear(said, &self.newest);
+            edge.hear_all(self.fault.down(&mut self.source.random, said), &self.newest);
             return true;
         }
         if let Some(asked) = link.up.pop_front() {
@@ -219,7 +226,7 @@ impl Joined for Run {
         }
         match link.down.pop_front() {
             Some(said) => {
-                edge.hear(said, &self.newest);
+                edge.hear_all(self.fault.down(&mut self.source.random, said), &self.newest);
                 true
             }
             None => false,
@@ -245,6 +252,7 @@ impl Run {
             epochs: 10,
             cuts,
             refusals: Refusals::default(),
+            fault: Fault::None,
             incomplete: 0,
             complete: 0,
         };
@@ -579,4 +587,14 @@ fn connections_that_are_lost_and_edges_that_end_are_made_good_or_told() {
     for_seeds(25_979..25_980, |seed| drop(play(seed, true)));
     // A pattern went on from a position that knew nothing of one shard of the source: what had not changed was not gone.
     for_seeds(49_706..49_707, |seed| drop(play(seed, true)));
+}
+
+#[test]
+fn faults_of_connections_are_found() {
+    let faults = [Fault::MessagesLost, Fault::ReachedTooFar];
+    are_found(&faults, |seed, fault| {
+        let mut run = Run::new(seed, true);
+        run.fault = fault;
+        play_on(run);
+    });
 }

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::faults::{Fault, are_found};
 use crate::support::nodes::{Joined, Nodes, edge_world};
 use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
@@ -293,17 +294,27 @@ impl Run {
     }
 }
 
+/// Plays a seed, and counts what publishers were told.
+fn play(seed: u64, fault: Fault, told: &mut BTreeMap<&'static str, usize>) {
+    let mut run = Run::new(seed);
+    run.nodes.fault = fault;
+    (0..run.nodes.edges.len()).for_each(|at| run.nodes.heal(at));
+    for _ in 0..300 {
+        run.step(seed);
+    }
+    run.check_at_rest(told);
+}
+
+#[test]
+fn faults_of_requests_are_found() {
+    let faults = [Fault::AnswerUntrue, Fault::AnswerLost, Fault::RequestTwice];
+    are_found(&faults, |seed, fault| play(seed, fault, &mut BTreeMap::new()));
+}
+
 #[test]
 fn what_clients_of_edges_are_told_of_their_requests_is_true() {
     let told = RefCell::new(BTreeMap::new());
-    let scenario = |seed| {
-        let mut run = Run::new(seed);
-        (0..run.nodes.edges.len()).for_each(|at| run.nodes.heal(at));
-        for _ in 0..300 {
-            run.step(seed);
-        }
-        run.check_at_rest(&mut told.borrow_mut());
-    };
+    let scenario = |seed| play(seed, Fault::None, &mut told.borrow_mut());
     for_seeds(0..600, scenario);
     // A message comes late, by a connection that is lost.
     for_seeds(18_092..18_093, scenario);

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use crate::support::faults::{Fault, are_found};
 use crate::support::nodes::{Joined, Nodes, edge_world};
 use crate::support::{Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
@@ -401,23 +402,33 @@ impl Run {
     }
 }
 
+/// Plays a seed, and counts what callers were told.
+fn play(seed: u64, fault: Fault, told: &mut BTreeMap<String, usize>) {
+    let mut run = Run::new(seed);
+    run.nodes.fault = fault;
+    (0..run.nodes.edges.len()).for_each(|at| run.nodes.heal(at));
+    for _ in 0..250 {
+        run.step();
+    }
+    run.finish();
+    run.check(told);
+    for at in 0..run.nodes.edges.len() {
+        run.nodes.cut(at);
+        run.nodes.edges[at].world.end();
+    }
+    run.nodes.source.end();
+}
+
+#[test]
+fn faults_of_exchanges_are_found() {
+    let faults = [Fault::SaidTwice, Fault::SaidLost];
+    are_found(&faults, |seed, fault| play(seed, fault, &mut BTreeMap::new()));
+}
+
 #[test]
 fn what_is_said_through_edges_arrives_once_and_every_call_ends_once() {
     let told = RefCell::new(BTreeMap::new());
-    for_seeds(0..400, |seed| {
-        let mut run = Run::new(seed);
-        (0..run.nodes.edges.len()).for_each(|at| run.nodes.heal(at));
-        for _ in 0..250 {
-            run.step();
-        }
-        run.finish();
-        run.check(&mut told.borrow_mut());
-        for at in 0..run.nodes.edges.len() {
-            run.nodes.cut(at);
-            run.nodes.edges[at].world.end();
-        }
-        run.nodes.source.end();
-    });
+    for_seeds(0..400, |seed| play(seed, Fault::None, &mut told.borrow_mut()));
     // Each of the ways was gone.
     let told = told.into_inner();
     for what in [

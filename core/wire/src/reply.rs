@@ -88,6 +88,8 @@ pub enum Reply {
         path: Path,
         /// What the topic is.
         spec: Arc<TopicSpec>,
+        /// Whether it holds no value, or one that comes anew: what somebody has who comes back is not its value any more.
+        is_empty: bool,
     },
     /// A subscription that asked for notices has lost a topic.
     Left {

@@ -15,7 +15,7 @@ use tiderace_topics::Path;
 use crate::{LeaveReason, Numbering, OperationResult, Run, SubscriptionKey, TopicSpec};
 
 /// What an upstream tells a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum FromUpstream {
     /// It has let the node in: subscriptions may be asked for. Comes first, and once for each connection.
     Up {
@@ -40,6 +40,8 @@ pub enum FromUpstream {
         path: Path,
         /// What it is there.
         spec: Arc<TopicSpec>,
+        /// Whether it holds no value, or one that comes anew: what this node has is not its value any more.
+        is_empty: bool,
     },
     /// A subscription has lost a topic.
     Left {

@@ -370,11 +370,12 @@ impl Session for NativeSession {
             // Only sessions to upstreams are asked for anything.
             Reply::Upstream(_) => {}
             Reply::Operated { token, result } => self.operated(token, &result, context),
-            Reply::Joined { key, path, spec } => {
+            Reply::Joined { key, path, spec, is_empty } => {
                 let spec = spec.to_json();
                 let spec = std::str::from_utf8(&spec).unwrap_or_default();
                 let (subscription, path) = (key.0, path.as_str());
-                say(&ServerMessage::Joined { subscription, path, spec }, &mut context.output);
+                let joined = ServerMessage::Joined { subscription, path, spec, is_empty };
+                say(&joined, &mut context.output);
             }
             Reply::Left { key, path, reason } => {
                 let (subscription, path, reason) = (key.0, path.as_str(), reason.name());

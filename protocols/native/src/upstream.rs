@@ -147,8 +147,8 @@ impl UpstreamSession {
             ServerMessage::Recovered { request, complete, continues } => {
                 self.recovered(request, complete, continues, context)
             }
-            ServerMessage::Joined { subscription, path, spec } => {
-                self.joined(subscription, path, spec, context)
+            ServerMessage::Joined { subscription, path, spec, is_empty } => {
+                self.joined(subscription, path, (spec, is_empty), context)
             }
             ServerMessage::Left { subscription, path, reason } => {
                 self.left(subscription, path, reason, context)

@@ -208,7 +208,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         },
         ServerMessage::LoggedIn { request: one, name: a },
         ServerMessage::Result(ResultMessage { request: one, result: c, entries: y }),
-        ServerMessage::Joined { subscription: two, path: a, spec: c },
+        ServerMessage::Joined { subscription: two, path: a, spec: c, is_empty: one % 2 == 1 },
         ServerMessage::Left { subscription: two, path: b, reason: a },
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
         ServerMessage::Browsed { subscription: two },

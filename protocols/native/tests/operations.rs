@@ -227,12 +227,21 @@ fn topics_join_and_leave() {
     let mut rig = Rig::new();
     rig.subscribe(1, 0, flags::PATTERN | flags::NOTICES, "a/**");
     let (key, path) = (SubscriptionKey(0), Path::parse("a/b").unwrap());
-    rig.reply(Reply::Joined { key, path: path.clone(), spec: Arc::default() });
+    rig.reply(Reply::Joined { key, path: path.clone(), spec: Arc::default(), is_empty: false });
     rig.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
     let received = rig.received();
     let joined = "Joined { subscription: 0, path: \"a/b\", spec: \"{\\\"type\\\":\\\"any\\\"";
     assert!(received[0].starts_with(joined), "{received:?}");
     assert_eq!(received[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
+    // Whether it holds no value is said behind what others know, and only then.
+    let written = |is_empty| {
+        let mut bytes = Vec::new();
+        ServerMessage::Joined { subscription: 0, path: "a", spec: "{}", is_empty }
+            .write(&mut bytes);
+        bytes
+    };
+    assert_eq!(written(false), b"\x4f\x06\x00\x01a\x02{}");
+    assert_eq!(written(true), b"\x4f\x07\x00\x01a\x02{}\x01");
 }
 
 // Section 3: `~/` stands for nothing of a client without a name of its own, as by REST.

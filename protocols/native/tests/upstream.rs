@@ -315,7 +315,7 @@ fn a_number_is_used_again_once_its_end_is_answered() {
     let asked = said(&mut edge);
     assert_eq!(asked.len(), 2, "{asked:?}");
     let late = entries(&[update(0, 0, 1, b"late")]);
-    let joined = ServerMessage::Joined { subscription: 0, path: "a", spec: "{}" };
+    let joined = ServerMessage::Joined { subscription: 0, path: "a", spec: "{}", is_empty: false };
     hear(
         &mut edge,
         &[joined, ServerMessage::Updates(&late), ServerMessage::Ok { first: 1, last: 1 }],
@@ -365,7 +365,7 @@ fn topics_come_and_go() {
     let mut edge = up();
     edge.subscribe(0, "a/*", None);
     let spec = r#"{"type":"json","retain":true}"#;
-    let joined = |path| ServerMessage::Joined { subscription: 0, path, spec };
+    let joined = |path| ServerMessage::Joined { subscription: 0, path, spec, is_empty: false };
     let left = |reason| ServerMessage::Left { subscription: 0, path: "a/b", reason };
     hear(&mut edge, &[joined("a/b"), joined("a/c"), left("removed"), left("not-authorised")]);
     let told = edge.told();
@@ -382,7 +382,12 @@ fn topics_come_and_go() {
     ends(&mut edge, &[left("moon")], "`moon`");
     let mut edge = up();
     edge.subscribe(0, "a/*", None);
-    let strange = ServerMessage::Joined { subscription: 0, path: "a/b", spec: r#"{"depth":1}"# };
+    let strange = ServerMessage::Joined {
+        subscription: 0,
+        path: "a/b",
+        spec: r#"{"depth":1}"#,
+        is_empty: false,
+    };
     ends(&mut edge, &[strange], "is it older than the upstream?");
     assert_eq!(edge.end.unwrap().code, CloseCode::BadSpecification);
 }

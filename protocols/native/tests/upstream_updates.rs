@@ -142,7 +142,10 @@ fn broken_rules_end_the_session() {
         (ServerMessage::Topic { topic: 0, subscription: 0, path: "a//b" }, "level 2"),
         (ServerMessage::Follows { flags: 0, id: 5, version: 1 }, "subscription 5"),
         (ServerMessage::Position(vec![(99, 1)]), "99 is not"),
-        (ServerMessage::Joined { subscription: 0, path: "", spec: "{}" }, "protocol"),
+        (
+            ServerMessage::Joined { subscription: 0, path: "", spec: "{}", is_empty: false },
+            "protocol",
+        ),
         (ok(2, 9), "nothing that was asked"),
         (ServerMessage::Recovered { request: 7, complete: true, continues: true }, "nothing"),
         (ServerMessage::Error { request: 0, code: 1, slug: "a", sentence: "b" }, "nothing"),

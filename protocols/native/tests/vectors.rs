@@ -256,7 +256,7 @@ fn server(message: &ServerMessage<'_>, are_numbered: bool) -> (&'static str, Val
             let fields = json!({"result": result.result, "values": values});
             ("RESULT", with(json!({"request": result.request}), fields))
         }
-        ServerMessage::Joined { subscription, path, spec } => {
+        ServerMessage::Joined { subscription, path, spec, .. } => {
             ("JOINED", json!({"subscription": subscription, "path": path, "spec": spec}))
         }
         ServerMessage::Left { subscription, path, reason } => {

@@ -299,7 +299,7 @@ impl Session for SocketSession {
             Reply::Operated { token, result } => {
                 self.operated(token, &result, &mut context.output);
             }
-            Reply::Joined { key, path, spec } => {
+            Reply::Joined { key, path, spec, .. } => {
                 let spec = spec.to_json();
                 self.joined(key, path.as_str(), &spec, &mut context.output);
             }

@@ -43,6 +43,13 @@ impl DeputySide<'_> {
             || home.and_then(|home| home.history().and_then(|it| it.newest()).or(home.value()));
         let ends_newest = || newest().is_some_and(|run| holds_messages(run));
         let last = run.version() + run.len() as u64 - 1;
+        let is_ended = home.and_then(|home| home.value_end()).is_some_and(|end| {
+            end.version() == last && home.is_some_and(|home| home.value().is_none())
+        });
+        if !holds_messages(&run) && is_ended {
+            // LEFT has said so ahead of this, and JOINED may have come since: the value that comes with that has this version.
+            return self.note_numbers(at, &numbers);
+        }
         if !holds_messages(&run) && (last == known && ends_newest() || !is_there) {
             // The upstream has had it hidden itself, which takes no version. It has said so already, ahead of the last values.
             self.note_numbers(at, &numbers);
@@ -170,12 +177,12 @@ impl DeputySide<'_> {
         }
     }
 
-    /// A topic is there at the upstream, and what it is.
+    /// A topic is there at the upstream, as a subscription says, and what it is.
     pub(super) fn join(
         &mut self,
         now: Now,
         at: usize,
-        by: u32,
+        (by, is_empty): (u32, bool),
         (path, spec): (Path, Arc<TopicSpec>),
         effects: &mut Effects,
     ) {
@@ -185,7 +192,7 @@ impl DeputySide<'_> {
         let side = &mut self.home;
         let Ok(key) = side.directory.admit(now, &path) else { return };
         if let Some(deputy) = self.deputies.list.get_mut(at) {
-            deputy.subscriptions.note_joined(by, key);
+            deputy.subscriptions.note_joined(by, key, is_empty);
         }
         if !side.directory.specs_mut().has_room(&spec) {
             return;
@@ -280,6 +287,26 @@ impl DeputySide<'_> {
             // Who has come as far as this may still have it.
             deputy.begin_those_of(&topic.path);
         }
+        self.count(at, key, was_held);
+    }
+
+    /// A value ends that the upstream has not given again; whether the topic stays.
+    pub(super) fn remove_value(
+        &mut self,
+        now: Now,
+        at: usize,
+        (key, stays): (Key, bool),
+        effects: &mut Effects,
+    ) {
+        let spec = self.home.directory.get(key).map(|topic| topic.spec.clone());
+        self.remove_hidden(now, at, key, effects);
+        let Some(spec) = spec.filter(|_| stays) else { return };
+        let was_held = self.is_held(key);
+        self.home.set_spec(key, spec, effects);
+        if let Some(home) = self.home.topic_mut(key) {
+            home.create();
+        }
+        self.home.announce_topic(key, effects);
         self.count(at, key, was_held);
     }
 

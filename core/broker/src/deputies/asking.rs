@@ -42,12 +42,13 @@ impl DeputySide<'_> {
         let Some(deputy) = self.deputies.list.get(at) else { return };
         let upstream = self.home.options.upstreams.get(usize::from(deputy.upstream));
         let Some(linger) = upstream.map(|upstream| upstream.linger) else { return };
-        let mut left = ENDED_AT_ONCE;
+        let (mut left, last) = (ENDED_AT_ONCE, self.home.home.last_number());
         while left > 0
             && let Some(deputy) = self.deputies.list.get_mut(at)
             && let Some((key, ended)) =
                 deputy.subscriptions.end_idle(now.time, (linger, deputy.link.is_some()))
         {
+            deputy.subscriptions.note_ended_at(last);
             deputy.note_whole();
             deputy.sweep_uncovered(&ended.target);
             self.end_at_upstream(at, key);

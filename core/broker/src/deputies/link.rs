@@ -32,8 +32,8 @@ impl DeputySide<'_> {
                     self.adopt(now, at, key.0, run, effects);
                 }
             }
-            FromUpstream::Joined { key, path, spec } => {
-                self.join(now, at, key.0, (path, spec), effects);
+            FromUpstream::Joined { key, path, spec, is_empty } => {
+                self.join(now, at, (key.0, is_empty), (path, spec), effects);
             }
             FromUpstream::Left { key, path, reason } => {
                 if reason == LeaveReason::NotAuthorised {
@@ -186,7 +186,8 @@ impl DeputySide<'_> {
             Target::Pattern(..) => false,
         };
         if !is_there {
-            deputy.sweep_not_brought(&target, asked_at, brought);
+            let until = deputy.subscriptions.gone_until(asked_at);
+            deputy.sweep_not_brought(&target, until, brought);
         }
         if deputy.subscriptions.repeat(key) {
             return self.end_at_upstream(at, key);

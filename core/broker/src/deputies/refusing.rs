@@ -33,7 +33,9 @@ impl DeputySide<'_> {
         for ended in deputy.subscriptions.go_on_for(key) {
             self.end_at_upstream(at, ended);
         }
+        let last = self.home.home.last_number();
         let Some(deputy) = self.deputies.list.get_mut(at) else { return };
+        deputy.subscriptions.note_ended_at(last);
         let waiting = deputy.subscriptions.refuse(now.time, key, close.clone());
         if deputy.ask_otherwise(now, (key, &target), &begins) {
             self.home.metrics.upstream_resyncs += 1;

@@ -121,6 +121,8 @@ pub(super) struct UpstreamSubscriptions {
     resuming: usize,
     /// Whether the connection was lost, and some have not gone on since.
     is_parted: bool,
+    /// The number of this home when one was ended last that others are needed for since.
+    ended_at: u64,
 }
 
 impl UpstreamSubscriptions {
@@ -198,6 +200,17 @@ impl UpstreamSubscriptions {
             }
         }
         None
+    }
+
+    /// One is ended: of what it has brought, which are messages up to that number, others that are under way may never hear the
+    /// end.
+    pub(super) fn note_ended_at(&mut self, last: u64) {
+        self.ended_at = last;
+    }
+
+    /// Up to which number of this home all that one has not brought that was asked for at a number is gone.
+    pub(super) fn gone_until(&self, asked_at: u64) -> u64 {
+        asked_at.max(self.ended_at)
     }
 
     fn forget(&mut self, key: u32) -> Option<UpstreamSubscription> {
@@ -367,13 +380,13 @@ impl UpstreamSubscriptions {
     }
 
     /// A topic is there that one brings. If that is to go on where it was, the upstream gives the values that have changed
-    /// since then, even if it does not know all that is missing: others are as they were.
-    pub(super) fn note_joined(&mut self, key: u32, topic: Key) {
+    /// since then, even if it does not know all that is missing: others are as they were, unless the topic has none any more.
+    pub(super) fn note_joined(&mut self, key: u32, topic: Key, is_empty: bool) {
         let Some(known) = self.get_mut(key).filter(|known| known.state == State::Asked) else {
             return;
         };
         known.brought.topics.insert(topic);
-        if known.since.is_some() {
+        if known.since.is_some() && !is_empty {
             known.brought.values.insert(topic);
         }
     }

@@ -89,10 +89,11 @@ impl DeputySide<'_> {
                     let is_old = last.is_some_and(|last| last <= *until);
                     let is_known = home.is_some_and(|home| home.is_known());
                     if value.is_some() && is_old && !brought.values.contains(&key) {
-                        self.remove_hidden(now, at, key, effects);
+                        let stays = brought.topics.contains(&key);
+                        self.remove_value(now, at, (key, stays), effects);
                     } else if value.is_none()
                         && is_known
-                        && is_old
+                        && (is_old || brought.values.contains(&key))
                         && !brought.topics.contains(&key)
                     {
                         self.end_empty(at, key, LeaveReason::NotAuthorised, effects);

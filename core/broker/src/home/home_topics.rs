@@ -124,6 +124,11 @@ impl<'a> TopicAtHome<'a> {
         fresh(self.home?.value(), now)
     }
 
+    /// Whether it holds no value.
+    pub(crate) fn is_empty(self) -> bool {
+        self.home.is_none_or(|home| home.value().is_none())
+    }
+
     /// What publishers are held to, if it is anything.
     #[inline]
     pub(crate) fn guard(self) -> Option<&'a Guard> {

@@ -57,7 +57,7 @@ impl Home {
         let mut complete = known.is_some() && floor(after) <= after;
         let mut runs = Vec::new();
         for home in homes.filter(|home| home.last() > after) {
-            let retained = home.value().filter(|run| wants_retained && run.first() > after);
+            let retained = home.value_or_end().filter(|run| wants_retained && run.first() > after);
             let retained = fresh(retained, now);
             let history = home.history();
             let recent = history.is_some_and(|history| history.boundary() <= after);

@@ -172,7 +172,9 @@ impl Snapshots {
             let Some(topic) = topic.map(|topic| kept.at(topic)) else { continue };
             let comes = |last: u64| open.is_some_and(|open| last <= open.at);
             let home = topic.home().filter(|home| home.last() <= until && !comes(home.last()));
-            let Some(value) = home.and_then(|home| fresh(home.value(), now)) else { continue };
+            // An edge may have the value that was there before it was hidden.
+            let value = home.and_then(|home| fresh(home.value_or_end(), now));
+            let Some(value) = value else { continue };
             bytes += value.bytes();
             if bytes > from.options.backlog_bytes_high && !page.runs.is_empty() {
                 return None;
@@ -309,7 +311,7 @@ fn value_of(home: &HomeTopic, first: First, now: Now) -> Option<Arc<Run>> {
         First::Retained | First::Replay(_) => return fresh(home.value(), now),
         First::Since { after, retained, .. } => (after.unwrap_or(0), retained),
     };
-    let retained = home.value().filter(|run| wanted && run.first() > after);
+    let retained = home.value_or_end().filter(|run| wanted && run.first() > after);
     let newest = || home.history()?.newest().filter(|run| last_of(run) > after).cloned();
     fresh(retained, now).or_else(newest)
 }

@@ -65,6 +65,8 @@ struct RareHomeTopic {
     series: Option<Series>,
     /// Its stream in the store.
     stream: Option<u64>,
+    /// What took its value away; absent if it has one, or has had none.
+    value_end: Option<Arc<Run>>,
 }
 
 impl RareHomeTopic {
@@ -77,6 +79,7 @@ impl RareHomeTopic {
             && self.series.is_none()
             && self.retirement.is_none()
             && self.stream.is_none()
+            && self.value_end.is_none()
             && self.watchers.is_empty()
             && self.viewed.is_empty()
     }
@@ -252,10 +255,34 @@ impl HomeTopic {
             || self.history().is_some_and(|history| history.has_run(run))
     }
 
+    /// Its value, or what took that away: somebody who comes back, and has what was there before, needs the one as much as the
+    /// other. What is said of a topic that was hidden takes no version, so it is not given behind LEFT.
+    pub(crate) fn value_or_end(&self) -> Option<&Arc<Run>> {
+        self.value.as_ref().or_else(|| self.value_end().filter(|_| !self.removed))
+    }
+
+    /// What took its value away.
+    pub(crate) fn value_end(&self) -> Option<&Arc<Run>> {
+        self.rare.as_ref()?.value_end.as_ref()
+    }
+
     /// Gives it another value, or none; returns the one before.
     #[inline]
     pub(crate) fn replace_value(&mut self, value: Option<Arc<Run>>) -> Option<Arc<Run>> {
+        if self.value.is_none() && value.is_some() {
+            self.set_value_end(None);
+        }
         std::mem::replace(&mut self.value, value)
+    }
+
+    /// A message has taken its value away. That is small, as it has nothing but its numbers.
+    pub(crate) fn set_value_end(&mut self, end: Option<Arc<Run>>) {
+        if end.is_some() {
+            self.rare_mut().value_end = end;
+        } else if let Some(rare) = &mut self.rare {
+            rare.value_end = None;
+            self.tidy();
+        }
     }
 
     /// The number of the last message, or the last that an earlier topic of this name may have had.
@@ -315,7 +342,7 @@ impl HomeTopic {
         self.created = false;
         self.removed = true;
         if let Some(rare) = &mut self.rare {
-            rare.retirement = None;
+            (rare.retirement, rare.value_end) = (None, None);
         }
         self.tidy();
     }

@@ -10,7 +10,7 @@ use crate::BrokerMetrics;
 use crate::directory::Directory;
 use crate::home::series::Kept;
 use crate::home::topic::HomeTopic;
-use crate::runs::retain;
+use crate::runs::{retain, value_end};
 use crate::topic::Topic;
 
 impl Home {
@@ -26,8 +26,8 @@ impl Home {
         self.topics.get_mut(topic)
     }
 
-    /// Makes a run's last retained message the topic's value, or takes the value away; whether the
-    /// value is still the same. There is room for it.
+    /// Makes a run's last retained message the topic's value, or takes the value away; whether that
+    /// is as it was. There is room for it.
     #[inline]
     pub(crate) fn replace_value(
         &mut self,
@@ -39,7 +39,7 @@ impl Home {
         let always = topic.spec.retain || topic.spec.series;
         let Some(home) = self.topics.get_mut(topic) else { return false };
         if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
-            return home.value().is_some();
+            return home.value_or_end().is_some();
         }
         let before = home.retained_bytes();
         let after = retain(home.value().cloned(), run, always);
@@ -47,6 +47,14 @@ impl Home {
         memory.change(MemoryUse::Values, before, bytes);
         metrics.retained += u64::from(after.is_some());
         metrics.retained -= u64::from(home.value().is_some());
+        if after.is_none() {
+            let ends = home.value().is_some();
+            if ends {
+                home.set_value_end(value_end(run).map(Arc::new));
+            }
+            home.replace_value(None).into_iter().for_each(|before| self.displaced.note(before));
+            return !ends && home.value_or_end().is_some();
+        }
         let stays = same(home.value(), after.as_ref());
         if let Some(before) = home.replace_value(after) {
             self.displaced.note(before);

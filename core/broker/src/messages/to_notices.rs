@@ -27,8 +27,8 @@ pub enum ToNotices {
     TopicsPage {
         /// Who asked.
         request: SubscribeRequestId,
-        /// The topics.
-        topics: Vec<(Path, Arc<TopicSpec>)>,
+        /// The topics, what each is, and whether it holds no value.
+        topics: Vec<(Path, Arc<TopicSpec>, bool)>,
         /// Behind which path they are.
         after: Option<Path>,
         /// Behind which there may be more.
@@ -38,8 +38,8 @@ pub enum ToNotices {
     Notice {
         /// Which.
         path: Path,
-        /// What it is, or why it is there no longer.
-        news: Result<Arc<TopicSpec>, LeaveReason>,
+        /// What it is and whether it holds no value, or why it is there no longer.
+        news: Result<(Arc<TopicSpec>, bool), LeaveReason>,
     },
     /// The values of topics that a subscription may see from now on.
     ShownValues {
@@ -65,7 +65,7 @@ impl ToNotices {
         match self {
             ToNotices::TopicsPage { topics, .. } => topics
                 .iter()
-                .map(|(path, _)| size_of::<(Path, usize)>() + path.as_str().len())
+                .map(|(path, ..)| size_of::<(Path, usize)>() + path.as_str().len())
                 .sum(),
             ToNotices::ShownValues { page: Some(page), .. } => {
                 size_of::<SnapshotPage>() + page.bytes()

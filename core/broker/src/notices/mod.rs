@@ -26,8 +26,8 @@ use crate::messages::SubscribeRequestId;
 use crate::missing_patterns::MissingPatterns;
 use crate::places::{Place, PlaceSet};
 
-/// Topics of a home, for a subscription.
-pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>)>;
+/// Topics of a home, for a subscription: what each is, and whether it holds no value.
+pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>, bool)>;
 
 /// What one shard knows of notices.
 #[derive(Debug, Default)]

@@ -151,14 +151,14 @@ impl NoticeSide<'_> {
         }
         let noticer = Noticer { session, key: request.key, target: request.target };
         let mut bytes = 0;
-        for (path, spec) in topics {
+        for (path, spec, is_empty) in topics {
             self.notices.topics.insert(path.clone(), spec.clone());
             if self.is_shown(&noticer, &path, &spec) {
                 bytes += TOPIC_BYTES + path.as_str().len();
                 if let Some(listing) = self.notices.listings.get_mut(&session) {
                     listing.last = Some(path.clone());
                 }
-                self.say_joined(&noticer, path, spec, effects);
+                self.say_joined(&noticer, path, (spec, is_empty), effects);
             }
         }
         if let Some(listing) = self.notices.listings.get_mut(&session) {
@@ -202,7 +202,7 @@ impl NoticeSide<'_> {
         let unknown = known.filter(|path| {
             self.sessions.options.home_of(path) == from
                 && reaches(pattern, path)
-                && topics.binary_search_by(|(told, _)| told.cmp(path)).is_err()
+                && topics.binary_search_by(|(told, ..)| told.cmp(path)).is_err()
         });
         for path in unknown.cloned().collect::<Vec<Path>>() {
             self.notices.topics.remove(&path);
@@ -263,9 +263,10 @@ impl HomeSide<'_> {
                 }
                 looked += 1;
                 last = Some(&topic.path);
-                if self.home.at(topic).is_known() && reaches(&pattern, &topic.path) {
+                let home = self.home.at(topic);
+                if home.is_known() && reaches(&pattern, &topic.path) {
                     bytes += TOPIC_BYTES + topic.path.as_str().len();
-                    topics.push((topic.path.clone(), topic.spec.clone()));
+                    topics.push((topic.path.clone(), topic.spec.clone(), home.is_empty()));
                 }
             }
             let next = next.cloned();

@@ -63,7 +63,8 @@ impl NoticeSide<'_> {
                 self.say_left(&noticer, path, LeaveReason::NotAuthorised, effects);
                 continue;
             };
-            self.say_joined(&noticer, path.clone(), spec, effects);
+            // Its value comes behind this.
+            self.say_joined(&noticer, path.clone(), (spec, true), effects);
             let home = self.sessions.options.home_of(&path);
             let of = (noticer.key, noticer.target, home, until);
             gained.entry(of).or_default().push(path);

@@ -188,7 +188,7 @@ impl NoticeSide<'_> {
     pub(crate) fn notice(
         &mut self,
         path: &Path,
-        news: Result<Arc<TopicSpec>, LeaveReason>,
+        news: Result<(Arc<TopicSpec>, bool), LeaveReason>,
         effects: &mut Effects,
     ) {
         let concerned = self.notices.concerned(path, self.sessions.options.home_of(path));
@@ -198,9 +198,9 @@ impl NoticeSide<'_> {
         if concerned.len() > FREE_DELIVERIES {
             self.sessions.work.charge(DELIVERY * concerned.len() as u64);
         }
-        let (spec, reason) = match news {
-            Ok(spec) => (Some(spec), LeaveReason::Removed),
-            Err(reason) => (None, reason),
+        let (spec, is_empty, reason) = match news {
+            Ok((spec, is_empty)) => (Some(spec), is_empty, LeaveReason::Removed),
+            Err(reason) => (None, true, reason),
         };
         let before = match &spec {
             Some(spec) => self.notices.topics.insert(path.clone(), spec.clone()),
@@ -214,7 +214,7 @@ impl NoticeSide<'_> {
                 self.say_left(&noticer, path.clone(), reason, effects);
             }
             if let Some(spec) = spec.as_ref().filter(|spec| self.is_shown(&noticer, path, spec)) {
-                self.say_joined(&noticer, path.clone(), spec.clone(), effects);
+                self.say_joined(&noticer, path.clone(), (spec.clone(), is_empty), effects);
             }
         }
     }
@@ -239,10 +239,10 @@ impl NoticeSide<'_> {
         &self,
         noticer: &Noticer,
         path: Path,
-        spec: Arc<TopicSpec>,
+        (spec, is_empty): (Arc<TopicSpec>, bool),
         effects: &mut Effects,
     ) {
-        let reply = Reply::Joined { key: noticer.key, path, spec };
+        let reply = Reply::Joined { key: noticer.key, path, spec, is_empty };
         self.sessions.reply(self.sessions.id_of(noticer.session), reply, effects);
     }
 
@@ -278,7 +278,7 @@ impl HomeSide<'_> {
         }
         let Some(topic) = self.topic(topic) else { return };
         let path = topic.path().clone();
-        let known = topic.is_known().then(|| topic.spec().clone());
+        let known = topic.is_known().then(|| (topic.spec().clone(), topic.is_empty()));
         self.announce_as(&path, known.ok_or(LeaveReason::Removed), effects);
     }
 
@@ -286,7 +286,7 @@ impl HomeSide<'_> {
     pub(crate) fn announce_as(
         &mut self,
         path: &Path,
-        news: Result<Arc<TopicSpec>, LeaveReason>,
+        news: Result<(Arc<TopicSpec>, bool), LeaveReason>,
         effects: &mut Effects,
     ) {
         for place in self.home.notice_interest().places_of(path).iter() {

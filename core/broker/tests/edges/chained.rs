@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{edge_options, options, refusing::rule};
+use crate::support::faults::{Fault, are_found};
 use crate::support::nodes::listen;
 use crate::support::reviewing::believing;
-use crate::support::{EdgeSession, Notice, Wish, World, for_seeds, names};
+use crate::support::{EdgeSession, Notice, Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Principal, Who};
-use tiderace_wire::{Command, FromUpstream, Position, ToUpstream, Token};
+use tiderace_wire::{Command, Flags, FromUpstream, Position, ToUpstream, Token};
 
 const TOPICS: [&str; 3] = ["kept/a", "kept/b/c", "kept/d"];
 const DENIED: [&str; 4] = ["kept/a", "kept/b/**", "kept/*", "kept/d"];
@@ -41,12 +42,16 @@ struct Chain {
     links: Vec<Option<Link>>,
     people: Vec<Person>,
     writer: usize,
-    newest: BTreeMap<&'static str, u64>,
+    published: u64,
+    /// What the source holds.
+    values: BTreeMap<&'static str, u64>,
     denied: Vec<&'static str>,
     /// People come back to where they left. Otherwise every edge that is connected has heard of all that was published before
     /// rules change: one that is behind another does not know that who comes from there may still have what is hidden from
     /// then on.
     stays: bool,
+    /// What goes wrong on the way to edges.
+    fault: Fault,
 }
 
 impl Chain {
@@ -68,8 +73,9 @@ impl Chain {
         let writer = nodes[0].connect(0, "writer");
         let people = ["topic:kept/**", "topic:kept/*", "topic:kept/**"].map(person).into();
         let links = UPSTREAMS.map(|_| None).into();
-        let (newest, denied) = (BTreeMap::new(), Vec::new());
-        Chain { nodes, links, people, writer, newest, denied, stays: seed.is_multiple_of(2) }
+        let (values, denied, stays) = (BTreeMap::new(), Vec::new(), seed.is_multiple_of(2));
+        let (published, fault) = (0, Fault::None);
+        Chain { nodes, links, people, writer, published, values, denied, stays, fault }
     }
 
     fn heal(&mut self, edge: usize) {
@@ -117,7 +123,9 @@ impl Chain {
             return true;
         }
         let Some(said) = link.down.pop_front() else { return false };
-        self.nodes[1 + edge].command(link.lower, Command::Upstream(Box::new(said)));
+        for said in self.fault.down(&mut upper.random, said) {
+            self.nodes[1 + edge].command(link.lower, Command::Upstream(Box::new(said)));
+        }
         true
     }
 
@@ -138,9 +146,16 @@ impl Chain {
 
     fn publish(&mut self) {
         let path = *self.nodes[0].random.pick(&TOPICS);
-        let number = self.newest.entry(path).or_default();
-        *number += 1;
-        self.nodes[0].publish(self.writer, &format!("topic:{path}"), &format!("{number}"));
+        if self.nodes[0].random.one_in(5) {
+            // The topic stays.
+            self.values.remove(path);
+            let none = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
+            self.nodes[0].publish_all(self.writer, &format!("topic:{path}"), &[none]);
+            return;
+        }
+        self.published += 1;
+        self.values.insert(path, self.published);
+        self.nodes[0].publish(self.writer, &format!("topic:{path}"), &self.published.to_string());
     }
 
     fn deny(&mut self, denied: Vec<&'static str>) {
@@ -286,7 +301,7 @@ impl Chain {
         self.settle();
         let is_denied =
             |path: &str| self.denied.iter().any(|it| names(&format!("topic:{it}"), path));
-        let shown = self.newest.iter().filter(|(path, _)| !is_denied(path));
+        let shown = self.values.iter().filter(|(path, _)| !is_denied(path));
         let shown: BTreeMap<String, String> =
             shown.map(|(path, number)| ((*path).to_owned(), number.to_string())).collect();
         for person in 0..self.people.len() {
@@ -300,16 +315,25 @@ impl Chain {
     }
 }
 
+fn play(seed: u64, fault: Fault) {
+    let mut chain = Chain::new(seed);
+    chain.fault = fault;
+    (0..UPSTREAMS.len()).for_each(|edge| chain.heal(edge));
+    for _ in 0..300 {
+        chain.step();
+    }
+    let denied = vec![*chain.nodes[0].random.pick(&DENIED[..2])];
+    chain.check(denied);
+    chain.check(Vec::new());
+}
+
 #[test]
 fn who_is_told_that_nothing_is_missing_holds_what_the_source_shows() {
-    for_seeds(0..1_000, |seed| {
-        let mut chain = Chain::new(seed);
-        (0..UPSTREAMS.len()).for_each(|edge| chain.heal(edge));
-        for _ in 0..300 {
-            chain.step();
-        }
-        let denied = vec![*chain.nodes[0].random.pick(&DENIED[..2])];
-        chain.check(denied);
-        chain.check(Vec::new());
-    });
+    for_seeds(0..1_000, |seed| play(seed, Fault::None));
+}
+
+#[test]
+fn faults_of_chains_are_found() {
+    let faults = [Fault::MessagesLost, Fault::EndUntold, Fault::LossUntold];
+    are_found(&faults, play);
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Run, TOPICS, play_on};
+use crate::support::faults::{Fault, are_found};
 use crate::support::nodes::Joined;
 use crate::support::reviewing::believing;
 use crate::support::{Wish, for_seeds, names};
@@ -184,12 +185,19 @@ impl Run {
     }
 }
 
+fn play(seed: u64, fault: Fault) {
+    let mut run = Run::new(seed, seed % 2 == 1);
+    (run.refusals.may_be, run.fault) = (true, fault);
+    let mut run = play_on(run);
+    run.check_refusals();
+}
+
 #[test]
 fn what_the_source_refuses_ends_and_what_it_gives_again_comes_again() {
-    for_seeds(0..1_000, |seed| {
-        let mut run = Run::new(seed, seed % 2 == 1);
-        run.refusals.may_be = true;
-        let mut run = play_on(run);
-        run.check_refusals();
-    });
+    for_seeds(0..1_000, |seed| play(seed, Fault::None));
+}
+
+#[test]
+fn faults_of_refusals_are_found() {
+    are_found(&[Fault::EndUntold, Fault::RefusalUntold, Fault::MessagesLost], play);
 }

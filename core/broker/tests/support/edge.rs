@@ -29,7 +29,7 @@ pub struct EdgeSession {
 }
 
 /// What a session hears in exchanges.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Exchanged {
     Said {
         exchange: Exchange,
@@ -130,9 +130,9 @@ impl EdgeSession {
                 let (numbering, sequence) = (*numbering, *sequence);
                 self.said.push(FromUpstream::Reached { numbering, sequence });
             }
-            Reply::Joined { key, path, spec } => {
+            Reply::Joined { key, path, spec, is_empty } => {
                 let (key, path, spec) = (*key, path.clone(), spec.clone());
-                self.said.push(FromUpstream::Joined { key, path, spec });
+                self.said.push(FromUpstream::Joined { key, path, spec, is_empty: *is_empty });
             }
             Reply::Left { key, path, reason } => {
                 let (key, path, reason) = (*key, path.clone(), *reason);

@@ -10,6 +10,7 @@ mod adding;
 pub mod asking;
 mod edge;
 pub mod exchanges;
+pub mod faults;
 mod heard;
 mod in_files;
 pub mod keeping;
@@ -499,7 +500,7 @@ impl World {
                     // What a session gives back as it ends is answered to nobody.
                     assert!(before.is_none() || !client.open, "answered twice");
                 }
-                Reply::Joined { key, path, spec } => {
+                Reply::Joined { key, path, spec, .. } => {
                     let path = path.to_string();
                     let behind = client.received.len();
                     client.notices.push(Notice {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::faults::Fault;
 use super::upstream::upstream;
 use super::{EdgeSession, Exchanged, World};
 use tiderace_base::{ShardId, Span};
@@ -93,6 +94,8 @@ pub struct Nodes {
     /// The messages that have come to sessions of edges at the source, in order: the number of the connection, and the body.
     pub passed_on: Vec<(u64, String)>,
     connections: u64,
+    /// What goes wrong on the way.
+    pub fault: Fault,
 }
 
 /// An edge that passes on topics and services below `fx`.
@@ -111,7 +114,13 @@ pub fn edge_world(number: u64, base: BrokerOptions) -> World {
 impl Nodes {
     pub fn new(source: World, edges: Vec<World>) -> Nodes {
         let edges = edges.into_iter().map(|world| EdgeNode { world, link: None });
-        Nodes { source, edges: edges.collect(), passed_on: Vec::new(), connections: 0 }
+        Nodes {
+            source,
+            edges: edges.collect(),
+            passed_on: Vec::new(),
+            connections: 0,
+            fault: Fault::None,
+        }
     }
 
     /// Connects an edge, if it is not.
@@ -174,19 +183,31 @@ impl Joined for Nodes {
         if goes_down && let Some(said) = link.down.pop_front() {
             match said {
                 Down::Said(said) => {
-                    edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+                    for said in self.fault.down(&mut self.source.random, said) {
+                        edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+                    }
                 }
-                Down::Exchanged(heard) => exchange(&mut edge.world, link.edge, heard),
+                Down::Exchanged(heard) => {
+                    for heard in self.fault.exchanged(&mut self.source.random, heard) {
+                        exchange(&mut edge.world, link.edge, heard);
+                    }
+                }
             }
             return true;
         }
         match link.up.pop_front() {
             Some(Up::Asked(asked)) => {
-                let bodies = bodies(&asked).into_iter().map(|body| (link.number, body));
-                self.passed_on.extend(bodies);
-                ask(&mut self.source, link.source, asked);
+                for asked in self.fault.up(&mut self.source.random, asked) {
+                    let bodies = bodies(&asked).into_iter().map(|body| (link.number, body));
+                    self.passed_on.extend(bodies);
+                    ask(&mut self.source, link.source, asked);
+                }
             }
-            Some(Up::Exchanged(heard)) => exchange(&mut self.source, link.source, heard),
+            Some(Up::Exchanged(heard)) => {
+                for heard in self.fault.exchanged(&mut self.source.random, heard) {
+                    exchange(&mut self.source, link.source, heard);
+                }
+            }
             None => return false,
         }
         true

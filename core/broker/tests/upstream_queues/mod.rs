@@ -10,6 +10,7 @@ mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::faults::{Fault, are_found};
 use crate::support::{Outgoing, Received, Wish, for_seeds, names};
 use nodes::Nodes;
 use tiderace_base::CloseCode;
@@ -299,17 +300,27 @@ impl Model {
     }
 }
 
+fn play(seed: u64, fault: Fault) -> Model {
+    let mut model = Model::new(seed);
+    model.nodes.fault = fault;
+    for _ in 0..400 {
+        model.step();
+        model.look();
+    }
+    model.check_at_rest();
+    model
+}
+
 #[test]
 fn what_is_confirmed_is_delivered_and_what_is_settled_is_not_delivered_again() {
     let done = std::cell::Cell::new(0);
-    for_seeds(0..400, |seed| {
-        let mut model = Model::new(seed);
-        for _ in 0..400 {
-            model.step();
-            model.look();
-        }
-        model.check_at_rest();
-        done.set(done.get() + model.done.len());
-    });
+    for_seeds(0..400, |seed| done.set(done.get() + play(seed, Fault::None).done.len()));
     assert!(done.get() > 1_500, "too little was settled to say anything: {}", done.get());
+}
+
+#[test]
+fn faults_of_queues_are_found() {
+    let faults =
+        [Fault::QueuedLost, Fault::QueuedTwice, Fault::SettledOtherwise, Fault::AnswerLost];
+    are_found(&faults, |seed, fault| drop(play(seed, fault)));
 }

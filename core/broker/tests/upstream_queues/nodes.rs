@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::support::faults::Fault;
 use crate::support::nodes::by_own_clock;
 use crate::support::upstream::upstream;
 use crate::support::{EdgeSession, World};
@@ -27,6 +28,8 @@ pub struct Edge {
 pub struct Nodes {
     pub source: World,
     pub edges: Vec<Edge>,
+    /// What goes wrong on the way.
+    pub fault: Fault,
 }
 
 fn pattern(text: &str) -> Pattern {
@@ -76,7 +79,8 @@ impl Nodes {
             let number = seed * 5 + number;
             Edge { world: World::new(number, edge_options(number)), link: None }
         };
-        let mut nodes = Nodes { source, edges: (0..edges).map(edge).collect() };
+        let edges = (0..edges).map(edge).collect();
+        let mut nodes = Nodes { source, edges, fault: Fault::None };
         (0..nodes.edges.len()).for_each(|at| nodes.heal(at));
         nodes
     }
@@ -121,11 +125,15 @@ impl Nodes {
         if goes_up {
             let asked = link.up.pop_front().unwrap();
             let session = link.source;
-            ask(&mut self.source, session, asked);
+            for asked in self.fault.up(&mut self.source.random, asked) {
+                ask(&mut self.source, session, asked);
+            }
             return true;
         }
         let Some(said) = link.down.pop_front() else { return false };
-        edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+        for said in self.fault.down(&mut self.source.random, said) {
+            edge.world.command(link.edge, Command::Upstream(Box::new(said)));
+        }
         true
     }
 

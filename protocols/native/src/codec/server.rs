@@ -127,6 +127,8 @@ pub enum ServerMessage<'a> {
         path: &'a str,
         /// As JSON text.
         spec: &'a str,
+        /// Whether the topic holds no value, or one that comes anew.
+        is_empty: bool,
     },
     Left {
         subscription: u32,
@@ -232,6 +234,7 @@ impl<'a> ServerMessage<'a> {
                 subscription: from.number()?,
                 path: from.text()?,
                 spec: from.text()?,
+                is_empty: !from.is_empty() && from.truth()?,
             },
             kind::LEFT => ServerMessage::Left {
                 subscription: from.number()?,
@@ -317,11 +320,14 @@ impl<'a> ServerMessage<'a> {
                 write_bytes(out, name.as_bytes());
             }
             ServerMessage::Result(result) => result.write(out),
-            ServerMessage::Joined { subscription, path, spec: text }
-            | ServerMessage::Left { subscription, path, reason: text } => {
-                write_varint(out, u64::from(*subscription));
-                write_bytes(out, path.as_bytes());
-                write_bytes(out, text.as_bytes());
+            ServerMessage::Joined { subscription, path, spec, is_empty } => {
+                write_notice(out, *subscription, path, spec);
+                if *is_empty {
+                    out.push(1);
+                }
+            }
+            ServerMessage::Left { subscription, path, reason } => {
+                write_notice(out, *subscription, path, reason);
             }
             ServerMessage::Follows { flags, id, version } => {
                 out.push(*flags);
@@ -477,6 +483,13 @@ fn write_end(out: &mut Vec<u8>, code: u16, slug: &str, sentence: &str) {
     write_varint(out, u64::from(code));
     write_bytes(out, slug.as_bytes());
     write_bytes(out, sentence.as_bytes());
+}
+
+/// What a subscription is told of a topic: its path, and a text.
+fn write_notice(out: &mut Vec<u8>, subscription: u32, path: &str, text: &str) {
+    write_varint(out, u64::from(subscription));
+    write_bytes(out, path.as_bytes());
+    write_bytes(out, text.as_bytes());
 }
 
 /// The flags of an EXCHANGE that says which service was called.

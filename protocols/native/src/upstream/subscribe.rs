@@ -225,7 +225,7 @@ impl UpstreamSession {
         &mut self,
         key: u32,
         path: &str,
-        spec: &str,
+        (spec, is_empty): (&str, bool),
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         if self.subscriptions.wanted(key).is_none() {
@@ -246,7 +246,7 @@ impl UpstreamSession {
         }
         if let Some((_, spec)) = &self.spec {
             let (key, spec) = (SubscriptionKey(key), spec.clone());
-            self.tell(FromUpstream::Joined { key, path: place, spec }, context);
+            self.tell(FromUpstream::Joined { key, path: place, spec, is_empty }, context);
         }
         Ok(())
     }
