@@ -20,6 +20,7 @@ mod credentials;
 mod encode;
 mod idempotency;
 mod limits;
+mod manage;
 mod options;
 mod parameters;
 mod publication;

@@ -41,3 +41,8 @@ pub(crate) fn choice(
 pub(crate) fn undecodable(name: &str) -> Fault {
     Fault::bad_request(format!("`{name}` is not percent-encoded UTF-8"))
 }
+
+/// What is said of a path that cannot be read.
+pub(crate) fn undecodable_path() -> Fault {
+    Fault::bad_request("the path is not percent-encoded UTF-8")
+}

@@ -21,8 +21,9 @@ use crate::content::{CONTENT_TYPE, essence, is_field_value};
 use crate::credentials::credentials;
 use crate::encode::Form;
 use crate::limits::{CALL_TIMEOUT, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
+use crate::manage;
 use crate::options::EventsOptions;
-use crate::parameters::{choice, parameter, undecodable};
+use crate::parameters::{choice, parameter, undecodable, undecodable_path};
 use crate::publication::Publication;
 use crate::rest_operations::{self, Operating};
 use crate::route::{Resource, origin};
@@ -159,6 +160,12 @@ fn task(
             rest_operations::subscriptions(name.transpose()?.as_deref(), request).map(Task::Operate)
         }
         Resource::Browse(what) => rest_operations::browse(what, request).map(Task::Operate),
+        Resource::Manage(Some(place)) => {
+            check_size(options, request)?;
+            manage::operating(place, request).map(Task::Operate)
+        }
+        // Their answers were given when the request was sorted.
+        Resource::Manage(None) | Resource::OpenApi => Err(manage::nothing()),
         Resource::Batch => Ok(Task::Batch { items: batch::read(options, request.body)? }),
         Resource::Destination(kind, name) => {
             let name = decode_path(name).ok_or_else(undecodable_path)?;
@@ -302,10 +309,6 @@ fn topics(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
         (None, "DELETE") => Err(Fault::bad_request("name what to remove: /topics?selector=old/**")),
         (None, _) => list(options, request),
     }
-}
-
-fn undecodable_path() -> Fault {
-    Fault::bad_request("the path is not percent-encoded UTF-8")
 }
 
 fn list(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {

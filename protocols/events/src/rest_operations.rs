@@ -27,12 +27,14 @@ pub(crate) struct Operating {
     pub(crate) body: Option<Vec<u8>>,
     /// The entity tags of which the topic must have one: what they mean depends on the node's epoch.
     tags: Option<String>,
+    /// Whether it is about one session, which is missing if the answer counts none.
+    pub(crate) of_one_session: bool,
 }
 
 impl Operating {
-    fn begin(what: &str) -> Operating {
+    pub(crate) fn begin(what: &str) -> Operating {
         let text = format!("{{\"do\":\"{what}\"").into_bytes();
-        Operating { text, body: None, tags: None }
+        Operating { text, body: None, tags: None, of_one_session: false }
     }
 
     /// One that is written in JSON already.
@@ -49,16 +51,17 @@ impl Operating {
         }
         let inner = json.text().strip_suffix('}');
         let inner = inner.ok_or_else(|| Fault::bad_request("an operation is a JSON object"))?;
-        Ok(Operating { text: inner.as_bytes().to_vec(), body: None, tags: None })
+        let text = inner.as_bytes().to_vec();
+        Ok(Operating { text, body: None, tags: None, of_one_session: false })
     }
 
-    fn text(mut self, name: &str, value: &str) -> Operating {
+    pub(crate) fn text(mut self, name: &str, value: &str) -> Operating {
         self.name(name);
         append_text(&mut self.text, value);
         self
     }
 
-    fn raw(mut self, name: &str, json: &str) -> Operating {
+    pub(crate) fn raw(mut self, name: &str, json: &str) -> Operating {
         self.name(name);
         self.text.extend_from_slice(json.as_bytes());
         self
@@ -322,7 +325,7 @@ pub(crate) fn subscriptions(name: Option<&str>, request: &Request<'_>) -> Result
     }
 }
 
-fn json<'a>(request: &Request<'a>) -> Result<Json<'a>, Fault> {
+pub(crate) fn json<'a>(request: &Request<'a>) -> Result<Json<'a>, Fault> {
     Json::parse(request.body, JSON_DEPTH_MAX)
         .map_err(|wrong| Fault::bad_request(format!("the body is no JSON: {wrong}")))
 }

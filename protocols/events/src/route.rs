@@ -3,11 +3,15 @@
 //! Relies on the event loop, which refuses pages of origins that are not allowed before a request is sorted; without that
 //! any page could publish to a server on its visitor's own machine.
 
+use std::borrow::Cow;
+
 use tiderace_base::CloseCode;
+use tiderace_manage::Place;
 use tiderace_wire::{Kind, Request, Response, Route};
 
 use crate::answer::{Fault, HttpFault, share};
 use crate::content::{PATCH_TYPES, is_field_value};
+use crate::manage;
 use crate::options::EventsOptions;
 
 /// What a path names; names are not decoded.
@@ -29,6 +33,10 @@ pub(crate) enum Resource<'a> {
     Subscriptions(Option<&'a str>),
     /// Lists of what that name says.
     Browse(&'static str),
+    /// What lies below `/manage`, if that is anything.
+    Manage(Option<Place<'a>>),
+    /// `/manage/openapi.json`
+    OpenApi,
 }
 
 impl<'a> Resource<'a> {
@@ -55,13 +63,21 @@ impl<'a> Resource<'a> {
             ("subscriptions", Some(name)) => Resource::Subscriptions(Some(name)),
             ("views", None | Some("")) => Resource::Views(None),
             ("views", Some(name)) => Resource::Views(Some(name)),
+            ("manage", Some("openapi.json")) => Resource::OpenApi,
+            ("manage", name) => {
+                let below = name.and_then(|_| rest.strip_prefix("manage"));
+                Resource::Manage(below.and_then(Place::of))
+            }
             _ => return None,
         })
     }
 
     /// The methods it knows, OPTIONS aside.
-    fn methods(self) -> &'static [&'static str] {
-        match self {
+    fn methods(self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(match self {
+            Resource::Manage(place) => {
+                return Cow::Owned(place.map_or(Vec::new(), Place::methods));
+            }
             Resource::Destination(Kind::Topic, _) => {
                 &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
             }
@@ -69,21 +85,29 @@ impl<'a> Resource<'a> {
             Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
             Resource::Topics => &["GET", "HEAD", "DELETE"],
             Resource::Events
+            | Resource::OpenApi
             | Resource::Views(None)
             | Resource::Subscriptions(None)
             | Resource::Browse(_) => &["GET", "HEAD"],
             Resource::Subscriptions(Some(_)) => &["GET", "HEAD", "PUT", "DELETE"],
             Resource::Views(Some(_)) => &["PUT", "DELETE"],
-        }
+        })
     }
 }
 
 /// Sorts a request; `None` if the path is somebody else's.
 pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Route> {
     let resource = Resource::of(options, request.path)?;
+    if resource == Resource::Manage(None) {
+        return Some(Route::Respond(share(manage::nothing().response(), origin(request))));
+    }
     let methods = resource.methods();
     if methods.contains(&request.method) {
-        return Some(Route::Open);
+        return Some(match resource {
+            // It is the same for everybody, as the pages and scripts that the server brings.
+            Resource::OpenApi => Route::Respond(share(manage::openapi(), origin(request))),
+            _ => Route::Open,
+        });
     }
     let allow = format!("{}, OPTIONS", methods.join(", "));
     let response = if request.method == "OPTIONS" {
@@ -93,7 +117,7 @@ pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Ro
             false => response,
         };
         if request.field("access-control-request-method").is_some() {
-            preflight(response, methods)
+            preflight(response, &methods)
         } else {
             response
         }
@@ -179,6 +203,10 @@ mod tests {
             ("GET", "/api/queues"),
             ("GET", "/api/queues/"),
             ("GET", "/api/services"),
+            ("GET", "/api/manage/sessions"),
+            ("HEAD", "/api/manage/sessions/0-1-1"),
+            ("DELETE", "/api/manage/sessions/0-1-1"),
+            ("POST", "/api/manage/queues/a%2Fb/purge"),
         ] {
             assert_eq!(routed(method, path, &[]), Some(Ok(())), "{method} {path}");
         }
@@ -190,10 +218,24 @@ mod tests {
         for (path, allowed) in [
             ("/api/queues/a", "GET, HEAD, POST, DELETE, OPTIONS"),
             ("/api/services/a", "POST, OPTIONS"),
+            ("/api/manage/drain", "POST, GET, HEAD, DELETE, OPTIONS"),
+            ("/api/manage/openapi.json", "GET, HEAD, OPTIONS"),
         ] {
             let response = routed("PATCH", path, &[]).unwrap().unwrap_err();
             assert_eq!((response.status, field(&response, "Allow")), (405, Some(allowed)));
         }
+    }
+
+    #[test]
+    fn below_manage_nothing_is_left_to_others() {
+        for path in ["", "/", "/nothing", "/queues/a/b", "/queues/a/b/purge", "/sessions/a/b"] {
+            let response = routed("GET", &format!("/api/manage{path}"), &[]).unwrap().unwrap_err();
+            assert_eq!(response.status, 404, "{path}");
+        }
+        assert_eq!(routed("GET", "/api/managed", &[]), None);
+        let document = routed("GET", "/api/manage/openapi.json", &[]).unwrap().unwrap_err();
+        assert_eq!(document.status, 200);
+        assert!(document.body.starts_with(b"{"), "it needs no login");
     }
 
     #[test]

@@ -38,6 +38,14 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
+/// The parts of a query, in order: names as they were written, and their values decoded; an undecodable one is `None`.
+pub(crate) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, Option<String>)> {
+    query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (name, decode_form(value))
+    })
+}
+
 /// The decoded values of that name in a query, in order; an undecodable one is `None`.
 pub(crate) fn values<'a>(
     query: Option<&'a str>,

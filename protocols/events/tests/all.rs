@@ -7,6 +7,7 @@ mod check;
 mod corpus;
 mod delays;
 mod late;
+mod manage;
 mod rest;
 mod stream;
 mod subscriptions;

@@ -17,7 +17,7 @@ proptest::proptest! {
     #[test]
     fn any_request_is_answered_once(
         method in "(GET|HEAD|POST|PUT|DELETE|OPTIONS|X)",
-        path in "/(topics|queues|services|batch|events)?(/[a-z~%*/]{0,6})?",
+        path in "/(topics|queues|services|batch|events|manage/(sessions|kick|queues|views|drain|log|backup))?(/[a-z~%*/]{0,6})?",
         query in "(\\?(topic|pattern|limit|retain|ttl|lastEventId|envelope|timeout)=[a-z0-9%*+&=]{0,8}){0,2}",
         field in "(Authorization: (Basic|Bearer) [a-zA-Z0-9=]{0,8}|Content-Type: application/json|Idempotency-Key: .{0,4}|Accept: [a-z/*]{0,8})?",
         body in "(\\[\\{\"topic\":\"a\",\"value\":1\\}\\]|.{0,20})",

@@ -3,6 +3,7 @@
 mod alarms;
 mod close_codes;
 mod metrics;
+mod verbs;
 
 use anyhow::{Context as _, Result};
 
@@ -35,7 +36,35 @@ pub const PAGES: &[Page] = &[
     Page { path: "deploy/monitoring/prometheus/alerts.test.yml", render: monitoring::rules_test },
     Page { path: "docs/metrics.md", render: metrics::page },
     Page { path: "docs/options.md", render: tiderace_config::markdown },
+    Page { path: "protocols/events/openapi.json", render: verbs::openapi },
 ];
+
+/// A part of a page that is written by hand but for it: what lies between `<!-- made: NAME -->` and `<!-- end: NAME -->`.
+pub struct Part {
+    /// Where the page stands.
+    pub path: &'static str,
+    /// The name of the part.
+    pub name: &'static str,
+    /// Makes it.
+    pub render: fn() -> String,
+}
+
+/// All such parts.
+pub const PARTS: &[Part] = &[
+    Part { path: "docs/management.md", name: "roles", render: verbs::roles },
+    Part { path: "docs/management.md", name: "verbs", render: verbs::table },
+];
+
+impl Part {
+    /// The page with this part as the code has it now; `None` if it has no such part.
+    fn within(&self, page: &str) -> Option<String> {
+        let (begin, end) =
+            (format!("<!-- made: {} -->\n", self.name), format!("<!-- end: {} -->", self.name));
+        let (before, rest) = page.split_once(&begin)?;
+        let (_, after) = rest.split_once(&end)?;
+        Some(format!("{before}{begin}{}{end}{after}", (self.render)()))
+    }
+}
 
 /// Writes the pages that differ and names them.
 ///
@@ -49,6 +78,17 @@ pub fn write() -> Result<Vec<&'static str>> {
         if std::fs::read_to_string(&path).ok().as_deref() != Some(text.as_str()) {
             std::fs::write(&path, text).with_context(|| format!("writing {}", page.path))?;
             written.push(page.path);
+        }
+    }
+    for part in PARTS {
+        let path = Tree::root().join(part.path);
+        let page =
+            std::fs::read_to_string(&path).with_context(|| format!("reading {}", part.path))?;
+        let text =
+            part.within(&page).with_context(|| format!("{} has no {}", part.path, part.name))?;
+        if text != page {
+            std::fs::write(&path, text).with_context(|| format!("writing {}", part.path))?;
+            written.push(part.path);
         }
     }
     Ok(written)
@@ -67,8 +107,14 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             let text = tree.file(page.path).map(|file| &file.text);
             text != Some(&(page.render)())
         })
-        .map(|page| Finding::in_file(page.path, "is out of date", "run `cargo xtask docs`"))
+        .map(|page| page.path)
+        .chain(PARTS.iter().filter(|part| !is_fresh(part, tree)).map(|part| part.path))
+        .map(|path| Finding::in_file(path, "is out of date", "run `cargo xtask docs`"))
         .collect()
+}
+
+fn is_fresh(part: &Part, tree: &Tree) -> bool {
+    tree.file(part.path).is_some_and(|file| part.within(&file.text).as_ref() == Some(&file.text))
 }
 
 #[cfg(test)]
@@ -77,9 +123,23 @@ mod tests {
 
     #[test]
     fn a_stale_page_is_found() {
-        let fresh: Vec<(&str, String)> = PAGES.iter().map(|p| (p.path, (p.render)())).collect();
-        let files: Vec<(&str, &str)> = fresh.iter().map(|(p, t)| (*p, t.as_str())).collect();
-        assert_eq!(check(&Tree::of(&files)), []);
-        assert_eq!(check(&Tree::of(&[])).len(), PAGES.len());
+        let mut fresh: Vec<(&str, String)> =
+            PAGES.iter().map(|page| (page.path, (page.render)())).collect();
+        let mut parts = String::new();
+        for part in PARTS {
+            let (name, text) = (part.name, (part.render)());
+            parts += &format!("by hand\n<!-- made: {name} -->\n{text}<!-- end: {name} -->\n");
+        }
+        fresh.push((PARTS[0].path, parts));
+        let of = |pages: &[(&str, String)]| {
+            let files: Vec<(&str, &str)> =
+                pages.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            check(&Tree::of(&files))
+        };
+        assert_eq!(of(&fresh), []);
+        let last = fresh.len() - 1;
+        fresh[last].1 = fresh[last].1.replace("connections ls", "connections");
+        assert_eq!(of(&fresh).len(), 1);
+        assert_eq!(check(&Tree::of(&[])).len(), PAGES.len() + PARTS.len());
     }
 }

@@ -19,7 +19,8 @@ const ROWS: &[Row] = &[
     row("core/filter", &["core/base"]),
     row("core/topics", &["core/base", "core/expression", "core/filter"]),
     row("core/value", &["core/expression"]),
-    row("core/wire", &["core/base", "core/filter", "core/topics", "core/value"]),
+    row("core/manage", &[]),
+    row("core/wire", &["core/base", "core/filter", "core/manage", "core/topics", "core/value"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/journal", &["core/base", "core/topics"]),
     row("core/delta", &["core/base"]),
@@ -43,7 +44,15 @@ const ROWS: &[Row] = &[
     row("transports/*", &["core/base", "core/wire"]),
     row(
         "protocols/*",
-        &["core/base", "core/filter", "core/topics", "core/value", "core/wire", "core/delta"],
+        &[
+            "core/base",
+            "core/delta",
+            "core/filter",
+            "core/manage",
+            "core/topics",
+            "core/value",
+            "core/wire",
+        ],
     ),
     row(
         "clients/*",

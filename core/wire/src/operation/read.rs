@@ -10,6 +10,8 @@
 mod node;
 mod queues;
 mod sessions;
+#[cfg(test)]
+mod verbs;
 
 use std::borrow::Cow;
 
@@ -69,17 +71,18 @@ impl Operation {
         }
         let request = Given { json, reading };
         let what = request.text("do")?;
-        let known = NAMES.iter().find(|(name, _)| *name == what);
-        let Some((_, names)) = known else {
-            let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let Some(names) = names_of(&what) else {
+            let applications = NAMES.iter().map(|(name, _)| *name);
+            let others = tiderace_manage::operations().filter(|name| !is_of_applications(name));
+            let all: Vec<&str> = applications.chain(others).collect();
             return Err(bad(format!("`do` is one of {}, not `{}`", all.join(", "), short(&what))));
         };
-        request.only(&what, names)?;
+        request.only(&what, &names)?;
         request.operation(&what)
     }
 }
 
-/// Every operation with the names that may be given.
+/// The operations of applications with the names that may be given; those of [`tiderace_manage`] stand in its table.
 const NAMES: &[(&str, &[&str])] = &[
     ("create", &["path", "spec", "value", "text", "base64", "type", "properties"]),
     ("remove", &["selector"]),
@@ -106,36 +109,22 @@ const NAMES: &[(&str, &[&str])] = &[
     ("unlock", &["name"]),
     ("claim", &["path"]),
     ("release", &["path"]),
-    ("view", &["name", "text"]),
-    ("unview", &["name"]),
-    ("views", &[]),
     ("will", &["path", "value", "text", "base64", "type", "properties", "retain"]),
     ("session", &[]),
-    ("sessions", SESSIONS),
-    ("kick", &["id", "protocol", "principal", "address", "backlog", "reason", "dry_run"]),
-    ("browse", &["what", "after", "limit"]),
-    ("queues", &["pattern", "after", "limit"]),
-    ("queue", &["path", "after", "limit"]),
-    ("peek", &["path", "from", "limit", "body_bytes", "selector"]),
-    ("purge", &["path", "selector", "up_to"]),
-    ("move", &["from", "to", "selector", "limit", "up_to"]),
-    ("redrive", &["path", "to", "selector", "limit", "up_to"]),
-    ("pause", &["path"]),
-    ("resume", &["path"]),
-    ("create-subscription", &["name", "topics", "selector"]),
-    ("delete-subscription", &["name"]),
-    ("drain", &["over", "delay", "to", "exit"]),
-    ("drain-cancel", &[]),
-    ("drain-state", &[]),
-    ("reload", &["dry_run"]),
-    ("log", &["level", "for"]),
-    ("backup", &["dry_run"]),
-    ("backup-read", &["backup", "from"]),
 ];
 
-/// What may be given with a list of sessions.
-const SESSIONS: &[&str] =
-    &["id", "protocol", "principal", "address", "backlog", "sort", "after", "limit"];
+/// The names that may be given with an operation, if there is one of that name.
+fn names_of(what: &str) -> Option<Cow<'static, [&'static str]>> {
+    if let Some((_, names)) = NAMES.iter().find(|(name, _)| *name == what) {
+        return Some(Cow::Borrowed(names));
+    }
+    let mut others = tiderace_manage::operations();
+    others.any(|name| name == what).then(|| Cow::Owned(tiderace_manage::members(what)))
+}
+
+fn is_of_applications(what: &str) -> bool {
+    NAMES.iter().any(|(name, _)| *name == what)
+}
 
 /// A request, half read.
 struct Given<'a> {

@@ -21,8 +21,11 @@ pub(super) enum Job {
     Publish(Response),
     /// The items of a batch are published.
     Batch(Vec<Outcome>),
-    /// Something is done with topics.
-    Operate,
+    /// Something is done by an operation.
+    Operate {
+        /// Whether it is about one session, which is missing if the answer counts none.
+        of_one_session: bool,
+    },
     /// A service is called; the answer, once it came.
     Call(Option<Response>),
     /// A subscription for a stream is made.
@@ -60,7 +63,7 @@ impl Job {
                 settle(outcomes, confirm, &Outcome::Accepted);
                 return self.settled();
             }
-            Job::Call(_) | Job::Operate | Job::Listen(_) => {}
+            Job::Call(_) | Job::Operate { .. } | Job::Listen(_) => {}
         }
         None
     }
@@ -85,7 +88,16 @@ impl Job {
 
     /// What came of an operation, as an answer.
     pub(super) fn operated(&self, result: &OperationResult) -> Option<Response> {
-        let Job::Operate = self else { return None };
+        let Job::Operate { of_one_session } = self else { return None };
+        let sessions = match result {
+            OperationResult::Sessions(page) => page.sessions.len() as u64,
+            OperationResult::Kicked { sessions, .. } => *sessions,
+            _ => 1,
+        };
+        if *of_one_session && sessions == 0 {
+            let text = "there is no such session, or it is the one that asks";
+            return Some(Fault::not_found(text).response());
+        }
         let mut body = Vec::new();
         result.write_json(&mut body, true);
         body.push(b'\n');
@@ -104,7 +116,7 @@ impl Job {
             Job::Value(value) => value.answer(epoch),
             Job::List(list) => list.answer(),
             Job::Call(answer) => answer.take(),
-            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) | Job::Operate => None,
+            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) | Job::Operate { .. } => None,
         }
     }
 }

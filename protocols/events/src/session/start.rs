@@ -101,11 +101,12 @@ impl Start<'_> {
                 Ok(Job::Call(None))
             }
             Task::Operate(operating) => {
+                let of_one_session = operating.of_one_session;
                 let (text, body) = operating.finish(self.epoch);
                 let operation = operation(now, who, &text, body.as_deref())?;
                 let operation = Box::new(operation);
                 context.commands.push(Command::Operate { token: ONLY, operation });
-                Ok(Job::Operate)
+                Ok(Job::Operate { of_one_session })
             }
             Task::Listen { names, since, form, options, is_head } => {
                 let targets = targets(&names, who, self.options.topics_max)?;

@@ -15,11 +15,13 @@ use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, protocol};
 use tiderace_reactor::driver::sim::{Client, Network, SimDriver};
 use tiderace_reactor::{
-    Answer, ListenerOptions, LoginClient, NoOperator, NodeControl, Options, Services, Shard,
-    Verifier, simulate,
+    Answer, ListenerOptions, LoginClient, NodeAnswer, NodeControl, Operator, Options, Services,
+    Shard, Verifier, simulate,
 };
 use tiderace_topics::Pattern;
-use tiderace_wire::{Credentials, Request, Response, VirtualHost, VirtualHosts};
+use tiderace_wire::{
+    Credentials, LogWord, NodeOperation, NodeReport, Request, Response, VirtualHost, VirtualHosts,
+};
 
 /// Knows the token `secret` as ann, the password of ann, and nobody else but anonymous clients.
 #[derive(Debug)]
@@ -33,6 +35,26 @@ impl Verifier for Desk {
             (None, Some("ann")) if credentials.passcode.as_deref() == Some("pass:word") => Ok(ann),
             (None, None) => Ok(Principal::anonymous()),
             _ => Err(CloseCode::LoginFailed.into()),
+        });
+    }
+}
+
+/// A node that has nothing stored, and nothing new in its configuration.
+#[derive(Debug)]
+struct Node;
+
+impl Operator for Node {
+    fn operate(&self, asked: NodeOperation, answer: NodeAnswer) {
+        answer.send(match asked {
+            NodeOperation::Reload { dry_run } => {
+                Ok(NodeReport::Reload { dry_run, changes: Vec::new() })
+            }
+            NodeOperation::Log { level, lasts } => {
+                Ok(NodeReport::Log { level: level.unwrap_or(LogWord::Info), lasts })
+            }
+            NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
+                Err(CloseCode::NoStore.into())
+            }
         });
     }
 }
@@ -119,7 +141,7 @@ impl World {
             verifier: Arc::new(Desk),
             internal_sessions: Vec::new(),
             spool: None,
-            operator: Arc::new(NoOperator),
+            operator: Arc::new(Node),
             store_gateway: None,
             broker: Arc::new(broker),
         };

@@ -1,0 +1,426 @@
+//! The table: a new verb is a row here, and the tests say what else it needs.
+
+use crate::verb::{Field, FieldKind, Rest, Verb};
+use crate::{Kind, Right, Role};
+
+/// Every verb, by what it is about.
+pub const VERBS: &[Verb] = &[
+    // Sessions.
+    Verb::reads(
+        "sessions",
+        "Lists sessions: who they are, where their clients are, and how they fare.",
+        get("/sessions"),
+    )
+    .takes(&[
+        PROTOCOL,
+        PRINCIPAL,
+        ADDRESS,
+        BACKLOG,
+        SORT,
+        SESSION_AFTER,
+        number("limit", 500, "How many, at most.", "50"),
+    ])
+    .may(Role::Viewer, &[Right::node("monitor", SESSIONS)])
+    .command("connections ls"),
+    Verb::reads("show-session", "Shows one session.", get("/sessions/{id}"))
+        .is("sessions")
+        .takes(&[ID.required()])
+        .may(Role::Viewer, &[Right::node("monitor", SESSIONS)])
+        .command("connections show ID"),
+    Verb::changes(
+        "kick",
+        "Ends the sessions for which all that is given holds; some of it has to be given.",
+        post("/kick"),
+    )
+    .takes(&[ID, PROTOCOL, PRINCIPAL, ADDRESS, BACKLOG, REASON, DRY_RUN])
+    .may(Role::Operator, &[Right::node("operate", SESSIONS)])
+    .command("connections kick --principal NAME")
+    .confirm(),
+    Verb::changes("kick-session", "Ends one session.", delete("/sessions/{id}"))
+        .is("kick")
+        .takes(&[ID.required(), REASON, DRY_RUN])
+        .may(Role::Operator, &[Right::node("operate", SESSIONS)])
+        .command("connections kick ID"),
+    // Queues.
+    Verb::reads("queues", "Lists queues, and how they fare.", get("/queues"))
+        .takes(&[PATTERN, PAGE_AFTER, PAGE_LIMIT])
+        .may(Role::Viewer, &[Right::queue("browse")])
+        .command("queues ls"),
+    Verb::reads("queue", "Shows a queue with its options and consumers.", get("/queues/{path}"))
+        .takes(&[
+            QUEUE.required(),
+            number("after", 0, "What `next` was in the page before.", "0"),
+            PAGE_LIMIT,
+        ])
+        .may(Role::Viewer, &[Right::queue("browse")])
+        .command("queues show QUEUE"),
+    Verb::reads(
+        "peek",
+        "Shows messages that are ready in a queue, and stay there.",
+        get("/queues/{path}/messages"),
+    )
+    .takes(&[
+        QUEUE.required(),
+        number("from", 0, "The position to begin at.", "0"),
+        number("limit", 1_000, "How many, at most.", "20"),
+        number("body_bytes", 64 << 10, "Bytes of each body; what is longer is cut.", "4096"),
+        SELECTOR,
+    ])
+    .may(Role::Operator, &[Right::queue("receive")])
+    .command("queues peek QUEUE"),
+    Verb::changes(
+        "purge",
+        "Removes the messages that are ready in a queue.",
+        post("/queues/{path}/purge"),
+    )
+    .takes(&[QUEUE.required(), SELECTOR, UP_TO])
+    .may(Role::Operator, &[Right::queue("manage")])
+    .command("queues purge QUEUE")
+    .confirm(),
+    Verb::changes(
+        "move",
+        "Moves the messages that are ready in a queue to another one.",
+        post("/queues/{from}/move"),
+    )
+    .takes(&[
+        QUEUE.called("from", "The queue that they are in.").required(),
+        TO.required(),
+        SELECTOR,
+        MOST,
+        UP_TO,
+    ])
+    .may(
+        Role::Operator,
+        &[Right::queue("manage"), Right::of("send", Kind::Queue, "the queue where they go")],
+    )
+    .command("queues move QUEUE QUEUE"),
+    Verb::changes(
+        "redrive",
+        "Sends dead letters back to where they came from, as new.",
+        post("/queues/{path}/redrive"),
+    )
+    .takes(&[QUEUE.required(), TO, SELECTOR, MOST, UP_TO])
+    .may(
+        Role::Operator,
+        &[Right::queue("manage"), Right::of("send", Kind::Queue, "the queue where they go")],
+    )
+    .command("queues redrive QUEUE"),
+    Verb::changes(
+        "pause",
+        "Lets the consumers of a queue wait until it is resumed.",
+        post("/queues/{path}/pause"),
+    )
+    .takes(&[QUEUE.required()])
+    .may(Role::Operator, &[Right::queue("manage")])
+    .command("queues pause QUEUE"),
+    Verb::changes(
+        "resume",
+        "Gives consumers the messages of a queue again.",
+        post("/queues/{path}/resume"),
+    )
+    .takes(&[QUEUE.required()])
+    .may(Role::Operator, &[Right::queue("manage")])
+    .command("queues resume QUEUE"),
+    // Durable subscriptions.
+    Verb::reads(
+        "subscriptions",
+        "Lists the queues of durable subscriptions.",
+        get("/subscriptions"),
+    )
+    .is("queues")
+    .fixed(&[("pattern", "\"dsub/**\"")])
+    .takes(&[PAGE_AFTER, PAGE_LIMIT])
+    .may(Role::Viewer, &[Right::queue("browse")])
+    .command("subscriptions ls"),
+    Verb::changes(
+        "create-subscription",
+        "Makes a durable subscription, or changes what the one of that name gathers.",
+        put("/subscriptions/{name}"),
+    )
+    .takes(&[
+        NAME.required(),
+        Field {
+            name: "topics",
+            kind: FieldKind::Texts(64),
+            required: true,
+            says: "What it gathers: topics and patterns of topics.",
+            example: "[\"fx/**\"]",
+        },
+        SELECTOR,
+    ])
+    .may(Role::Admin, &[Right::queue("create"), Right::of("subscribe", Kind::Topic, "the topics")])
+    .command("subscriptions create NAME TOPIC"),
+    Verb::changes(
+        "delete-subscription",
+        "Ends a durable subscription with all that it has gathered.",
+        delete("/subscriptions/{name}"),
+    )
+    .takes(&[NAME.required()])
+    .may(Role::Admin, &[Right::queue("create")])
+    .command("subscriptions rm NAME")
+    .confirm(),
+    // Services.
+    Verb::reads(
+        "services",
+        "Lists what serves, with the exchanges that are open.",
+        get("/services"),
+    )
+    .is("browse")
+    .fixed(&[("what", "\"services\"")])
+    .takes(&[PAGE_AFTER, PAGE_LIMIT])
+    .may(Role::Viewer, &[Right::of("browse", Kind::Service, "the service")])
+    .command("browse services"),
+    // Views.
+    Verb::reads("views", "Lists the views with what they say.", get("/views"))
+        .may(Role::Viewer, &[Right::node("monitor", "$sys/views/**")])
+        .or_nothing()
+        .command("views ls"),
+    Verb::changes("view", "Puts a view in place of the one of that name.", put("/views/{name}"))
+        .takes(&[
+            NAME.required(),
+            text("text", 0, "What it says.", "\"map desk/* to desks/<path(1)>\"").required(),
+        ])
+        .may(Role::Admin, &[Right::node("admin", "$sys/views/**")])
+        .command("views put NAME TEXT"),
+    Verb::changes("unview", "Takes a view away.", delete("/views/{name}"))
+        .takes(&[NAME.required()])
+        .may(Role::Admin, &[Right::node("admin", "$sys/views/**")])
+        .command("views rm NAME"),
+    // The node.
+    Verb::reads("alarms", "Shows what is wrong, and what to do.", get("/alarms"))
+        .is("fetch")
+        .fixed(&[("selector", "\"$sys/alarms/*\""), ("values", "true"), ("limit", "1000")])
+        .may(Role::Viewer, &[Right::node("monitor", "$sys/alarms/*")])
+        .or_nothing()
+        .command("alarms"),
+    Verb::changes("drain", "Sends the clients of the node to other nodes.", post("/drain"))
+        .takes(&[
+            span("over", 86_400, "Over how long the goodbyes are spread.", "\"10m\"").required(),
+            span("delay", 3_600, "How long `/readyz` says so before listeners close.", "\"5s\""),
+            Field {
+                name: "to",
+                kind: FieldKind::Texts(0),
+                required: false,
+                says: "Where clients are told to go, the best first.",
+                example: "[\"wss://b.example.org/tiderace\"]",
+            },
+            truth("exit", "Whether the server stops when all have left."),
+        ])
+        .may(Role::Operator, &[Right::node("operate", DRAIN)])
+        .command("drain --over DURATION")
+        .confirm(),
+    Verb::reads("drain-state", "Says how far a drain has come.", get("/drain"))
+        .may(Role::Viewer, &[Right::node("monitor", DRAIN)])
+        .command("drain --status"),
+    Verb::changes(
+        "drain-cancel",
+        "Takes a drain back: listeners open again, and who has not left stays.",
+        delete("/drain"),
+    )
+    .may(Role::Operator, &[Right::node("operate", DRAIN)])
+    .command("drain --cancel"),
+    Verb::changes(
+        "log",
+        "Says which lines the log gets; without `level`, as the configuration has it.",
+        put("/log"),
+    )
+    .takes(&[
+        word(
+            "level",
+            &["error", "warn", "info", "debug", "trace"],
+            "The least important lines that are written.",
+            "\"info\"",
+        ),
+        span(
+            "for",
+            86_400,
+            "After how long the level is as it was configured; goes with `level`.",
+            "\"15m\"",
+        ),
+    ])
+    .may(Role::Operator, &[Right::node("operate", "$sys/log")])
+    .command("log --level LEVEL"),
+    Verb::changes(
+        "reload",
+        "Has the configuration read again, and says what that changes.",
+        post("/reload"),
+    )
+    .takes(&[DRY_RUN])
+    .may(Role::Admin, &[Right::node("admin", "$sys/config")])
+    .command("reload"),
+    Verb::changes("backup", "Begins a copy of what is stored.", post("/backup"))
+        .takes(&[DRY_RUN])
+        .may(Role::Admin, &[Right::node("admin", BACKUP)])
+        .command("backup FILE"),
+    Verb::reads("backup-read", "Reads the next bytes of a backup.", get("/backup/{backup}"))
+        .takes(&[
+            number("backup", 0, "The number that `backup` has answered.", "7").required(),
+            number("from", 0, "How many bytes were read.", "0").required(),
+        ])
+        .may(Role::Admin, &[Right::node("admin", BACKUP)])
+        .command("backup FILE"),
+];
+
+const SESSIONS: &str = "$sys/sessions";
+const DRAIN: &str = "$sys/drain";
+const BACKUP: &str = "$sys/backup";
+
+const ID: Field = text("id", 0, "The id of a session, as lists show it.", "\"0-17-1\"");
+const PROTOCOL: Field = text("protocol", 1024, "Sessions of that protocol.", "\"stomp\"");
+const PRINCIPAL: Field = text(
+    "principal",
+    1024,
+    "Sessions that are logged in as that; of a virtual host: `@HOST/NAME`.",
+    "\"ann\"",
+);
+const ADDRESS: Field = text(
+    "address",
+    0,
+    "Sessions whose clients have that address, or one in that network.",
+    "\"10.0.0.0/8\"",
+);
+const BACKLOG: Field = number("backlog", 0, "Sessions for which at least so many bytes wait.", "1");
+const SORT: Field = word(
+    "sort",
+    &["backlog", "id"],
+    "First those for which most waits, or by their ids.",
+    "\"backlog\"",
+);
+const SESSION_AFTER: Field =
+    text("after", 0, "What `next` was in the page before.", "\"0-0-0-17-1\"");
+const REASON: Field =
+    text("reason", 80, "What the clients are told besides, on one line.", "\"try later\"");
+/// Of what changes something: that it is only said what would change.
+pub const DRY_RUN: Field = truth("dry_run", "Whether it is only said what would change.");
+const QUEUE: Field = text("path", 0, "The queue.", "\"jobs\"");
+const TO: Field = text("to", 0, "The queue where they are to go.", "\"jobs-later\"");
+const PATTERN: Field = text("pattern", 0, "Queues that match it.", "\"jobs/**\"");
+const NAME: Field = text("name", 0, "Its name.", "\"audit\"");
+const SELECTOR: Field =
+    text("selector", 0, "Only messages with such properties.", "\"colour = 'red'\"");
+const MOST: Field = number("limit", 0, "How many, at most.", "100");
+const UP_TO: Field = number("up_to", 0, "Only messages up to this position.", "7");
+const PAGE_AFTER: Field = text("after", 0, "What `next` was in the page before.", "\"0-1024\"");
+const PAGE_LIMIT: Field = number("limit", 1_000, "How many, at most.", "100");
+
+const fn get(path: &'static str) -> Rest {
+    Rest { method: "GET", path }
+}
+
+const fn post(path: &'static str) -> Rest {
+    Rest { method: "POST", path }
+}
+
+const fn put(path: &'static str) -> Rest {
+    Rest { method: "PUT", path }
+}
+
+const fn delete(path: &'static str) -> Rest {
+    Rest { method: "DELETE", path }
+}
+
+const fn text(
+    name: &'static str,
+    bytes_max: usize,
+    says: &'static str,
+    example: &'static str,
+) -> Field {
+    Field { name, kind: FieldKind::Text(bytes_max), required: false, says, example }
+}
+
+const fn word(
+    name: &'static str,
+    words: &'static [&'static str],
+    says: &'static str,
+    example: &'static str,
+) -> Field {
+    Field { name, kind: FieldKind::Word(words), required: false, says, example }
+}
+
+const fn number(name: &'static str, most: u64, says: &'static str, example: &'static str) -> Field {
+    Field { name, kind: FieldKind::Number(most), required: false, says, example }
+}
+
+const fn span(
+    name: &'static str,
+    seconds_max: u64,
+    says: &'static str,
+    example: &'static str,
+) -> Field {
+    Field { name, kind: FieldKind::Span(seconds_max), required: false, says, example }
+}
+
+const fn truth(name: &'static str, says: &'static str) -> Field {
+    Field { name, kind: FieldKind::Truth, required: false, says, example: "true" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effect, Place};
+
+    #[test]
+    fn each_verb_has_all_that_a_verb_has() {
+        for verb in VERBS {
+            let name = verb.name;
+            assert_eq!(VERBS.iter().filter(|other| other.name == name).count(), 1, "{name}");
+            assert!(verb.says.ends_with('.') && !verb.rights.is_empty(), "{name}");
+            assert!(!verb.command.is_empty(), "{name} has no words on the command line");
+            let Rest { method, path } = verb.rest;
+            assert!(path.starts_with('/') && path.matches('{').count() < 2, "{name}: {path}");
+            let is_read = method == "GET";
+            assert_eq!(is_read, verb.effect == Effect::Reads, "{name}: {method} says otherwise");
+            let same = VERBS.iter().filter(|other| other.rest == verb.rest);
+            assert_eq!(same.count(), 1, "{method} {path} is several verbs");
+            if let Some(field) = verb.rest.field() {
+                let required = verb.field(field).is_some_and(|field| field.required);
+                assert!(required, "{name}: {field} stands in the path");
+            }
+            for field in verb.fields {
+                assert!(field.says.ends_with('.'), "{name}.{}", field.name);
+                let is_fixed = verb.fixed.iter().any(|(fixed, _)| *fixed == field.name);
+                let count = verb.fields.iter().filter(|other| other.name == field.name).count();
+                assert!(!is_fixed && count == 1, "{name}.{} stands twice", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_path_hides_another() {
+        for verb in VERBS {
+            let path = verb.rest.path.replace(['{', '}'], "");
+            let place = Place::of(&path).map(|place| place.verb(verb.rest.method));
+            assert_eq!(place.flatten().map(|verb| verb.name), Some(verb.name), "{path}");
+        }
+    }
+
+    #[test]
+    fn roles_have_the_rights_of_their_verbs_and_no_role_before_them() {
+        for verb in VERBS {
+            for role in Role::ALL {
+                let covers = |right: &Right| {
+                    role.rules().iter().any(|rule| {
+                        let is_node = right.at.starts_with("$sys");
+                        let is_there =
+                            rule.paths.iter().any(|path| path.starts_with("$sys") == is_node);
+                        let is_kind = rule.kind == Kind::Any || rule.kind == right.kind;
+                        rule.allow.contains(&right.action) && is_there && is_kind
+                    })
+                };
+                let may = verb.rights.iter().all(covers);
+                assert_eq!(may, role >= verb.role, "{} {}", verb.name, role.name());
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_takes_what_any_of_its_verbs_has() {
+        assert_eq!(
+            crate::members("kick"),
+            ["id", "protocol", "principal", "address", "backlog", "reason", "dry_run"]
+        );
+        assert_eq!(crate::members("browse"), ["what", "after", "limit"]);
+        assert_eq!(crate::operations().filter(|name| *name == "queues").count(), 1);
+        assert!(crate::members("nothing").is_empty());
+    }
+}
