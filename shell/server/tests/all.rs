@@ -17,6 +17,7 @@ mod edges;
 mod hosts;
 mod lasting_logins;
 mod limits;
+mod management;
 mod measures;
 mod operations;
 mod program;

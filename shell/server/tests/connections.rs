@@ -226,7 +226,7 @@ fn whom_an_operator_kicks_is_told_so_by_each_protocol() {
 }
 
 /// Asks by the native protocol: what is answered, or the name of the code of the refusal.
-fn ask(client: &mut LoggedIn, operation: &Value) -> Result<Value, String> {
+pub(crate) fn ask(client: &mut LoggedIn, operation: &Value) -> Result<Value, String> {
     let LoggedIn::Native(native) = client else { panic!("another protocol") };
     let operation = operation.to_string();
     native
@@ -312,48 +312,6 @@ fn the_commands_of_the_page_do_what_it_says() {
     assert_eq!(listed["name"], "ann");
     assert_eq!(format!("{dry}{kicked}"), block(1));
     assert!(ann.last_words().contains("try later"));
-}
-
-#[test]
-fn each_role_may_what_it_may_by_each_way() {
-    let store = Directory::new("connections-roles-store");
-    let store = format!("[store]\ndirectory = {:?}\n", store.0.join("store"));
-    let server = Managed::start("connections-roles", &store);
-    let none = ["--principal", "none"];
-    // The operation, its command, and the first of the roles that may.
-    let verbs: [(Value, &[&str], usize); 8] = [
-        (json!({"do": "sessions"}), &["connections", "ls", none[0], none[1]], 1),
-        (json!({"do": "drain-state"}), &["drain", "--status"], 1),
-        (json!({"do": "kick", "principal": "none"}), &["connections", "kick", none[0], none[1]], 2),
-        (json!({"do": "log", "level": "info"}), &["log", "--level", "info"], 2),
-        (json!({"do": "log"}), &["log"], 2),
-        (json!({"do": "reload", "dry_run": true}), &["reload", "--dry-run"], 3),
-        (json!({"do": "reload"}), &["reload"], 3),
-        (json!({"do": "backup", "dry_run": true}), &["backup", "--dry-run"], 3),
-    ];
-    for (operation, command, first) in verbs {
-        for (place, who) in ROLES.into_iter().enumerate() {
-            let case = format!("{who}: {operation}");
-            let (status, answer) = server.operate(who, &operation);
-            let by_native = ask(&mut server.log_in("native", who).unwrap(), &operation);
-            let output = server.run(who, &[command, &["--json"]].concat());
-            if place >= first {
-                assert_eq!(status, "200", "{case}: {answer}");
-                assert!(by_native.is_ok(), "{case}: {by_native:?}");
-                assert!(output.status.success(), "{case}: {output:?}");
-            } else {
-                assert_eq!(
-                    (&*status, &answer["code"]),
-                    ("403", &json!("not-authorised")),
-                    "{case}"
-                );
-                assert_eq!(by_native, Err("not-authorised".to_owned()), "{case}");
-                assert_eq!(output.status.code(), Some(3), "{case}: {output:?}");
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert!(said.contains("(not-authorised)"), "{case}: {said}");
-            }
-        }
-    }
 }
 
 #[test]

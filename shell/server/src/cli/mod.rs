@@ -232,4 +232,27 @@ mod tests {
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn the_words_of_each_verb_are_a_command_with_such_options() {
+        for verb in tiderace_manage::VERBS {
+            let whole = Cli::command();
+            let mut command = &whole;
+            for word in verb.command.split(' ') {
+                // Words in upper case stand for what is given.
+                let is_given = word.chars().all(|letter| letter.is_ascii_uppercase());
+                let is_option = word.strip_prefix("--").is_some_and(|name| {
+                    command.get_arguments().any(|known| known.get_long() == Some(name))
+                });
+                let is_value = command.get_positionals().any(|known| {
+                    known.get_possible_values().iter().any(|value| value.get_name() == word)
+                });
+                match command.find_subcommand(word) {
+                    Some(inner) => command = inner,
+                    None => assert!(is_given || is_option || is_value, "{}: {word}", verb.name),
+                }
+            }
+            assert!(command.get_subcommands().next().is_none(), "{}", verb.name);
+        }
+    }
 }
