@@ -88,7 +88,7 @@ pub enum Reply {
         path: Path,
         /// What the topic is.
         spec: Arc<TopicSpec>,
-        /// Whether it holds no value, or one that comes anew: what somebody has who comes back is not its value any more.
+        /// Whether it holds no value, or one that comes behind this: a value that its client has from before is not its value.
         is_empty: bool,
     },
     /// A subscription that asked for notices has lost a topic.

@@ -40,7 +40,7 @@ pub enum FromUpstream {
         path: Path,
         /// What it is there.
         spec: Arc<TopicSpec>,
-        /// Whether it holds no value, or one that comes anew: what this node has is not its value any more.
+        /// Whether it holds no value, or one that comes behind this: a value that this node has from before is not its value.
         is_empty: bool,
     },
     /// A subscription has lost a topic.

@@ -228,11 +228,13 @@ fn topics_join_and_leave() {
     rig.subscribe(1, 0, flags::PATTERN | flags::NOTICES, "a/**");
     let (key, path) = (SubscriptionKey(0), Path::parse("a/b").unwrap());
     rig.reply(Reply::Joined { key, path: path.clone(), spec: Arc::default(), is_empty: false });
-    rig.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
+    rig.reply(Reply::Left { key, path: path.clone(), reason: LeaveReason::Removed });
+    rig.reply(Reply::Joined { key, path, spec: Arc::default(), is_empty: true });
     let received = rig.received();
     let joined = "Joined { subscription: 0, path: \"a/b\", spec: \"{\\\"type\\\":\\\"any\\\"";
     assert!(received[0].starts_with(joined), "{received:?}");
     assert_eq!(received[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
+    assert!(received[2].ends_with("is_empty: true }"), "{received:?}");
     // Whether it holds no value is said behind what others know, and only then.
     let written = |is_empty| {
         let mut bytes = Vec::new();

@@ -365,13 +365,14 @@ fn topics_come_and_go() {
     let mut edge = up();
     edge.subscribe(0, "a/*", None);
     let spec = r#"{"type":"json","retain":true}"#;
-    let joined = |path| ServerMessage::Joined { subscription: 0, path, spec, is_empty: false };
+    let joined =
+        |path| ServerMessage::Joined { subscription: 0, path, spec, is_empty: path == "a/c" };
     let left = |reason| ServerMessage::Left { subscription: 0, path: "a/b", reason };
     hear(&mut edge, &[joined("a/b"), joined("a/c"), left("removed"), left("not-authorised")]);
     let told = edge.told();
     let [
-        FromUpstream::Joined { spec: first, path, .. },
-        FromUpstream::Joined { spec: second, .. },
+        FromUpstream::Joined { spec: first, path, is_empty: false, .. },
+        FromUpstream::Joined { spec: second, is_empty: true, .. },
         FromUpstream::Left { reason: LeaveReason::Removed, .. },
         FromUpstream::Left { reason: LeaveReason::NotAuthorised, .. },
     ] = &told[..]

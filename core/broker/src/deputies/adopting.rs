@@ -52,8 +52,10 @@ impl DeputySide<'_> {
         }
         if !holds_messages(&run) && (last == known && ends_newest() || !is_there) {
             // The upstream has had it hidden itself, which takes no version. It has said so already, ahead of the last values.
+            let stays = home.is_some_and(|home| home.is_created());
             self.note_numbers(at, &numbers);
-            return self.remove_hidden(now, at, key, effects);
+            // JOINED may have come since LEFT, or LEFT comes behind this.
+            return self.remove_value(now, at, (key, stays), effects);
         }
         if let Some(deputy) = self.deputies.list.get_mut(at) {
             deputy.subscriptions.note_brought(by, key);

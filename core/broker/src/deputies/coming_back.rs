@@ -158,8 +158,9 @@ impl DeputySide<'_> {
                 let is_value = |run: &Run| run.is_value(run.len() - 1);
                 let ends = |run: &Run| !holds_messages(run);
                 let counts = |run: &&Arc<Run>| run.first() > anew || is_value(run) || ends(run);
-                // What the position covers may have been hidden from who has it, if this node does not know better.
-                let again = |run: &Arc<Run>| !missed.complete && is_value(run);
+                // What the position covers may have been hidden from who has it, if this node does not know better: values, and
+                // what took them away.
+                let again = |run: &Arc<Run>| !missed.complete && (is_value(run) || ends(run));
                 let given = |run: &Arc<Run>| match unknown(run, since) {
                     lacking if lacking.is_empty() && again(run) => newest_of(run),
                     lacking => lacking,

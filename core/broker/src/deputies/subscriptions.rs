@@ -121,7 +121,7 @@ pub(super) struct UpstreamSubscriptions {
     resuming: usize,
     /// Whether the connection was lost, and some have not gone on since.
     is_parted: bool,
-    /// The number of this home when one was ended last that others are needed for since.
+    /// The last number of this home when a subscription was ended last.
     ended_at: u64,
 }
 
@@ -202,8 +202,8 @@ impl UpstreamSubscriptions {
         None
     }
 
-    /// One is ended: of what it has brought, which are messages up to that number, others that are under way may never hear the
-    /// end.
+    /// A subscription is ended, and has brought messages up to that number: it does not say any more what becomes of them, and
+    /// others that are under way say it only if they bring these messages as well.
     pub(super) fn note_ended_at(&mut self, last: u64) {
         self.ended_at = last;
     }

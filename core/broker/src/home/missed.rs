@@ -7,8 +7,9 @@ use tiderace_base::{Now, Time};
 
 use super::Home;
 use super::home_topics::TopicAtHome;
+use crate::home::topic_history::TopicHistory;
 use crate::messages::{Answer, First, Missed};
-use crate::runs::fresh;
+use crate::runs::{fresh, last_of};
 
 impl First {
     /// What somebody wants first. What came after the last message that was stored, in an earlier life, may have been lost,
@@ -18,6 +19,12 @@ impl First {
         let after = after.filter(|after| !earlier || *after <= restored_to);
         First::Since { after, earlier, retained, rules_since }
     }
+}
+
+/// Whether what a topic's history gives behind a number has another one.
+fn holds(history: Option<&TopicHistory>, number: u64, after: u64) -> bool {
+    let mut runs = history.into_iter().flat_map(|history| history.after(after));
+    runs.any(|run| (run.first()..=last_of(run)).contains(&number))
 }
 
 impl Home {
@@ -57,7 +64,7 @@ impl Home {
         let mut complete = known.is_some() && floor(after) <= after;
         let mut runs = Vec::new();
         for home in homes.filter(|home| home.last() > after) {
-            let retained = home.value_or_end().filter(|run| wants_retained && run.first() > after);
+            let retained = home.value().filter(|run| wants_retained && run.first() > after);
             let retained = fresh(retained, now);
             let history = home.history();
             let recent = history.is_some_and(|history| history.boundary() <= after);
@@ -66,6 +73,14 @@ impl Home {
             complete &= recent || kept.is_some();
             let newest = history.and_then(|history| history.newest());
             let instead = retained.as_ref().or(newest).cloned();
+            // Ahead of what came behind it.
+            let end = home.end_since(after).filter(|_| wants_retained && known.is_some());
+            let end =
+                end.filter(|end| instead.as_ref().is_none_or(|run| run.first() > end.first()));
+            answer.retained.extend(end.cloned());
+            if !recent && kept.is_none() {
+                runs.extend(end.filter(|end| !holds(history, end.first(), after)).cloned());
+            }
             match (retained, kept) {
                 (_, Some(kept)) => runs.extend(kept.cloned()),
                 (Some(retained), None) if !(recent && known.is_some()) => runs.push(retained),

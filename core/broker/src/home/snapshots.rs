@@ -172,8 +172,8 @@ impl Snapshots {
             let Some(topic) = topic.map(|topic| kept.at(topic)) else { continue };
             let comes = |last: u64| open.is_some_and(|open| last <= open.at);
             let home = topic.home().filter(|home| home.last() <= until && !comes(home.last()));
-            // An edge may have the value that was there before it was hidden.
-            let value = home.and_then(|home| fresh(home.value_or_end(), now));
+            // What was hidden for a while is shown without LEFT ahead of it: its client may have the value from before.
+            let value = home.and_then(|home| fresh(home.value().or(home.end_since(0)), now));
             let Some(value) = value else { continue };
             bytes += value.bytes();
             if bytes > from.options.backlog_bytes_high && !page.runs.is_empty() {
@@ -234,7 +234,12 @@ impl Snapshot {
             (First::Replay(from), Some(home)) if home.series().is_some() => {
                 home.series().map_or_else(Vec::new, |series| series.replay(from))
             }
-            (first, Some(home)) => value_of(home, first, now).into_iter().collect(),
+            (first, Some(home)) => {
+                let value = value_of(home, first, now);
+                let end = value_end_of(home, first)
+                    .filter(|end| value.as_ref().is_none_or(|value| value.first() > end.first()));
+                end.cloned().into_iter().chain(value).collect()
+            }
         }
     }
 
@@ -311,9 +316,17 @@ fn value_of(home: &HomeTopic, first: First, now: Now) -> Option<Arc<Run>> {
         First::Retained | First::Replay(_) => return fresh(home.value(), now),
         First::Since { after, retained, .. } => (after.unwrap_or(0), retained),
     };
-    let retained = home.value_or_end().filter(|run| wanted && run.first() > after);
+    let retained = home.value().filter(|run| wanted && run.first() > after);
     let newest = || home.history()?.newest().filter(|run| last_of(run) > after).cloned();
     fresh(retained, now).or_else(newest)
+}
+
+/// What took a topic's value away since somebody was here who comes back, and may have that value.
+fn value_end_of(home: &HomeTopic, first: First) -> Option<&Arc<Run>> {
+    match first {
+        First::Since { after: Some(after), retained: true, .. } => home.end_since(after),
+        _ => None,
+    }
 }
 
 /// What a topic is, if that is not what the configuration says of its path.

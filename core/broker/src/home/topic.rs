@@ -255,10 +255,10 @@ impl HomeTopic {
             || self.history().is_some_and(|history| history.has_run(run))
     }
 
-    /// Its value, or what took that away: somebody who comes back, and has what was there before, needs the one as much as the
-    /// other. What is said of a topic that was hidden takes no version, so it is not given behind LEFT.
-    pub(crate) fn value_or_end(&self) -> Option<&Arc<Run>> {
-        self.value.as_ref().or_else(|| self.value_end().filter(|_| !self.removed))
+    /// What took its value away behind a number, which somebody may not have heard who comes back with that position. What is
+    /// said of a topic that was hidden takes no version, so it is not given behind LEFT.
+    pub(crate) fn end_since(&self, after: u64) -> Option<&Arc<Run>> {
+        self.value_end().filter(|end| !self.removed && end.first() > after)
     }
 
     /// What took its value away.

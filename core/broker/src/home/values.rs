@@ -39,7 +39,7 @@ impl Home {
         let always = topic.spec.retain || topic.spec.series;
         let Some(home) = self.topics.get_mut(topic) else { return false };
         if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
-            return home.value_or_end().is_some();
+            return home.value().is_some() || home.value_end().is_some();
         }
         let before = home.retained_bytes();
         let after = retain(home.value().cloned(), run, always);
@@ -48,12 +48,13 @@ impl Home {
         metrics.retained += u64::from(after.is_some());
         metrics.retained -= u64::from(home.value().is_some());
         if after.is_none() {
-            let ends = home.value().is_some();
+            // A value may have come and gone within the run.
+            let ends = home.value().is_some() || run.len() > 1;
             if ends {
                 home.set_value_end(value_end(run).map(Arc::new));
             }
             home.replace_value(None).into_iter().for_each(|before| self.displaced.note(before));
-            return !ends && home.value_or_end().is_some();
+            return !ends && home.value_end().is_some();
         }
         let stays = same(home.value(), after.as_ref());
         if let Some(before) = home.replace_value(after) {

@@ -63,8 +63,10 @@ impl NoticeSide<'_> {
                 self.say_left(&noticer, path, LeaveReason::NotAuthorised, effects);
                 continue;
             };
-            // Its value comes behind this.
-            self.say_joined(&noticer, path.clone(), (spec, true), effects);
+            // Its value comes behind this, if values are wanted.
+            let told = self.notices.told.get(&(key_of(session), noticer.key));
+            let comes_anew = told.is_some_and(|told| told.wants_values);
+            self.say_joined(&noticer, path.clone(), (spec, comes_anew), effects);
             let home = self.sessions.options.home_of(&path);
             let of = (noticer.key, noticer.target, home, until);
             gained.entry(of).or_default().push(path);
