@@ -27,6 +27,7 @@ use crate::notice::{Done, Notice, Report};
 use crate::options::Sync;
 use crate::reader::{Loading, Reader, ReaderDone};
 use crate::record::StreamId;
+use crate::removed_files::RemovedFiles;
 use crate::store::{Outcome, Store, StreamIds};
 
 /// A group takes no more batches from here on: what waits behind a sync stays bounded.
@@ -534,7 +535,7 @@ impl<D: Disk, R: FnMut(Notice<'_>) + Send + 'static> Worker<D, R> {
         }
     }
 
-    fn close_removed(&mut self, removed: Result<Vec<D::File>, CommitError>) {
+    fn close_removed(&mut self, removed: Result<RemovedFiles<D::File>, CommitError>) {
         match removed {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => self.reader.close(removed),

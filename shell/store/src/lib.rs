@@ -91,6 +91,7 @@ mod reader;
 mod record;
 mod recover;
 mod recovered;
+mod removed_files;
 mod restore;
 mod room;
 mod salvage;
@@ -129,6 +130,7 @@ pub use record::{Body, Declaration, Mark, Put, Ranges, Record, StreamId, StreamK
 pub use recovered::{
     OpenBody, Recovered, RecoveredMessages, RecoveredStream, Report, SetAside, StoredRange,
 };
+pub use removed_files::RemovedFiles;
 pub use restore::{check_backup, restore};
 pub use scan::{ScanEnd, scan};
 pub use settled::Stretches;

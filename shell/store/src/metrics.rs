@@ -70,6 +70,21 @@ impl StoreMetrics {
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed) != 0
     }
+
+    /// Whether the disk is full, so that persistent messages are refused.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether messages of queues have filled their share and are refused.
+    pub fn are_queues_full(&self) -> bool {
+        self.queues_full.load(Ordering::Relaxed) != 0
+    }
+
+    /// Records that could not be read back.
+    pub fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {

@@ -15,6 +15,7 @@ use crate::load::PendingLoad;
 use crate::log::SyncedTo;
 use crate::metrics::{StoreMetrics, add, add_time};
 use crate::notice::{Notice, Report};
+use crate::removed_files::RemovedFiles;
 
 /// Bytes that a submitter has asked for; it may ask for others when this is dropped.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Drop for Loading {
 enum Request<F> {
     Load(PendingLoad<F>, Loading),
     /// These files were removed.
-    Close(Vec<F>),
+    Close(RemovedFiles<F>),
     /// The log is to be synced up to there, by this file.
     Sync(F, SyncedTo),
 }
@@ -95,7 +96,7 @@ impl<F: DiskFile> Reader<F> {
     }
 
     /// Closes files that were removed, so that their space is free.
-    pub(crate) fn close(&self, files: Vec<F>) {
+    pub(crate) fn close(&self, files: RemovedFiles<F>) {
         if let Some(requests) = &self.requests {
             let _ = requests.send(Request::Close(files));
         }

@@ -9,7 +9,7 @@ mod snapshot;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -65,8 +65,8 @@ pub struct Store<D: Disk = Directory> {
     bodies: Arc<Bodies>,
     /// Files that no record names, and that are not removed yet.
     unneeded: Vec<u64>,
-    /// So many of them were opened before they were removed.
-    opened: usize,
+    /// So many of them were removed and are still open.
+    opened: Arc<AtomicUsize>,
     /// How many files have come to be removed since some were, while nothing kept them.
     noted: usize,
     /// Those that can be removed as soon as the sync elsewhere is over.
@@ -161,7 +161,7 @@ impl<D: Disk> Store<D> {
             are_queues_full: false,
             bodies,
             unneeded: Vec::new(),
-            opened: 0,
+            opened: Arc::default(),
             noted: 0,
             unneeded_then: None,
             hold: Weak::new(),
