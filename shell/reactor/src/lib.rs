@@ -120,7 +120,7 @@ mod ws;
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
 pub use inherited::InheritedError;
-pub use metrics::METRICS;
+pub use metrics::{METRICS, NodeCounts};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn, spawn_on};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,

@@ -451,12 +451,42 @@ pub(crate) fn collect_broker(
 }
 
 /// One of the brokers' numbers, shard by shard.
-pub(crate) fn collect_broker_by_shard(shards: &[impl AsRef<ShardMetrics>], name: &str) -> Vec<u64> {
-    let Some(index) = BROKER_METRICS.iter().position(|row| row.name == name) else {
-        return Vec::new();
-    };
-    let cells = shards.iter().filter_map(|shard| shard.as_ref().broker.get(index));
-    cells.map(Cell::value).collect()
+pub(crate) fn broker_by_shard<S: AsRef<ShardMetrics>>(
+    shards: &[S],
+    name: &'static str,
+) -> impl Iterator<Item = u64> {
+    let index = BROKER_METRICS.iter().position(|row| row.name == name);
+    let cells = shards.iter().filter_map(move |shard| shard.as_ref().broker.get(index?));
+    cells.map(Cell::value)
+}
+
+/// Some of the event loops' numbers, for who asks for them all the time: nothing is allocated for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Connections that were closed as they came, for lack of files.
+    pub refused_for_files: u64,
+    /// Connections that were closed as they came, since there were as many as there may be.
+    pub refused_for_limit: u64,
+    /// Connections that are not read now, since a topic or a queue that they publish to is full.
+    pub paused: u64,
+    /// Sessions that failed by a defect.
+    pub session_panics: u64,
+}
+
+impl NodeCounts {
+    /// What all shards have counted.
+    pub(crate) fn of(shards: &[impl AsRef<ShardMetrics>]) -> NodeCounts {
+        let mut counts = NodeCounts::default();
+        for shard in shards.iter().map(AsRef::as_ref) {
+            let rejected =
+                |reason: Rejected| shard.rejected.get(reason as usize).map_or(0, Cell::value);
+            counts.refused_for_files += rejected(Rejected::Files);
+            counts.refused_for_limit += rejected(Rejected::Limit);
+            counts.paused = counts.paused.wrapping_add(shard.paused.value());
+            counts.session_panics += shard.session_panics.value();
+        }
+        counts
+    }
 }
 
 /// Up to 2³⁹ ns, nine minutes.

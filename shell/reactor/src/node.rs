@@ -21,7 +21,7 @@ use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
 use crate::inherited::{Inherited, InheritedError};
 use crate::mailbox::Post;
-use crate::metrics::{UPSTREAM_ROWS, collect, collect_broker, collect_broker_by_shard};
+use crate::metrics::{NodeCounts, UPSTREAM_ROWS, broker_by_shard, collect, collect_broker};
 use crate::options::{Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -110,8 +110,18 @@ impl NodeControl {
     }
 
     /// One of the brokers' numbers, shard by shard, not older than a tick; empty if their table has no such metric.
-    pub fn broker_metric_by_shard(&self, name: &str) -> Vec<u64> {
-        collect_broker_by_shard(&self.shared.metrics, name)
+    pub fn broker_metric_by_shard(&self, name: &'static str) -> impl Iterator<Item = u64> {
+        broker_by_shard(&self.shared.metrics, name)
+    }
+
+    /// Some of the event loops' numbers; costs some loads.
+    pub fn counts(&self) -> NodeCounts {
+        NodeCounts::of(&self.shared.metrics)
+    }
+
+    /// The upstreams that are away, each with the reason if there is one; nothing is allocated while there are none.
+    pub fn upstreams_away(&self) -> Vec<(String, Option<String>)> {
+        self.shared.upstreams.away()
     }
 
     /// Sockets of clients that are open now.
@@ -126,8 +136,8 @@ impl NodeControl {
 
     /// Turns that each shard has ended. One that has nothing to do ends some twenty a second, so that a number which stays
     /// the same tells of a shard that hangs, or has ended with the node.
-    pub fn turns(&self) -> Vec<u64> {
-        self.shared.metrics.iter().map(|shard| shard.turns.value()).collect()
+    pub fn turns(&self) -> impl Iterator<Item = u64> {
+        self.shared.metrics.iter().map(|shard| shard.turns.value())
     }
 
     /// Connections open now.

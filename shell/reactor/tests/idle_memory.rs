@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::{AtOnce, services};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{Broker, BrokerOptions};
-use tiderace_heap::{bytes, raise_file_limit};
+use tiderace_heap::{bytes, own_calls, raise_file_limit};
 use tiderace_reactor::{ListenerOptions, Options, spawn};
 use tiderace_websocket::{MessageKind, encode_message};
 
@@ -32,6 +32,25 @@ fn an_idle_websocket_holds_little() {
     // A figure far too small would mean that the counting is broken.
     assert!(each >= 100, "{each} bytes");
     drop(clients);
+    node.shutdown(Span::from_secs(10));
+    node.join().unwrap();
+}
+
+#[test]
+fn who_looks_at_a_node_all_the_time_allocates_nothing() {
+    let _counting = crate::COUNTING.lock();
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
+    let options = Options { shards: 2, listeners, ..Options::default() };
+    let node = spawn(options, services(Arc::new(AtOnce))).unwrap();
+    let control = node.control();
+    let (mut seen, mut memory) = (Vec::with_capacity(2), 0);
+    let calls = own_calls(|| {
+        seen.extend(control.turns());
+        memory += control.broker_metric_by_shard("tiderace_memory_max_bytes").count();
+        assert_eq!(control.counts(), tiderace_reactor::NodeCounts::default());
+        assert_eq!(control.upstreams_away(), []);
+    });
+    assert_eq!((calls, seen.len(), memory), (0, 2, 2));
     node.shutdown(Span::from_secs(10));
     node.join().unwrap();
 }

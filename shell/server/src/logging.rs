@@ -139,8 +139,12 @@ pub(crate) fn finish() -> bool {
 
 /// The metric.
 pub(crate) fn sample() -> Sample<'static> {
-    let dropped = LOG.get().map_or(0, |queue| queue.shared.dropped.load(Ordering::Relaxed));
-    Sample::number(&LOG_LINES_DROPPED, dropped)
+    Sample::number(&LOG_LINES_DROPPED, dropped())
+}
+
+/// Lines that were dropped.
+pub(crate) fn dropped() -> u64 {
+    LOG.get().map_or(0, |queue| queue.shared.dropped.load(Ordering::Relaxed))
 }
 
 /// A panic is a line of the log like any other: the default hook would write to standard error itself, and

@@ -10,6 +10,7 @@ use tiderace_base::{MetricKind, MetricRow};
 pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     BUILD_INFO,
     ALARM,
+    ALARM_FAILURES,
     TLS_EXPIRY,
     TLS_RELOADS,
     CONFIG_RELOADS,
@@ -41,6 +42,11 @@ pub(crate) const ALARM: MetricRow = MetricRow::new(
     "1 while the alarm is there, otherwise 0; docs/alarms.md says what each means and what to do.",
 )
 .with_labels(&["alarm", "severity"]);
+pub(crate) const ALARM_FAILURES: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_alarm_looks_failed_total",
+    "Times that looking for alarms has failed by a defect of the server; they were left as they were.",
+);
 pub(crate) const TLS_EXPIRY: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_tls_certificate_expiry_seconds",

@@ -25,8 +25,8 @@ use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
 use crate::metrics::{
-    BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESSAGES_ARRIVING, LOGIN_CALLOUTS,
-    LOGIN_CALLOUTS_IN_FLIGHT,
+    ALARM_FAILURES, BUILD_INFO, LARGE_MESSAGE_BYTES, LARGE_MESSAGES, LARGE_MESSAGES_ARRIVING,
+    LOGIN_CALLOUTS, LOGIN_CALLOUTS_IN_FLIGHT,
 };
 use crate::persistence::Persistence;
 use crate::process;
@@ -62,6 +62,8 @@ pub(crate) struct Monitor {
     pub(crate) native: Arc<NativeMetrics>,
     /// What is wrong with the server.
     pub(crate) alarms: Arc<AlarmBoard>,
+    /// How often looking for that has failed.
+    pub(crate) alarm_failures: Arc<AtomicU64>,
     /// Files and disks.
     pub(crate) resources: Resources,
     /// Whether new connections are welcome.
@@ -150,6 +152,8 @@ impl Monitor {
                 out.extend(process::samples());
                 out.extend(self.resources.samples());
                 out.extend(self.alarms.samples());
+                let failures = self.alarm_failures.load(Ordering::Relaxed);
+                out.extend([Sample::number(&ALARM_FAILURES, failures)]);
                 out.extend([logging::sample()]);
                 out.extend(self.reloads.samples());
                 out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));

@@ -124,6 +124,17 @@ impl Resources {
         self.disks.iter().filter_map(|disk| disk.told(now)).collect()
     }
 
+    /// Brings up to date what is known of disks. One that does not answer is left as it was known: that says nothing of it.
+    pub(crate) fn look_at_disks(&self, now: Instant, known: &mut Vec<Disk>) {
+        for disk in &self.disks {
+            let Some((free, bytes)) = disk.space(now) else { continue };
+            match known.iter_mut().find(|known| known.purpose == disk.purpose) {
+                Some(known) => (known.free, known.bytes) = (free, bytes),
+                None => known.extend(disk.told(now)),
+            }
+        }
+    }
+
     /// The metrics.
     pub(crate) fn samples(&self) -> Vec<Sample<'static>> {
         let open = self.files_open().map(|files| Sample::number(&OPEN_FILES, files));
@@ -167,12 +178,16 @@ impl DiskUse {
 
     /// What it has said, unless that is too old.
     fn told(&self, now: Instant) -> Option<Disk> {
+        let (free, bytes) = self.space(now)?;
+        Some(Disk { purpose: self.purpose, directory: self.directory.clone(), free, bytes })
+    }
+
+    /// Bytes that are free, and all, unless that is too old.
+    fn space(&self, now: Instant) -> Option<(u64, u64)> {
         let (free, bytes) = (known(&self.free)?, known(&self.bytes)?);
         let answered = Duration::from_millis(self.answered_ms.load(Ordering::Relaxed));
         let age = now.saturating_duration_since(self.known_since).saturating_sub(answered);
-        let disk =
-            || Disk { purpose: self.purpose, directory: self.directory.clone(), free, bytes };
-        (age < DISK_SILENCE_MAX).then(disk)
+        (age < DISK_SILENCE_MAX).then_some((free, bytes))
     }
 }
 
@@ -242,6 +257,29 @@ mod tests {
             std::thread::yield_now();
         };
         assert_eq!((disks.len(), &*disks[0].directory), (1, "/answers"));
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_any_more_stays_as_it_was_known() {
+        let resources = of_directory("/");
+        let disk = &resources.disks[0];
+        let at = |seconds| disk.known_since + Duration::from_secs(seconds);
+        let mut known = Vec::new();
+        resources.look_at_disks(at(0), &mut known);
+        assert_eq!(known, [], "it has not been looked at");
+        disk.look(|_| Some((3, 100)));
+        resources.look_at_disks(at(1), &mut known);
+        let nearly_full = known.clone();
+        assert_eq!((known.len(), known[0].free, known[0].bytes), (1, 3, 100));
+        // It is silent, or cannot be asked: that does not make it well.
+        resources.look_at_disks(at(60), &mut known);
+        assert_eq!(known, nearly_full);
+        disk.look(|_| None);
+        resources.look_at_disks(at(61), &mut known);
+        assert_eq!(known, nearly_full);
+        disk.look(|_| Some((90, 100)));
+        resources.look_at_disks(at(1), &mut known);
+        assert_eq!((known.len(), known[0].free), (1, 90));
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         callouts: config.auth.http.is_some().then_some(counters),
         native: Arc::new(NativeMetrics::new(compose::shards(config))),
         alarms: Arc::default(),
+        alarm_failures: Arc::default(),
         resources: Resources::new(config, files_max),
         ready: AtomicBool::new(true),
     });

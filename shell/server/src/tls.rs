@@ -43,9 +43,10 @@ impl TlsState {
     }
 
     /// For how long the certificates hold from now on.
-    pub(crate) fn certificates(&self) -> Vec<Holds> {
+    pub(crate) fn look_at_certificates(&self, holds: &mut Vec<Holds>) {
         let now = seconds();
-        self.validities().iter().map(|validity| validity.holds(now)).collect()
+        holds.clear();
+        holds.extend(self.validities().iter().map(|validity| validity.holds(now)));
     }
 
     /// Whether changed files could not be used when they were read last.

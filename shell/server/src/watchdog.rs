@@ -25,13 +25,14 @@ pub(crate) fn start(
 ) -> anyhow::Result<()> {
     let Some(interval) = service_manager::watchdog_interval() else { return Ok(()) };
     let look = move || {
-        let mut watch = Watch::new(&node.turns());
+        let turns = || node.turns().collect::<Vec<u64>>();
+        let mut watch = Watch::new(&turns());
         let mut since = Instant::now();
         loop {
             std::thread::sleep(interval / LOOKS);
             let stuck = match is_stopping.load(Ordering::Acquire) {
                 true => None,
-                false => watch.stuck(&node.turns()),
+                false => watch.stuck(&turns()),
             };
             let Some((shard, is_news)) = stuck else {
                 if watch.goes_on() {

@@ -138,6 +138,15 @@ impl UpstreamStatuses {
             |it: &Mutex<UpstreamStatus>| it.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.0.iter().map(copy).collect()
     }
+
+    /// The names of those that are away, each with the reason if there is one.
+    pub(crate) fn away(&self) -> Vec<(String, Option<String>)> {
+        let away = |it: &Mutex<UpstreamStatus>| {
+            let status = it.lock().unwrap_or_else(PoisonError::into_inner);
+            status.away_since_ms.map(|_| (status.name.clone(), status.last_error.clone()))
+        };
+        self.0.iter().filter_map(away).collect()
+    }
 }
 
 /// The metrics of upstreams: the rows of state, attempts, failures, connections, topics, stale topics and

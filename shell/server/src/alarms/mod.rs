@@ -6,8 +6,8 @@
 //! ```
 //! The main thread looks, while it waits for the end of the server: it has nothing else to do then, a thread of its own would
 //! have a heap of its own, and the control thread may wait for a disk that an alarm is about. Relies on the monitor for
-//! everything that is looked at. Invariants: a look waits for no disk; shards do nothing for alarms but read the number of the
-//! board.
+//! everything that is looked at. Invariants: a look waits for no disk, and ends nothing if it fails; shards do nothing for alarms but
+//! read the number of the board.
 
 mod board;
 mod sampler;
@@ -15,7 +15,9 @@ mod shown;
 mod table;
 mod watch;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -50,7 +52,8 @@ impl Lookout {
         loop {
             let now = Instant::now();
             if next <= now {
-                self.look(now);
+                let failures = self.monitor.alarm_failures.clone();
+                carefully(&failures, || self.look(now));
                 next = now + LOOK_INTERVAL;
             }
             if let Some(result) = wait(next.saturating_duration_since(Instant::now())) {
@@ -61,10 +64,24 @@ impl Lookout {
 
     fn look(&mut self, now: Instant) {
         let seen = self.sampler.look(&self.monitor);
-        for change in self.watch.look(now, sampler::wall_ms(), &seen) {
+        for change in self.watch.look(now, sampler::wall_ms(), seen) {
             tell(&change);
         }
         self.monitor.alarms.set(self.watch.present());
+    }
+}
+
+/// Does one thing of those that the main thread does while it waits for the end of the server. A defect in it ends nothing else: it
+/// is told and counted, and the next time it is tried again.
+fn carefully(failures: &AtomicU64, act: impl FnOnce()) {
+    // The log has the line of the panic, with its place.
+    if catch_unwind(AssertUnwindSafe(act)).is_err() {
+        failures.fetch_add(1, Ordering::Relaxed);
+        error!(
+            event = "alarms-not-looked-for",
+            "looking for alarms has failed by a defect of the server; they are as they were, and it goes on; please report \
+             the line `panic` before this one"
+        );
     }
 }
 
@@ -88,5 +105,23 @@ fn tell(change: &Change) {
             let seconds = sampler::wall_ms().saturating_sub(*since_ms) / 1000;
             info!(event = "alarm-cleared", alarm = row.name, seconds, "the alarm is over");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_fails_is_counted_and_ends_nothing() {
+        let failures = AtomicU64::new(0);
+        let mut looks = 0;
+        for look in 0..3 {
+            carefully(&failures, || {
+                looks += 1;
+                assert_ne!(look, 1, "a defect");
+            });
+        }
+        assert_eq!((looks, failures.into_inner()), (3, 1));
     }
 }

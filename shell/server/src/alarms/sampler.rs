@@ -1,12 +1,11 @@
 //! What the server looks like now, from counters that there are.
 //!
-//! Relies on the monitor, which knows every part. Invariant: of counters it tells by how much they have grown, and nothing when
-//! it looks for the first time.
+//! Relies on the monitor, which knows every part. Invariants: of counters it tells by how much they have grown, and nothing when
+//! it looks for the first time; what cannot be told now stays as it was seen last; nothing is allocated while nothing is wrong.
 
 use std::collections::HashMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tiderace_base::SampleValue;
 use tiderace_reactor::NodeControl;
 use tiderace_wire::DrainPhase;
 
@@ -16,12 +15,20 @@ use crate::monitor::Monitor;
 
 /// Looks again and again.
 pub(super) struct Sampler {
-    /// What counters were when it looked last.
-    counters: HashMap<&'static str, u64>,
-    /// Turns that shards had ended, and for how many looks they have been the same.
-    turns: Vec<(u64, u64)>,
+    /// What was seen last. What cannot be told at the next look stays as it was: that says nothing of it.
+    seen: Seen,
+    counters: Counters,
+    turns: Turns,
     clock: Option<Clock>,
 }
+
+/// What counters were when it was looked last.
+#[derive(Default)]
+struct Counters(HashMap<&'static str, u64>);
+
+/// Turns that shards had ended, and for how many looks they have been the same.
+#[derive(Default)]
+struct Turns(Vec<(u64, u64)>);
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy)]
@@ -32,110 +39,98 @@ struct Clock {
 
 impl Sampler {
     pub(super) fn new() -> Sampler {
-        Sampler { counters: HashMap::new(), turns: Vec::new(), clock: None }
+        Sampler {
+            seen: Seen::default(),
+            counters: Counters::default(),
+            turns: Turns::default(),
+            clock: None,
+        }
     }
 
-    pub(super) fn look(&mut self, monitor: &Monitor) -> Seen {
+    /// Looks at what conditions ask for and at nothing else. While nothing is wrong, that allocates nothing.
+    pub(super) fn look(&mut self, monitor: &Monitor) -> &Seen {
         monitor.resources.look();
         let clock = Clock { passed: Instant::now(), wall_ms: wall_ms() };
-        let mut seen = Seen {
-            files_open: monitor.resources.files_open(),
-            files_max: monitor.resources.files_max(),
-            disks: monitor.resources.disks(),
-            clock_jump: self.clock.replace(clock).map_or(0.0, |before| jump(before, clock)),
-            configuration_was_refused: monitor.reloads.is_refused(),
-            log_lines_dropped: self.grown("log", sum(&logging::sample().value)),
-            ..Seen::default()
-        };
+        let seen = &mut self.seen;
+        seen.files_open = monitor.resources.files_open().or(seen.files_open);
+        seen.files_max = monitor.resources.files_max();
+        monitor.resources.look_at_disks(clock.passed, &mut seen.disks);
+        seen.clock_jump = self.clock.replace(clock).map_or(0.0, |before| jump(before, clock));
+        seen.configuration_was_refused = monitor.reloads.is_refused();
+        seen.log_lines_dropped = self.counters.grown("log", logging::dropped());
         if let Some(callouts) = &monitor.callouts {
-            seen.logins_unanswered = self.grown("logins", callouts.unanswered());
+            seen.logins_unanswered = self.counters.grown("logins", callouts.unanswered());
         }
         if let Some(tls) = monitor.tls.get() {
-            seen.certificates = tls.certificates();
+            tls.look_at_certificates(&mut seen.certificates);
             seen.certificates_were_refused = tls.were_refused();
         }
+        seen.unreadable = 0;
         if let Some(node) = monitor.node.get() {
-            self.look_at_node(node, &mut seen);
+            self.look_at_node(node);
         }
-        self.look_at_store(monitor, &mut seen);
-        seen
+        self.look_at_store(monitor);
+        &self.seen
     }
 
-    fn look_at_node(&mut self, node: &NodeControl, seen: &mut Seen) {
+    fn look_at_node(&mut self, node: &NodeControl) {
+        let (seen, counters) = (&mut self.seen, &mut self.counters);
         (seen.connections, seen.connections_max) =
             (node.sockets() as u64, node.connections_max() as u64);
-        for sample in node.metrics() {
-            let value = sum(&sample.value);
-            match (sample.row.name, &*sample.labels) {
-                ("tiderace_connections_rejected_total", ["files"]) => {
-                    seen.refused_for_files = self.grown("files", value);
-                }
-                ("tiderace_connections_rejected_total", ["limit"]) => {
-                    seen.refused_for_limit = self.grown("limit", value);
-                }
-                ("tiderace_connections_paused", _) => seen.publishers_paused = value,
-                ("tiderace_session_panics_total", _) => {
-                    seen.session_panics = self.grown("panics", value);
-                }
-                _ => {}
-            }
-        }
-        let mut refused = 0;
-        for (row, value) in node.broker_metrics() {
-            match row.name {
-                "tiderace_messages_dead_lettered_total" => {
-                    seen.dead_lettered = self.grown("dead", value);
-                }
-                "tiderace_queue_messages_refused_total" | "tiderace_queue_quota_refused_total" => {
-                    refused += value;
-                }
-                "tiderace_queue_owners_full" => seen.queue_owners_full = value,
-                "tiderace_queue_messages_unreadable_total" => seen.unreadable += value,
-                _ => {}
-            }
-        }
-        seen.queue_messages_refused = self.grown("refused", refused);
+        let counts = node.counts();
+        seen.refused_for_files = counters.grown("files", counts.refused_for_files);
+        seen.refused_for_limit = counters.grown("limit", counts.refused_for_limit);
+        seen.session_panics = counters.grown("panics", counts.session_panics);
+        seen.publishers_paused = counts.paused;
+        let sum = |name| node.broker_metric_by_shard(name).fold(0, u64::wrapping_add);
+        seen.dead_lettered = counters.grown("dead", sum("tiderace_messages_dead_lettered_total"));
+        let refused = sum("tiderace_queue_messages_refused_total")
+            .wrapping_add(sum("tiderace_queue_quota_refused_total"));
+        seen.queue_messages_refused = counters.grown("refused", refused);
+        seen.queue_owners_full = sum("tiderace_queue_owners_full");
+        seen.unreadable = sum("tiderace_queue_messages_unreadable_total");
         let used = node.broker_metric_by_shard("tiderace_memory_bytes");
         let most = node.broker_metric_by_shard("tiderace_memory_max_bytes");
-        seen.memory = used.into_iter().zip(most).collect();
-        seen.stalled = self.stalled(&node.turns());
-        let statuses = node.upstreams();
-        let away = statuses.iter().filter(|status| status.away_since_ms.is_some());
-        seen.upstreams_away =
-            away.map(|status| (status.name.clone(), status.last_error.clone())).collect();
-        let drain = node.drain_status();
-        seen.draining = (drain.phase != DrainPhase::Serving).then_some(drain.connections);
+        seen.memory.clear();
+        seen.memory.extend(used.zip(most));
+        seen.stalled = self.turns.stalled(node.turns());
+        seen.upstreams_away = node.upstreams_away();
+        let drains = node.drain_phase() != DrainPhase::Serving;
+        seen.draining = drains.then(|| node.drain_status().connections);
     }
 
-    fn look_at_store(&mut self, monitor: &Monitor, seen: &mut Seen) {
+    fn look_at_store(&mut self, monitor: &Monitor) {
         let Some(Some(persistence)) = monitor.persistence.get() else { return };
-        for sample in persistence.metrics().samples() {
-            let value = sum(&sample.value);
-            match sample.row.name {
-                "tiderace_store_full" => seen.store_is_full = value > 0,
-                "tiderace_store_queues_full" => seen.store_queues_are_full = value > 0,
-                "tiderace_store_broken" => seen.store_has_failed = value > 0,
-                "tiderace_store_damaged_records_total" => seen.unreadable += value,
-                _ => {}
-            }
-        }
+        let (seen, store) = (&mut self.seen, persistence.metrics());
+        seen.store_is_full = store.is_full();
+        seen.store_queues_are_full = store.are_queues_full();
+        seen.store_has_failed = store.is_broken();
+        seen.unreadable = seen.unreadable.wrapping_add(store.damaged());
     }
+}
 
+impl Counters {
     /// By how much a counter has grown.
     fn grown(&mut self, counter: &'static str, now: u64) -> u64 {
-        self.counters.insert(counter, now).map_or(0, |before| now.saturating_sub(before))
+        self.0.insert(counter, now).map_or(0, |before| now.saturating_sub(before))
     }
+}
 
+impl Turns {
     /// Shards that ended no turn since the last looks, and for how many seconds. Looks are counted and not the time: while
     /// the whole process was stopped, no shard hung.
-    fn stalled(&mut self, turns: &[u64]) -> Vec<(usize, u64)> {
-        self.turns.resize(turns.len(), (u64::MAX, 0));
-        for (now, (before, looks)) in turns.iter().zip(&mut self.turns) {
-            // One that has ended none so far reads what is stored.
-            *looks = if now == before && *now > 0 { *looks + 1 } else { 0 };
-            *before = *now;
+    fn stalled(&mut self, turns: impl IntoIterator<Item = u64>) -> Vec<(usize, u64)> {
+        for (shard, now) in turns.into_iter().enumerate() {
+            if shard == self.0.len() {
+                self.0.push((u64::MAX, 0));
+            }
+            if let Some((before, looks)) = self.0.get_mut(shard) {
+                // One that has ended none so far reads what is stored.
+                *looks = if now == *before && now > 0 { *looks + 1 } else { 0 };
+                *before = now;
+            }
         }
-        let looks = self.turns.iter().map(|(_, looks)| *looks).enumerate();
+        let looks = self.0.iter().map(|(_, looks)| *looks).enumerate();
         looks.filter(|(_, looks)| *looks > 0).collect()
     }
 }
@@ -144,14 +139,6 @@ impl Sampler {
 fn jump(before: Clock, now: Clock) -> f64 {
     let passed = now.passed.saturating_duration_since(before.passed).as_secs_f64();
     (now.wall_ms as f64 - before.wall_ms as f64) / 1000.0 - passed
-}
-
-fn sum(value: &SampleValue) -> u64 {
-    match value {
-        SampleValue::Number(value) => *value,
-        SampleValue::Decimal(value) => *value as u64,
-        SampleValue::Histogram { buckets, .. } => buckets.iter().sum(),
-    }
 }
 
 /// The time of day, in milliseconds since 1970.
@@ -168,28 +155,28 @@ mod tests {
 
     #[test]
     fn counters_that_are_seen_for_the_first_time_have_not_grown() {
-        let mut sampler = Sampler::new();
-        assert_eq!([7, 7, 9, 2].map(|now| sampler.grown("it", now)), [0, 0, 2, 0]);
+        let mut counters = Counters::default();
+        assert_eq!([7, 7, 9, 2].map(|now| counters.grown("it", now)), [0, 0, 2, 0]);
     }
 
     #[test]
     fn a_shard_that_ends_no_turn_is_found_and_the_others_are_not() {
-        let mut sampler = Sampler::new();
-        assert_eq!(sampler.stalled(&[5, 5]), []);
-        assert_eq!(sampler.stalled(&[5, 6]), [(0, 1)]);
-        assert_eq!(sampler.stalled(&[5, 7]), [(0, 2)]);
-        assert_eq!(sampler.stalled(&[6, 7]), [(1, 1)]);
-        assert_eq!(sampler.stalled(&[7, 8]), []);
+        let mut turns = Turns::default();
+        assert_eq!(turns.stalled([5, 5]), []);
+        assert_eq!(turns.stalled([5, 6]), [(0, 1)]);
+        assert_eq!(turns.stalled([5, 7]), [(0, 2)]);
+        assert_eq!(turns.stalled([6, 7]), [(1, 1)]);
+        assert_eq!(turns.stalled([7, 8]), []);
     }
 
     #[test]
     fn a_shard_that_reads_what_is_stored_has_not_stalled() {
-        let mut sampler = Sampler::new();
+        let mut turns = Turns::default();
         for _ in 0..10 {
-            assert_eq!(sampler.stalled(&[0, 0]), []);
+            assert_eq!(turns.stalled([0, 0]), []);
         }
-        assert_eq!(sampler.stalled(&[1, 0]), []);
-        assert_eq!(sampler.stalled(&[1, 0]), [(0, 1)]);
+        assert_eq!(turns.stalled([1, 0]), []);
+        assert_eq!(turns.stalled([1, 0]), [(0, 1)]);
     }
 
     #[test]
