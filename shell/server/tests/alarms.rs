@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::program::watched::Watched;
+use crate::program::watched::{Watched, serve_on};
 use crate::program::{Directory, FREE, names_of_threads};
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
@@ -189,18 +189,23 @@ fn an_upstream_that_is_away_is_named_with_the_reason() {
 #[test]
 fn an_alarm_that_ended_while_the_connection_was_lost_is_said_to_be_over() {
     let directory = Directory::new("alarms-missed");
-    let more = away();
-    let server = Watched::start(&directory.0, "", &more);
-    let address = server.addresses[0];
+    // Both lives are given this socket, so that nobody else gets its port in between.
+    let listener = TcpListener::bind(FREE).unwrap();
+    let address = listener.local_addr().unwrap();
+    let file = directory.0.join("tiderace.toml");
+    let start = |more: &str| {
+        let text = format!("[server]\nlisten = [\"{address}\"]\nshards = 2\n{more}");
+        std::fs::write(&file, text).unwrap();
+        Watched::of(&mut serve_on(listener.try_clone().unwrap().into(), &file))
+    };
+    let server = start(&away());
+    assert_eq!(server.addresses, [address]);
     wait_for(address, "upstream-away");
     let mut following = Following::begin(address, &["alarms", "-f"]);
     assert!(following.line().starts_with("critical  upstream-away  "));
     drop(server);
     // Another life, without that upstream.
-    let file = directory.0.join("tiderace.toml");
-    std::fs::write(&file, format!("[server]\nlisten = [\"{address}\"]\nshards = 2\n")).unwrap();
-    let program = env!("CARGO_BIN_EXE_tiderace");
-    let _server = Watched::of(Command::new(program).args(["serve", "--config"]).arg(&file));
+    let _server = start("");
     let over = (0..100).map(|_| following.line()).find(|line| line.starts_with("over"));
     assert_eq!(over.as_deref(), Some("over      upstream-away"));
 }

@@ -12,7 +12,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use crate::program::watched::Watched;
+use crate::program::watched::{self, Watched};
 use crate::program::{Directory, FREE, names_of_threads};
 
 /// Where a server tells how it stands.
@@ -64,11 +64,8 @@ fn serve(file: &Path, manager: &Manager) -> Command {
 
 /// The program as a service manager starts it that gives it a socket as descriptor 3.
 fn serve_on(socket: OwnedFd, file: &Path, manager: &Manager) -> Command {
-    let script =
-        r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" serve --config "$1""#;
-    let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_tiderace")]).arg(file);
-    command.env("NOTIFY_SOCKET", &manager.path).stdin(Stdio::from(socket));
+    let mut command = watched::serve_on(socket, file);
+    command.env("NOTIFY_SOCKET", &manager.path);
     command
 }
 

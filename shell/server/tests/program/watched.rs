@@ -2,10 +2,21 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use super::{FREE, read_to};
+
+/// The program as who has a socket already starts it, as descriptor 3.
+pub(crate) fn serve_on(socket: OwnedFd, file: &Path) -> Command {
+    let script =
+        r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" serve --config "$1""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tiderace")]).arg(file);
+    command.stdin(Stdio::from(socket));
+    command
+}
 
 /// A server whose log is read as it comes.
 pub(crate) struct Watched {
