@@ -32,7 +32,8 @@ impl<D: Driver> Shard<D> {
             (Ok(()), Operation::Node(operation)) => {
                 let answer = later(self, audit);
                 if matches!(*operation, NodeOperation::BackupRead { .. }) {
-                    self.node_reader = Some(session);
+                    // Which of them reads what is there is known to who runs the node.
+                    self.node_readers.insert(session);
                 }
                 self.shared.services.operator.operate(*operation, answer);
                 return None;
@@ -96,7 +97,7 @@ impl<D: Driver> Shard<D> {
     /// Ends a session in the broker, and tells who runs the node if that keeps something for it.
     pub(crate) fn close_session(&mut self, session: SessionId) {
         self.broker.close(self.now, session, &mut self.effects);
-        if self.node_reader.take_if(|reader| *reader == session).is_some() {
+        if !self.node_readers.is_empty() && self.node_readers.remove(&session) {
             self.shared.services.operator.reader_ended(session);
         }
     }

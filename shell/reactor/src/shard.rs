@@ -3,6 +3,7 @@
 //! A shard lives on one thread; nothing is shared but counters. What it owns knows nothing of the shard; what
 //! happens in a turn is told in files of their own ([`crate::turn`] is the table of contents).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId, ShardId, Slab};
@@ -70,8 +71,8 @@ pub struct Shard<D: Driver> {
     pub(crate) limited: LimitedSessions,
     pub(crate) session_begins: SessionBegins,
     pub(crate) walks: SessionWalks,
-    /// The session that has read last of what the node keeps for who reads it.
-    pub(crate) node_reader: Option<SessionId>,
+    /// The sessions that have read of what the node keeps for who reads it.
+    pub(crate) node_readers: BTreeSet<SessionId>,
     pub(crate) clock: TurnClock,
 }
 
@@ -117,7 +118,7 @@ impl<D: Driver> Shard<D> {
             limited: LimitedSessions::default(),
             session_begins: SessionBegins::default(),
             walks: SessionWalks::default(),
-            node_reader: None,
+            node_readers: BTreeSet::new(),
             clock: TurnClock::new(now.time),
         }
     }

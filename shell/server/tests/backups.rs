@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -175,7 +175,11 @@ fn take_all(server: &Server, queue: &str) -> BTreeSet<u64> {
 
 /// Head and body of an answer.
 fn request(server: &Server, line: &str, body: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(server.address).unwrap();
+    request_at(server.address, line, body)
+}
+
+fn request_at(address: SocketAddr, line: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let text = format!(
         "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -370,6 +374,11 @@ fn a_backup_is_over_when_its_client_is_gone() {
         .spawn()
         .unwrap();
     backup.stdout.as_mut().unwrap().read_exact(&mut [0; 1024]).unwrap();
+    // Others who read there, on either shard, and may not, are not taken for its reader.
+    for _ in 0..4 {
+        let wrong = json!({"do": "backup-read", "backup": 1, "from": 0}).to_string();
+        assert_eq!(request_at(server.addresses[0], "POST /operations", &wrong).0, "400");
+    }
     backup.kill().unwrap();
     backup.wait().unwrap();
     let said = server.read_to("backup-given-up").pop().unwrap();

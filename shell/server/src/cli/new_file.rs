@@ -53,8 +53,26 @@ impl NewFile {
         let named = give_name(&self.part, &self.name, |from, to| fs::hard_link(from, to));
         named.with_context(|| format!("{} cannot be made", self.name.display()))?;
         let folder = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(())
+        let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|it| it.sync_all());
+        kept(synced).with_context(|| {
+            format!(
+                "{} is whole, but its name may not outlive a loss of power",
+                self.name.display()
+            )
+        })
+    }
+}
+
+/// What has come of syncing a folder. Where the file system cannot do that, as some that know no links, nothing more can be done for
+/// a name: the file itself is on the disk.
+fn kept(synced: io::Result<()>) -> io::Result<()> {
+    match synced {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        synced => synced,
     }
 }
 
@@ -101,6 +119,14 @@ mod tests {
     /// What a file system says that knows no links.
     fn no_links(_: &Path, _: &Path) -> io::Result<()> {
         Err(ErrorKind::PermissionDenied.into())
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_synced_keeps_its_files_all_the_same() {
+        let of = |error: rustix::io::Errno| kept(Err(error.into()));
+        assert!(kept(Ok(())).is_ok() && of(rustix::io::Errno::INVAL).is_ok());
+        assert!(of(rustix::io::Errno::OPNOTSUPP).is_ok());
+        assert!(of(rustix::io::Errno::IO).is_err() && of(rustix::io::Errno::NOSPC).is_err());
     }
 
     #[test]

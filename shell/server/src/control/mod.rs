@@ -12,9 +12,10 @@
 mod backup;
 mod reload;
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -22,7 +23,7 @@ use tiderace_base::{Close, CloseCode, SessionId, Span};
 use tiderace_reactor::{NodeAnswer, Operator};
 use tiderace_store::Backups;
 use tiderace_wire::{ConfigChange, LogWord, NodeOperation, NodeReport};
-use tracing::info;
+use tracing::{error, info};
 
 use backup::Backup;
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
@@ -33,6 +34,11 @@ use crate::{logging, service_manager};
 /// What may wait to be done. Each takes some milliseconds, or some tens of them for each password that has changed; one for a
 /// backup waits for the disk, the first of it up to 8 s for the store.
 const WAITING_MAX: usize = 16;
+
+/// Sessions that have ended while as much as that waits: more than there can be readers of backups, unless somebody plays.
+const ENDED_MAX: usize = 1024;
+/// How long the thread waits after a defect before it goes on.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the thread is asked for.
 enum Ask {
@@ -49,12 +55,36 @@ enum Ask {
 pub(crate) struct Control {
     asks: SyncSender<Ask>,
     has_hung_up: Arc<AtomicBool>,
+    ended: Arc<Ended>,
 }
 
 /// What has been asked for.
 pub(crate) struct Asks {
     asks: Receiver<Ask>,
     has_hung_up: Arc<AtomicBool>,
+    ended: Arc<Ended>,
+}
+
+/// Sessions that were reading a backup and have ended while the queue was full.
+#[derive(Default)]
+struct Ended(Mutex<Vec<SessionId>>);
+
+impl Ended {
+    fn add(&self, session: SessionId) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is not heard of keeps a backup for half a minute longer.
+        if sessions.len() < ENDED_MAX {
+            sessions.push(session);
+        }
+    }
+
+    fn take(&self) -> Vec<SessionId> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
 }
 
 impl Control {
@@ -62,8 +92,10 @@ impl Control {
     pub(crate) fn new() -> (Control, Asks) {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let has_hung_up = Arc::new(AtomicBool::new(false));
-        let control = Control { asks: sender, has_hung_up: has_hung_up.clone() };
-        (control, Asks { asks: receiver, has_hung_up })
+        let ended = Arc::<Ended>::default();
+        let control =
+            Control { asks: sender, has_hung_up: has_hung_up.clone(), ended: ended.clone() };
+        (control, Asks { asks: receiver, has_hung_up, ended })
     }
 
     /// SIGHUP has come: what can be read again is, once for those that come before that is done.
@@ -87,8 +119,10 @@ impl Operator for Control {
     }
 
     fn reader_ended(&self, session: SessionId) {
-        // A backup whose reader's end is not heard of is over when nobody has read on for long enough.
-        let _ = self.asks.try_send(Ask::ReaderEnded(session));
+        if self.asks.try_send(Ask::ReaderEnded(session)).is_err() {
+            // Before a full queue the thread is awake, and looks there when it has done all of that.
+            self.ended.add(session);
+        }
     }
 }
 
@@ -140,25 +174,44 @@ impl Keeper {
             let next =
                 [self.log_until, self.next_reload, self.next_certificates, self.backup.until()];
             let wait = next.into_iter().flatten().min();
-            let wait = wait.map_or(FOREVER, |at| at.saturating_duration_since(now));
+            let wait = match asks.ended.is_empty() {
+                true => wait.map_or(FOREVER, |at| at.saturating_duration_since(now)),
+                false => Duration::ZERO,
+            };
             let asked = asks.asks.recv_timeout(wait);
-            let is_idle = matches!(asked, Err(RecvTimeoutError::Timeout));
-            match asked {
-                Ok(Ask::Operate(operation, answer)) => {
-                    let session = answer.session();
-                    answer.send(self.operate(&operation, session));
-                }
-                Ok(Ask::ReaderEnded(session)) => self.backup.reader_ended(session),
-                Ok(Ask::Wake) | Err(RecvTimeoutError::Timeout) => {}
+            let asked = match asked {
+                Ok(ask) => Some(ask),
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if !carefully(|| self.act(asked, asks)) {
+                // What was due may be so still, and is tried again from time to time.
+                std::thread::sleep(PAUSE);
             }
-            if asks.has_hung_up.swap(false, Ordering::AcqRel) {
-                self.hang_up();
-            }
-            let now = Instant::now();
-            self.backup.forget_silent(now, is_idle);
-            self.do_what_is_due(now);
         }
+    }
+
+    /// Does what was asked for, and what is due.
+    fn act(&mut self, asked: Option<Ask>, asks: &Asks) {
+        let is_idle = asked.is_none();
+        match asked {
+            Some(Ask::Operate(operation, answer)) => {
+                let session = answer.session();
+                answer.send(self.operate(&operation, session));
+            }
+            Some(Ask::ReaderEnded(session)) => self.backup.reader_ended(session),
+            Some(Ask::Wake) | None => {}
+        }
+        if is_idle {
+            // Behind all that they have asked for.
+            asks.ended.take().into_iter().for_each(|session| self.backup.reader_ended(session));
+        }
+        if asks.has_hung_up.swap(false, Ordering::AcqRel) {
+            self.hang_up();
+        }
+        let now = Instant::now();
+        self.backup.forget_silent(now, is_idle);
+        self.do_what_is_due(now);
     }
 
     /// When files are looked at again.
@@ -276,6 +329,20 @@ impl Keeper {
     }
 }
 
+/// Does something; false if that has failed by a defect, which the log tells with its place. Who had asked for it is told so, and
+/// the thread goes on: without it nobody could look after the node any more.
+fn carefully(act: impl FnOnce()) -> bool {
+    let went_well = catch_unwind(AssertUnwindSafe(act)).is_ok();
+    if !went_well {
+        error!(
+            event = "control-failed",
+            "something that was asked of the node has failed by a defect of the server, which goes on; please report the line \
+             `panic` before this one"
+        );
+    }
+    went_well
+}
+
 /// What a client is told of a configuration that cannot be used.
 fn refused(error: &anyhow::Error) -> Close {
     Close::new(CloseCode::BadConfiguration, format!("nothing was changed: {error:#}"))
@@ -287,3 +354,40 @@ fn duration(span: Span) -> Duration {
 
 /// Nothing is due.
 const FOREVER: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use tiderace_base::ShardId;
+
+    use super::*;
+
+    fn session(slot: u32) -> SessionId {
+        SessionId { shard: ShardId(0), slot, generation: 0 }
+    }
+
+    #[test]
+    fn the_end_of_a_reader_is_heard_of_however_much_waits() {
+        let (control, asks) = Control::new();
+        for _ in 0..WAITING_MAX {
+            control.asks.try_send(Ask::Wake).unwrap();
+        }
+        control.reader_ended(session(7));
+        assert!(!asks.ended.is_empty(), "the thread does not wait");
+        assert_eq!(asks.ended.take(), [session(7)]);
+        assert!(asks.ended.is_empty());
+        asks.asks.try_iter().for_each(drop);
+        control.reader_ended(session(8));
+        assert!(matches!(asks.asks.try_recv(), Ok(Ask::ReaderEnded(ended)) if ended == session(8)));
+        for slot in 0..2 * ENDED_MAX as u32 {
+            asks.ended.add(session(slot));
+        }
+        assert_eq!(asks.ended.take().len(), ENDED_MAX);
+    }
+
+    #[test]
+    fn a_defect_ends_what_has_it_and_not_the_thread() {
+        assert!(carefully(|| ()));
+        assert!(!carefully(|| panic!("a defect")));
+    }
+}
