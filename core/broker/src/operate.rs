@@ -55,12 +55,9 @@ impl SessionSide<'_> {
         }
         match operation {
             Operation::Session => {
-                let state = self.state_of(session);
-                self.loopback.answer_operation(
-                    &requester,
-                    Ok(OperationResult::Session(state)),
-                    effects,
-                );
+                let name = requester.principal.name.clone();
+                let result = OperationResult::Session(name, self.state_of(session));
+                self.loopback.answer_operation(&requester, Ok(result), effects);
             }
             Operation::Will(will) => self.give_will(requester, will, effects),
             Operation::Fetch(_) => self.scatter(&requester, operation, effects),

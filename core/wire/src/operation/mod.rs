@@ -117,7 +117,7 @@ pub enum Operation {
     Views,
     /// What is published when the session ends otherwise than by a goodbye; [`OperationResult::Done`].
     Will(Option<Box<Run>>),
-    /// How the asking session fares; [`OperationResult::Session`].
+    /// Who the asking session is and how it fares; [`OperationResult::Session`].
     Session,
     /// Lists the sessions of the node, for who may administer or monitor it; [`OperationResult::Sessions`].
     Sessions(Box<SessionQuery>),
@@ -476,8 +476,8 @@ pub enum OperationResult {
     },
     /// Views.
     Views(Vec<ViewEntry>),
-    /// How the session fares.
-    Session(SessionState),
+    /// Who the session is, and how it fares.
+    Session(Arc<str>, SessionState),
     /// A page of the sessions.
     Sessions(Box<SessionPage>),
     /// Sessions have ended, or would have.

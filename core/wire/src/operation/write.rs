@@ -95,8 +95,10 @@ impl OperationResult {
                 }
                 out.extend_from_slice(b"]}");
             }
-            OperationResult::Session(state) => {
-                out.push(b'{');
+            OperationResult::Session(name, state) => {
+                out.extend_from_slice(b"{\"name\":");
+                append_text(out, name);
+                out.push(b',');
                 write_state(out, state);
                 out.push(b'}');
             }

@@ -83,7 +83,7 @@ impl Root {
             | OperationResult::Events(_)
             | OperationResult::Locked { .. }
             | OperationResult::Views(_)
-            | OperationResult::Session(_)
+            | OperationResult::Session(..)
             | OperationResult::Sessions(_)
             | OperationResult::Kicked { .. }
             | OperationResult::Messages(_)

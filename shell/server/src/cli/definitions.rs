@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
+use tiderace_base::CloseCode;
 use tiderace_topics::Path as TopicPath;
 use tiderace_wire::{DURABLE, TopicSpec, parse_selector};
 
@@ -88,9 +89,10 @@ pub(crate) fn run(args: &DefinitionsArgs) -> anyhow::Result<()> {
         DefinitionsCommand::Export(args) => export(args),
         DefinitionsCommand::Import(args) => import(args),
         DefinitionsCommand::Diff(args) => {
-            let mut wanted = read(&args.file)?;
-            keep_named(&mut wanted, &args.topics)?;
+            let wanted = read(&args.file)?;
             let mut client = args.connection.connect()?;
+            let (mut wanted, who) = kept(wanted, &mut client)?;
+            keep_named(&mut wanted, &args.topics, who.as_deref())?;
             let there = Server::look(&mut client, &args.topics)?;
             client.leave()?;
             say(&there.differences(&wanted)?, args.json, None)
@@ -111,6 +113,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
 fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let wanted = read(&args.file)?;
     let mut client = args.connection.connect()?;
+    let (wanted, _) = kept(wanted, &mut client)?;
     let there = Server::look(&mut client, "**")?;
     let mut differences = there.differences(&wanted)?;
     differences.retain(|(difference, ..)| *difference != Difference::OnlyThere);
@@ -163,6 +166,20 @@ fn read(file: &Path) -> anyhow::Result<Definitions> {
     // Before anything is asked for or changed.
     read.check()?;
     Ok(read)
+}
+
+/// What is wanted as the server would keep it, and who asks, as far as the server says so. Who that is stands for `~/`.
+fn kept(wanted: Definitions, client: &mut Client) -> anyhow::Result<(Definitions, Option<String>)> {
+    let session = client.operate(&json!({"do": "session"}), None)?.result;
+    let who = session["name"].as_str().map(str::to_owned);
+    match wanted.kept(who.as_deref()) {
+        Err(close) if who.is_none() && close.code == CloseCode::LoginRequired => {
+            bail!(
+                "the server does not say what `~/` stands for; it may be an older version: write the paths out"
+            )
+        }
+        kept => Ok((kept?, who)),
+    }
 }
 
 /// Prints what differs; with `dry_run` what was made, or would be.
@@ -269,8 +286,8 @@ fn is_same(wanted: &Spec, there: &Spec) -> anyhow::Result<bool> {
 }
 
 /// Leaves out topics that a selector does not name.
-fn keep_named(wanted: &mut Definitions, selector: &str) -> anyhow::Result<()> {
-    let selector = parse_selector(selector, None);
+fn keep_named(wanted: &mut Definitions, selector: &str, who: Option<&str>) -> anyhow::Result<()> {
+    let selector = parse_selector(selector, who);
     let selector = selector.map_err(|close| anyhow!("--topics is not understood: {close}"))?;
     wanted.topics.retain(|path, _| {
         let path = TopicPath::parse(path);
@@ -344,8 +361,10 @@ mod tests {
         for path in ["a/b", "c/d", "e"] {
             wanted.topics.insert(path.to_owned(), Spec::new());
         }
-        keep_named(&mut wanted, "[a/**, e]").unwrap();
+        keep_named(&mut wanted, "[a/**, e]", None).unwrap();
         assert_eq!(wanted.topics.keys().collect::<Vec<_>>(), ["a/b", "e"]);
-        assert!(keep_named(&mut wanted, "[a").is_err());
+        assert!(keep_named(&mut wanted, "[a", None).is_err());
+        keep_named(&mut wanted, "~/**", Some("b")).unwrap();
+        assert!(wanted.topics.is_empty());
     }
 }

@@ -40,6 +40,16 @@ impl Gathers {
         };
         self.topics.iter().flat_map(of).collect()
     }
+
+    /// As a server keeps it.
+    fn kept(self, who: Option<&str>) -> Result<Gathers, Close> {
+        let mut topics = Vec::new();
+        for text in &self.topics {
+            let selector = parse_selector(text, who)?;
+            topics.extend(selector.patterns().iter().map(|it| it.as_str().to_owned()));
+        }
+        Ok(Gathers { topics, selector: self.selector })
+    }
 }
 
 impl PartialEq for Gathers {
@@ -194,6 +204,26 @@ impl Definitions {
         Ok(())
     }
 
+    /// The same as a server keeps it, so that what is there can be compared with it: names in their one form, `~/` written out,
+    /// views without blanks around them. `who` is the name of the user, which only the server knows.
+    ///
+    /// # Errors
+    /// [`CloseCode::LoginRequired`] for `~/` without a user, and what [`Definitions::check`] refuses; two names that mean the same.
+    pub(super) fn kept(self, who: Option<&str>) -> Result<Definitions, Close> {
+        let path = |text: &str| parse_path(text, who).map(|path| path.as_str().to_owned());
+        let mut kept = Definitions::default();
+        for (name, spec) in self.topics {
+            put(&mut kept.topics, path(&name)?, spec)?;
+        }
+        for (name, text) in self.views {
+            put(&mut kept.views, path(&name)?, text.trim().to_owned())?;
+        }
+        for (name, gathers) in self.subscriptions {
+            put(&mut kept.subscriptions, name, gathers.kept(who)?)?;
+        }
+        Ok(kept)
+    }
+
     /// In which others, that are there, differ from these.
     pub(super) fn differences(&self, there: &Definitions) -> Vec<Differs> {
         let mut found = Vec::new();
@@ -201,6 +231,16 @@ impl Definitions {
         differ("view", &self.views, &there.views, &mut found);
         differ("subscription", &self.subscriptions, &there.subscriptions, &mut found);
         found
+    }
+}
+
+fn put<T>(all: &mut BTreeMap<String, T>, name: String, it: T) -> Result<(), Close> {
+    match all.insert(name.clone(), it) {
+        None => Ok(()),
+        Some(_) => {
+            let reason = format!("`{name}` is there twice, in other words");
+            Err(Close::new(CloseCode::BadOperation, reason))
+        }
     }
 }
 
@@ -363,6 +403,26 @@ mod tests {
         }
         assert_ne!(of(&["a/*", "b"]), there);
         assert_ne!(Gathers { selector: Some("x = 1".to_owned()), ..there.clone() }, there);
+    }
+
+    #[test]
+    fn what_is_wanted_is_compared_as_a_server_keeps_it() {
+        let text = "[[topic]]\npath = '~/a'\n[[view]]\nname = '~/v'\ntext = ' map a to b '\n\
+            [[subscription]]\nname = 's'\ntopics = ['[~/a, ~/b/*]', '?~/c.*', 'd']\n";
+        let wanted = Definitions::parse(text).unwrap();
+        let nobody = wanted.clone().kept(None).unwrap_err();
+        assert_eq!(nobody.code, CloseCode::LoginRequired);
+        let kept = wanted.kept(Some("ann")).unwrap();
+        assert_eq!(kept.topics.keys().collect::<Vec<_>>(), ["user/ann/a"]);
+        assert_eq!(kept.views["user/ann/v"], "map a to b");
+        let topics = &kept.subscriptions["s"].topics;
+        assert_eq!(topics[..2], ["user/ann/a", "user/ann/b/*"]);
+        assert!(topics[2].contains("user/ann/") && topics[3] == "d", "{topics:?}");
+        // What is kept is kept as it is.
+        assert_eq!(kept.clone().kept(None).unwrap(), kept);
+        let twice = "[[topic]]\npath = '~/a'\n[[topic]]\npath = 'user/ann/a'\n";
+        let twice = Definitions::parse(twice).unwrap().kept(Some("ann")).unwrap_err();
+        assert!(twice.reason.contains("`user/ann/a` is there twice"), "{twice}");
     }
 
     #[test]
