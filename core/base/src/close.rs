@@ -268,6 +268,9 @@ close_codes! {
     407 LoginUnavailable "login-unavailable" Operation Rejected 1013 503 true
         "The server that knows who may log in does not answer."
         "Try again in a few seconds; the server's log says what it got instead of an answer.";
+    408 Blocked "blocked" Operation Failed 1008 403 false
+        "An operator keeps this client out for a while, by who it is or by its address."
+        "Ask the operator; the sentence may say why.";
     410 AliasTaken "alias-taken" Session Rejected 1008 400 false
         "A session that lives is known by this token already; come back to it, or choose another."
         "Come back to that session, or choose another token.";
@@ -472,11 +475,12 @@ impl CloseCode {
 
     /// Whether it refuses credentials, or who has shown them, so that it answers a login.
     pub fn refuses_login(self) -> bool {
-        use CloseCode::{LoginFailed, LoginRequired, LoginUnavailable};
+        use CloseCode::{Blocked, LoginFailed, LoginRequired, LoginUnavailable};
         use CloseCode::{TooManyConnections, TooManyLogins, WrongHost};
         matches!(
             self,
-            LoginFailed
+            Blocked
+                | LoginFailed
                 | LoginRequired
                 | LoginUnavailable
                 | TooManyConnections

@@ -35,7 +35,7 @@ pub use id::{SessionId, ShardId};
 pub use memory::{CountedBlock, Memory, MemoryUse, SharedCharge};
 pub use metric::{MetricKind, MetricRow, Sample, SampleValue};
 pub use name::is_name;
-pub use networks::{Network, NetworkError, Networks};
+pub use networks::{Network, NetworkError, Networks, PrefixLength};
 pub use number::{Arithmetic, Number};
 pub use numbered::Numbered;
 pub use prefetch::prefetch;

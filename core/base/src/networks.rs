@@ -7,13 +7,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// One address, or all that share so many of their first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.7`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     /// The first of its addresses, in the form of IPv6.
     first: u128,
     /// The bits that they share, of 128.
     shared: u32,
 }
+
+/// How many bits the addresses of a network share, whether it is of IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PrefixLength(u32);
 
 /// Why a text is no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +46,18 @@ impl Network {
     pub fn contains(&self, address: IpAddr) -> bool {
         let is_v4 = address.to_canonical().is_ipv4();
         is_v4 == self.v4().is_some() && bits_of(address) & mask(self.shared) == self.first
+    }
+
+    /// The network with a prefix of that length that an address is in, if there is one: the length is that of another network,
+    /// which may be of the other kind.
+    pub fn around(address: IpAddr, like: PrefixLength) -> Option<Network> {
+        let network = Network { first: bits_of(address) & mask(like.0), shared: like.0 };
+        network.contains(address).then_some(network)
+    }
+
+    /// The length of its prefix.
+    pub fn prefix_length(&self) -> PrefixLength {
+        PrefixLength(self.shared)
     }
 
     /// The address of IPv4 that it begins with, if it is a network of such.
@@ -129,6 +145,26 @@ mod tests {
 
     fn networks(texts: &[&str]) -> Networks {
         texts.iter().map(|text| text.parse::<Network>().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_address_is_in_one_network_of_each_length() {
+        let around = |address: &str, like: &str| {
+            let length = like.parse::<Network>().unwrap().prefix_length();
+            Network::around(address.parse().unwrap(), length).map(|network| network.to_string())
+        };
+        for (address, like, expected) in [
+            ("10.1.2.3", "11.0.0.0/8", Some("10.0.0.0/8")),
+            ("::ffff:10.1.2.3", "11.0.0.0/8", Some("10.0.0.0/8")),
+            ("10.1.2.3", "1.2.3.4", Some("10.1.2.3")),
+            ("2001:db8:1::5", "fe80::/32", Some("2001:db8::/32")),
+            ("2001:db8:1::5", "::1", Some("2001:db8:1::5")),
+            // Of the other kind.
+            ("10.1.2.3", "fe80::/32", None),
+            ("10.1.2.3", "::/80", None),
+        ] {
+            assert_eq!(around(address, like).as_deref(), expected, "{address} {like}");
+        }
     }
 
     #[test]

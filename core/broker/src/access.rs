@@ -29,6 +29,8 @@ use crate::{Action, BrokerOptions, Principal};
 const SESSIONS: &str = "$sys/sessions";
 /// Where they look for who may send the node's clients elsewhere.
 const DRAIN: &str = "$sys/drain";
+/// Where they look for who may keep others out.
+const BLOCKS: &str = "$sys/blocks";
 /// Where they look for who may have the configuration read again.
 const CONFIG: &str = "$sys/config";
 /// Where they look for who may say what is written to the log.
@@ -79,6 +81,7 @@ impl BrokerOptions {
                 NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
             },
             Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),
+            Operation::Blocks(_) => (BLOCKS, &[Action::Operate, Action::Admin]),
             Operation::DrainState => (DRAIN, &[Action::Monitor, Action::Operate, Action::Admin]),
             _ => (DRAIN, &[Action::Operate, Action::Admin]),
         };

@@ -4,6 +4,8 @@
 //! wiring does that before anything else looks at a command, and when a delivery is taken. Invariant: a session that has
 //! logged in stays in its host, whatever else it names.
 
+use std::sync::Arc;
+
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_wire::{NamedHost, Root};
 
@@ -24,6 +26,21 @@ impl SessionSide<'_> {
         }
     }
 
+    /// In which host somebody would be that logs in, by the name with which its session has come.
+    ///
+    /// # Errors
+    /// When it may not log in there.
+    pub(crate) fn host_at_login(
+        &self,
+        session: SessionId,
+        principal: &Principal,
+    ) -> Result<Option<Arc<str>>, Close> {
+        let record = self.sessions.get(key_of(session));
+        let known = record.and_then(|it| it.rare.as_ref()?.host.as_ref());
+        let named = known.map(|host| &host.named).unwrap_or(&NamedHost::None);
+        self.options.virtual_hosts.admit(named, principal.host.as_ref())
+    }
+
     /// Who somebody is in the host that its session has named.
     ///
     /// # Errors
@@ -33,14 +50,13 @@ impl SessionSide<'_> {
         session: SessionId,
         mut principal: Principal,
     ) -> Result<Principal, Close> {
-        let hosts = &self.options.virtual_hosts;
-        if hosts.is_empty() && principal.host.is_none() || principal.is_server() {
+        if self.options.virtual_hosts.is_empty() && principal.host.is_none()
+            || principal.is_server()
+        {
             return Ok(principal);
         }
+        principal.host = self.host_at_login(session, &principal)?;
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return Ok(principal) };
-        let known = record.rare.as_ref().and_then(|rare| rare.host.as_ref());
-        let named = known.map(|host| &host.named).unwrap_or(&NamedHost::None);
-        principal.host = hosts.admit(named, principal.host.as_ref())?;
         if record.principal.as_ref().is_some_and(|before| before.host != principal.host) {
             let reason = "a session stays in its virtual host; connect anew for another one";
             return Err(Close::new(CloseCode::WrongHost, reason));

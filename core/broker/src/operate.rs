@@ -68,6 +68,7 @@ impl SessionSide<'_> {
             Operation::Browse(browse) => self.send_for_page(requester, browse, effects),
             Operation::Sessions(_)
             | Operation::Kick(_)
+            | Operation::Blocks(_)
             | Operation::Drain(_)
             | Operation::DrainCancel
             | Operation::DrainState

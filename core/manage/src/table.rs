@@ -41,6 +41,45 @@ pub const VERBS: &[Verb] = &[
         .takes(&[ID.required(), REASON, DRY_RUN])
         .may(Role::Operator, &[Right::node("operate", SESSIONS)])
         .command("connections kick ID"),
+    Verb::reads("blocks", "Lists who is kept out, and until when.", get("/blocks"))
+        .takes(&[
+            text("after", 0, "What `next` was in the page before.", "\"principal=ann\""),
+            number("limit", 500, "How many, at most.", "100"),
+        ])
+        .may(Role::Operator, &[Right::node("operate", BLOCKS)])
+        .command("connections blocks"),
+    Verb::changes(
+        "block",
+        "Ends the sessions of a principal, and keeps it out for a while.",
+        put("/blocks/principals/{principal}"),
+    )
+    .takes(&[BLOCKED.required(), BLOCKED_FOR, REASON, FORCE, DRY_RUN])
+    .may(Role::Operator, &[Right::node("operate", BLOCKS)])
+    .command("connections block --principal NAME")
+    .confirm(),
+    Verb::changes(
+        "block-address",
+        "Ends the sessions of clients with an address, or with one in a network, and keeps them out for a while.",
+        put("/blocks/addresses/{address}"),
+    )
+    .is("block")
+    .takes(&[BLOCKED_ADDRESS.required(), BLOCKED_FOR, REASON, FORCE, DRY_RUN])
+    .may(Role::Operator, &[Right::node("operate", BLOCKS)])
+    .command("connections block --address ADDRESS")
+    .confirm(),
+    Verb::changes("unblock", "Lets a principal in again.", delete("/blocks/principals/{principal}"))
+        .takes(&[BLOCKED.required()])
+        .may(Role::Operator, &[Right::node("operate", BLOCKS)])
+        .command("connections unblock --principal NAME"),
+    Verb::changes(
+        "unblock-address",
+        "Lets an address or a network in again.",
+        delete("/blocks/addresses/{address}"),
+    )
+    .is("unblock")
+    .takes(&[BLOCKED_ADDRESS.required()])
+    .may(Role::Operator, &[Right::node("operate", BLOCKS)])
+    .command("connections unblock --address ADDRESS"),
     // Queues.
     Verb::reads("queues", "Lists queues, and how they fare.", get("/queues"))
         .takes(&[PATTERN, PAGE_AFTER, PAGE_LIMIT])
@@ -262,6 +301,7 @@ pub const VERBS: &[Verb] = &[
 ];
 
 const SESSIONS: &str = "$sys/sessions";
+const BLOCKS: &str = "$sys/blocks";
 const DRAIN: &str = "$sys/drain";
 const BACKUP: &str = "$sys/backup";
 
@@ -292,6 +332,12 @@ const REASON: Field =
     text("reason", 80, "What the clients are told besides, on one line.", "\"try later\"");
 /// Of what changes something: that it is only said what would change.
 pub const DRY_RUN: Field = truth("dry_run", "Whether it is only said what would change.");
+const BLOCKED: Field = text("principal", 1024, "Whom; of a virtual host: `@HOST/NAME`.", "\"ann\"");
+const BLOCKED_ADDRESS: Field =
+    text("address", 0, "The address, or the network.", "\"192.0.2.0/24\"");
+const BLOCKED_FOR: Field =
+    span("for", 30 * 86_400, "For how long; an hour if it is not given.", "\"15m\"");
+const FORCE: Field = truth("force", "Whether that may be who asks.");
 const QUEUE: Field = text("path", 0, "The queue.", "\"jobs\"");
 const TO: Field = text("to", 0, "The queue where they are to go.", "\"jobs-later\"");
 const PATTERN: Field = text("pattern", 0, "Queues that match it.", "\"jobs/**\"");

@@ -95,7 +95,7 @@ impl<D: Driver> Shard<D> {
             count += 1;
         }
         let peer = connection.peer.socket();
-        let client = match self.shared.client_of(peer, head.headers()) {
+        let client = match self.shared.client_of(self.now.time, peer, head.headers()) {
             Ok(client) => client,
             Err(close) => return self.deny(key, head, &close, &refusal(&close), available),
         };

@@ -41,6 +41,8 @@
 mod accept;
 mod acceptor;
 mod audit;
+mod blocking;
+mod blocks;
 mod body;
 mod carried;
 mod carrier;

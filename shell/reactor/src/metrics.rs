@@ -144,12 +144,13 @@ pub(crate) const UPSTREAM_ROWS: [&MetricRow; 7] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejected {
     AddressLimit,
+    Blocked,
     Failed,
     Files,
     Limit,
 }
 
-const REJECTED_NAMES: [&str; 4] = ["address-limit", "failed", "files", "limit"];
+const REJECTED_NAMES: [&str; 5] = ["address-limit", "blocked", "failed", "files", "limit"];
 
 /// The numbers of one shard.
 #[derive(Debug)]

@@ -46,6 +46,11 @@ impl<D: Driver> Shard<D> {
                 self.begin_walk(SessionWork::Kick(*kick), later(self, audit));
                 return None;
             }
+            (Ok(()), Operation::Blocks(asked)) => {
+                let answer = later(self, audit);
+                self.operate_blocks(link, *asked, answer);
+                return None;
+            }
             (Ok(()), operation) => {
                 let status = self.operate_drain((link, session), operation);
                 status.map(|status| OperationResult::Drain(Box::new(status)))

@@ -14,7 +14,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tiderace_base::{Close, CloseCode, Key};
+use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_proxy::{Preface, Recognised, client_of, read_preface, recognise};
 
 use crate::connection::{Connection, Flags, Peer};
@@ -39,11 +39,30 @@ impl Proxies {
 }
 
 impl Shared {
+    /// Whether connections from that address are refused as they come. Of a trusted proxy's it is known later whose they are.
+    pub(crate) fn is_blocked(&self, now: Time, address: IpAddr) -> bool {
+        self.blocks.of_address(now, address).is_some() && !self.options.proxies.trusts(address)
+    }
+
     /// The client of a request with these fields that a connection of that address has brought.
     ///
     /// # Errors
-    /// If a trusted proxy names one that is no address.
+    /// If a trusted proxy names one that is no address, or the client is kept out.
     pub(crate) fn client_of<'a>(
+        &self,
+        now: Time,
+        peer: SocketAddr,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<SocketAddr, Close> {
+        let client = self.named_client(peer, fields)?;
+        // Also of a connection that was there before.
+        match self.blocks.of_address(now, client.ip()) {
+            Some(blocked) => Err(blocked),
+            None => Ok(client),
+        }
+    }
+
+    fn named_client<'a>(
         &self,
         peer: SocketAddr,
         fields: impl Iterator<Item = (&'a str, &'a [u8])>,
@@ -102,6 +121,11 @@ impl<D: Driver> Shard<D> {
                 return self.refuse_preface(key, code, error.to_string(), bytes.len());
             }
         };
+        if let Some(close) = client.and_then(|client| self.blocked_client(client)) {
+            // Nobody knows yet which protocol would have words for it.
+            self.end(key, &close, Farewell::Silent);
+            return Step::Wait(bytes.len());
+        }
         if let Some(client) = client
             && !self.assign_client(key, client)
         {

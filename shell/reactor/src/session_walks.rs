@@ -9,9 +9,11 @@
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tiderace_base::{Key, SessionId};
+use tiderace_base::{Close, Key, SessionId};
 use tiderace_broker::Operated;
-use tiderace_wire::{Kick, OperationResult, SessionFilter, SessionPage, SessionQuery, SessionRank};
+use tiderace_wire::{
+    BlockResult, Kick, OperationResult, SessionFilter, SessionPage, SessionQuery, SessionRank,
+};
 
 /// What is to be done with sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,21 @@ pub(crate) enum SessionWork {
     List(SessionQuery),
     /// They are to end.
     Kick(Kick),
+    /// They are to end, since who has them is kept out from now on.
+    Block(Box<BlockWork>),
+}
+
+/// What a block does with the sessions that are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockWork {
+    /// Those of whom it keeps out.
+    pub(crate) filter: SessionFilter,
+    /// What their clients are told.
+    pub(crate) close: Close,
+    /// Until when it lasts, in milliseconds since 1970.
+    pub(crate) until_ms: u64,
+    /// Whether they are only to be counted.
+    pub(crate) dry_run: bool,
 }
 
 impl SessionWork {
@@ -28,6 +45,16 @@ impl SessionWork {
         match self {
             SessionWork::List(query) => &query.filter,
             SessionWork::Kick(kick) => &kick.filter,
+            SessionWork::Block(work) => &work.filter,
+        }
+    }
+
+    /// With which words the sessions that are meant end, if they do; none if they are only to be counted.
+    pub(crate) fn end(&self) -> Option<Close> {
+        match self {
+            SessionWork::Kick(kick) if !kick.dry_run => Some(kick.close()),
+            SessionWork::Block(work) if !work.dry_run => Some(work.close.clone()),
+            _ => None,
         }
     }
 }
@@ -96,6 +123,12 @@ impl SessionWork {
             SessionWork::Kick(kick) => {
                 let sessions = parts.iter().map(|part| part.page.matched).sum();
                 OperationResult::Kicked { sessions, dry_run: kick.dry_run }
+            }
+            SessionWork::Block(work) => {
+                let sessions = parts.iter().map(|part| part.page.matched).sum();
+                let BlockWork { until_ms, dry_run, .. } = **work;
+                let result = BlockResult::Blocked { sessions, until_ms, dry_run };
+                OperationResult::Blocks(Box::new(result))
             }
         }
     }

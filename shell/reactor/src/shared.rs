@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::ShardId;
 
+use crate::blocks::Blocks;
 use crate::connection::NO_LISTENER;
 use crate::drain::board::DrainBoard;
 use crate::limit_registry::LimitRegistry;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     addresses: Mutex<HashMap<IpAddr, AddressLoad>>,
     /// What clients have of what the limits of the configuration allow.
     pub(crate) limits: LimitRegistry,
+    /// Who is kept out.
+    pub(crate) blocks: Blocks,
     /// One count more for each walk over the sessions that is open.
     pub(crate) session_lists: Arc<()>,
     /// The same of walks that end sessions.
@@ -95,6 +98,7 @@ impl Shared {
             sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
             limits: LimitRegistry::default(),
+            blocks: Blocks::default(),
             session_lists: Arc::default(),
             session_kicks: Arc::default(),
             options,

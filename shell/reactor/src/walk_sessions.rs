@@ -13,6 +13,7 @@ use crate::driver::Driver;
 use crate::outcome::Farewell;
 use crate::session_walks::{Part, SessionJob, SessionWork, Walk};
 use crate::shard::Shard;
+use crate::shared::Shared;
 use crate::waker::{NodeAnswer, Notice};
 
 /// Places for connections that are looked at in a turn: less than a millisecond's worth.
@@ -22,20 +23,39 @@ const ENDS_PER_TURN: u32 = 64;
 /// Walks of either kind that may be open on a node.
 const WALKS_MAX: usize = 64;
 
+impl Shared {
+    /// One more walk of those that a count of the node counts.
+    ///
+    /// # Errors
+    /// When there are as many as there may be.
+    pub(crate) fn open_walk(&self, of: &Arc<()>) -> Result<Arc<()>, Close> {
+        let open = of.clone();
+        // The node's own, and this one.
+        if Arc::strong_count(&open) - 2 >= WALKS_MAX {
+            let reason =
+                "the node looks through its sessions for as many as it may; try again in a second";
+            return Err(Close::new(CloseCode::TooMuchWork, reason));
+        }
+        Ok(open)
+    }
+}
+
 impl<D: Driver> Shard<D> {
     /// Has all shards look at their sessions, for a session that may ask for it.
     pub(crate) fn begin_walk(&self, what: SessionWork, answer: NodeAnswer) {
         // However much is listed, sessions can be ended.
         let open = match &what {
-            SessionWork::List(_) => self.shared.session_lists.clone(),
-            SessionWork::Kick(_) => self.shared.session_kicks.clone(),
+            SessionWork::List(_) => &self.shared.session_lists,
+            SessionWork::Kick(_) | SessionWork::Block(_) => &self.shared.session_kicks,
         };
-        // The node's own, and this one.
-        if Arc::strong_count(&open) - 2 >= WALKS_MAX {
-            let reason =
-                "the node looks through its sessions for as many as it may; try again in a second";
-            return answer.tell(Err(Close::new(CloseCode::TooMuchWork, reason)));
+        match self.shared.open_walk(open) {
+            Ok(open) => self.start_walk(what, answer, open),
+            Err(close) => answer.tell(Err(close)),
         }
+    }
+
+    /// The same, with one of the walks that may be open.
+    pub(crate) fn start_walk(&self, what: SessionWork, answer: NodeAnswer, open: Arc<()>) {
         let wakers = self.shared.wakers.clone();
         let asking = answer.session();
         let answer = Box::new(|result| answer.tell(result));
@@ -95,15 +115,16 @@ impl<D: Driver> Shard<D> {
                 false
             }
             // Nobody would be there to be answered.
-            SessionWork::Kick(_) if live.id == job.asking => false,
-            SessionWork::Kick(kick) => {
+            _ if live.id == job.asking => false,
+            what => {
                 walk.matched += 1;
-                if !kick.dry_run {
-                    let is_heard = !live.is_detached();
+                let is_heard = !live.is_detached();
+                let close = what.end();
+                if let Some(close) = &close {
                     let farewell = if is_heard { Farewell::Full } else { Farewell::Silent };
-                    self.end(key, &kick.close(), farewell);
+                    self.end(key, close, farewell);
                 }
-                !kick.dry_run
+                close.is_some()
             }
         }
     }
@@ -147,7 +168,9 @@ impl<D: Driver> Shard<D> {
         let job = walk.job.clone();
         let page = match &job.what {
             SessionWork::List(_) => self.page_of(walk),
-            SessionWork::Kick(_) => SessionPage { matched: walk.matched, ..SessionPage::default() },
+            SessionWork::Kick(_) | SessionWork::Block(_) => {
+                SessionPage { matched: walk.matched, ..SessionPage::default() }
+            }
         };
         Part { page }
     }

@@ -6,6 +6,7 @@ mod alarms;
 mod authentication_page;
 mod backups;
 mod bench;
+mod blocks;
 mod callout;
 mod certificates;
 mod cli;

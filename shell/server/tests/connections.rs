@@ -32,7 +32,7 @@ const RULES: &str = "[[rule]]\nallow = [\"subscribe\", \"publish\"]\nprincipals 
     [[rule]]\nallow = [\"monitor\", \"operate\"]\nprincipals = [\"user:operator\"]\npaths = [\"$sys/**\"]\n\
     [[rule]]\nallow = [\"admin\"]\nprincipals = [\"user:admin\"]\npaths = [\"$sys/**\"]\n";
 
-fn token_of(name: &str) -> String {
+pub(crate) fn token_of(name: &str) -> String {
     format!("the token of {name}")
 }
 
@@ -57,7 +57,7 @@ impl Managed {
     }
 
     /// A session of somebody's.
-    fn log_in(&self, protocol: &str, who: &str) -> Result<LoggedIn, String> {
+    pub(crate) fn log_in(&self, protocol: &str, who: &str) -> Result<LoggedIn, String> {
         LoggedIn::begin(protocol, &self.way(), Show::Token(&token_of(who)))
     }
 
@@ -349,7 +349,7 @@ fn changes_and_refused_ones_are_in_the_log() {
 }
 
 /// The next line about a change.
-fn audited(server: &mut Managed) -> Value {
+pub(crate) fn audited(server: &mut Managed) -> Value {
     let lines = server.server.read_to("audit");
     serde_json::from_str(lines.last().unwrap()).unwrap()
 }

@@ -109,6 +109,23 @@ impl Node {
                 json!({"id": session, "dry_run": true}),
                 format!("connections kick {session} --dry-run"),
             ),
+            "blocks" => (json!({}), "connections blocks".to_owned()),
+            "block" => (
+                json!({"principal": "nobody", "for": "1m"}),
+                "connections block --principal nobody --for 1m --yes".to_owned(),
+            ),
+            "block-address" => (
+                json!({"address": "192.0.2.0/24", "for": "1m"}),
+                "connections block --address 192.0.2.0/24 --for 1m --yes".to_owned(),
+            ),
+            "unblock" => (
+                json!({"principal": "nobody"}),
+                "connections unblock --principal nobody".to_owned(),
+            ),
+            "unblock-address" => (
+                json!({"address": "192.0.2.0/24"}),
+                "connections unblock --address 192.0.2.0/24".to_owned(),
+            ),
             "queues" => (json!({"pattern": "made/*"}), "queues ls made/*".to_owned()),
             "queue" => (jobs, "queues show made/jobs".to_owned()),
             "peek" => (jobs, "queues peek made/jobs".to_owned()),

@@ -10,6 +10,7 @@ use tiderace_base::{Close, SessionId};
 use tiderace_wire::{Command, Confirm, Reply};
 
 use super::Broker;
+use crate::Principal;
 use crate::effects::Effects;
 
 impl Broker {
@@ -66,6 +67,14 @@ impl Broker {
             _ => None,
         };
         side.reply(session, Reply::Refused { token, close }, effects);
+    }
+
+    /// The name that somebody has, or would have, who logs in on a session, with the virtual host that this leads to: `@HOST/NAME`.
+    pub fn name_at_login(&mut self, session: SessionId, principal: &Principal) -> Arc<str> {
+        let host = self.session_side().host_at_login(session, principal);
+        // Who may not log in there is refused for that.
+        let host = host.unwrap_or_else(|_| principal.host.clone());
+        Principal { host, ..principal.clone() }.whole_name()
     }
 
     /// In whose account what a session sends counts: a user's, in all virtual hosts.

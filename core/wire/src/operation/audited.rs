@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{DrainRequest, NodeOperation, Operation};
+use super::{BlockOperation, DrainRequest, NodeOperation, Operation};
 
 impl Operation {
     /// The name of what is done and what it is about, if the node is changed by it as a whole, or all that is in it leaves
@@ -12,6 +12,14 @@ impl Operation {
     pub fn audited(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Operation::Kick(kick) if !kick.dry_run => ("kick", kick.filter.to_string()),
+            Operation::Blocks(asked) => match &**asked {
+                BlockOperation::Block(block) if !block.dry_run => {
+                    let (who, lasts) = (&block.who, block.lasts.as_millis());
+                    ("block", format!("{who} for={lasts}ms"))
+                }
+                BlockOperation::Unblock(who) => ("unblock", who.to_string()),
+                BlockOperation::Block(_) | BlockOperation::List(_) => return None,
+            },
             Operation::Drain(request) => ("drain", of_drain(request)),
             Operation::DrainCancel => ("drain-cancel", String::new()),
             Operation::Node(asked) => match &**asked {
@@ -51,7 +59,7 @@ mod tests {
     use tiderace_base::{Addresses, Span};
 
     use super::*;
-    use crate::{Kick, LogWord, SessionFilter};
+    use crate::{Block, BlockQuery, Blocked, Kick, LogWord, SessionFilter};
 
     #[test]
     fn changes_have_a_name_and_what_they_are_about() {
@@ -66,7 +74,18 @@ mod tests {
             DrainRequest { over: Span::from_secs(1), to, exit: true, ..Default::default() };
         let log =
             NodeOperation::Log { level: Some(LogWord::Debug), lasts: Some(Span::from_secs(2)) };
+        let block = |dry_run| {
+            let who = Blocked::Principal("ann".into());
+            let lasts = Span::from_secs(3);
+            BlockOperation::Block(Block { who, lasts, reason: None, force: false, dry_run })
+        };
+        let blocks = |asked| Operation::Blocks(Box::new(asked));
+        let unblock = BlockOperation::Unblock(Blocked::Principal("ann".into()));
         for (operation, expected) in [
+            (blocks(block(false)), Some(("block", "principal=ann for=3000ms"))),
+            (blocks(block(true)), None),
+            (blocks(unblock), Some(("unblock", "principal=ann"))),
+            (blocks(BlockOperation::List(BlockQuery::default())), None),
             (kick(false), Some(("kick", "principal=ann"))),
             (kick(true), None),
             (

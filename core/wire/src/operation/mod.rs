@@ -4,7 +4,9 @@
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
 mod audited;
+mod blocks;
 mod browse;
+mod bytes;
 mod drain;
 mod durable;
 mod node;
@@ -23,6 +25,10 @@ use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
 
+pub use blocks::{
+    BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, Block, BlockEntry, BlockOperation, BlockQuery,
+    BlockResult, Blocked, blocked_close,
+};
 pub use browse::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
     ServiceEntry,
@@ -123,6 +129,9 @@ pub enum Operation {
     Sessions(Box<SessionQuery>),
     /// Ends sessions, for who may operate or administer the node; [`OperationResult::Kicked`].
     Kick(Box<Kick>),
+    /// Keeps principals or addresses out for a while, or no longer, or lists who is kept out, for who may operate or administer
+    /// `$sys/blocks`; [`OperationResult::Blocks`].
+    Blocks(Box<BlockOperation>),
     /// Sends the node's clients to other nodes, for who may administer `$sys/drain`; [`OperationResult::Drain`].
     Drain(Box<DrainRequest>),
     /// Takes a drain back: listeners open again, and who has not left stays; [`OperationResult::Drain`].
@@ -176,85 +185,13 @@ impl Operation {
                 | Operation::History(_)
                 | Operation::Views
                 | Operation::Sessions(_)
+                | Operation::Blocks(_)
                 | Operation::Browse(_)
                 | Operation::Queue(_)
                 | Operation::Peek(_)
         )
     }
-
-    /// Bytes of the messages and texts in it.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Operation::Create { spec, value, .. } => {
-                spec.len() + value.as_ref().map_or(0, NewValue::bytes)
-            }
-            Operation::Update(update) => {
-                let texts = [&update.properties, &update.spec];
-                let texts = texts.into_iter().flatten().map(|text| text.len());
-                update.change.bytes() + texts.sum::<usize>()
-            }
-            Operation::Amend { value, .. } => value.bytes(),
-            Operation::View { text, .. } => text.as_ref().map_or(0, |text| text.len()),
-            Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
-            Operation::Sessions(query) => size_of::<SessionQuery>() + query.filter.bytes(),
-            Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
-            Operation::Purge { selector, .. } => selector_bytes(selector.as_ref()),
-            Operation::CreateSubscription(made) => size_of::<DurableSubscription>() + made.bytes(),
-            Operation::Move(it) => selector_bytes(it.selector.as_ref()),
-            _ => 0,
-        }
-    }
 }
-
-impl OperationResult {
-    /// Bytes of the messages and texts in it, with what is written around each of them: a shard that has to write
-    /// ten thousand empty messages has much to do.
-    pub fn bytes(&self) -> usize {
-        let values = |count: usize, bytes: usize| bytes + ENTRY_BYTES * count;
-        match self {
-            OperationResult::Page(page) => {
-                let runs = page.topics.iter().filter_map(|entry| entry.value.as_ref());
-                values(page.topics.len(), runs.map(|run| run.bytes()).sum())
-            }
-            OperationResult::Events(events) => {
-                let runs = events.events.iter().map(|event| event.run.bytes());
-                values(events.events.len(), runs.sum())
-            }
-            OperationResult::Views(views) => {
-                values(views.len(), views.iter().map(|view| view.text.len()).sum())
-            }
-            OperationResult::Sessions(page) => values(page.sessions.len(), page.bytes()),
-            OperationResult::Listing(page) => {
-                values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())
-            }
-            OperationResult::Queue(queue) => values(
-                queue.consumers.len(),
-                queue.consumers.iter().map(ConsumerEntry::bytes).sum(),
-            ),
-            OperationResult::Messages(page) => {
-                let of = |it: &PeekedMessage| it.run.bytes_of(it.place, it.place + 1);
-                values(page.messages.len(), page.messages.iter().map(of).sum())
-            }
-            OperationResult::Node(report) => match &**report {
-                NodeReport::BackupPart(part) => values(1, part.run().bytes()),
-                _ => 0,
-            },
-            _ => 0,
-        }
-    }
-}
-
-/// What a value in an answer counts for beside its bytes: path, version, time and author are written around it, which
-/// takes as long as copying so many bytes.
-const ENTRY_BYTES: usize = 256;
-
-/// Bytes that a selector takes, with what is made of its text.
-fn selector_bytes(selector: Option<&Selector>) -> usize {
-    selector.map_or(0, |selector| SELECTOR_BYTES * selector.text().len())
-}
-
-/// Bytes that are made of a selector, for each of its text.
-const SELECTOR_BYTES: usize = 4;
 
 impl NewValue {
     /// Bytes of properties and body.
@@ -487,6 +424,8 @@ pub enum OperationResult {
         /// Whether it was only to be said.
         dry_run: bool,
     },
+    /// What has come of an operation on blocks.
+    Blocks(Box<BlockResult>),
     /// A page of a list.
     Listing(Box<Listing>),
     /// One queue.

@@ -7,6 +7,7 @@
 //! protocol can carry them. Relies on the protocol for how it spells names. Invariant: a name that
 //! means nothing is an error that says which are known, so a misspelt wish is never passed over.
 
+mod blocks;
 mod node;
 mod queues;
 mod sessions;
@@ -15,8 +16,7 @@ mod verbs;
 
 use std::borrow::Cow;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{Engine, general_purpose::STANDARD};
 use tiderace_base::{Close, CloseCode, Span, Time};
 use tiderace_topics::{Path, Pattern};
 use tiderace_value::{Json, JsonKind};

@@ -106,6 +106,7 @@ impl OperationResult {
             OperationResult::Kicked { sessions, dry_run } => {
                 print(out, format_args!(r#"{{"sessions":{sessions},"dry_run":{dry_run}}}"#));
             }
+            OperationResult::Blocks(result) => result.write_json(out),
             OperationResult::Listing(page) => write_listing(out, page),
             OperationResult::Queue(queue) => write_details(out, queue),
             OperationResult::Messages(page) => write_messages(out, page, values),
@@ -139,6 +140,7 @@ impl OperationResult {
             OperationResult::Sessions(page) => {
                 page.bytes() + (page.sessions.len() + 1) * JSON_BYTES
             }
+            OperationResult::Blocks(result) => result.bytes() + JSON_BYTES,
             OperationResult::Listing(page) => {
                 let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();
                 page.entries.iter().map(bytes).sum::<usize>() + JSON_BYTES

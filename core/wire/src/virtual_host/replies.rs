@@ -86,6 +86,7 @@ impl Root {
             | OperationResult::Session(..)
             | OperationResult::Sessions(_)
             | OperationResult::Kicked { .. }
+            | OperationResult::Blocks(_)
             | OperationResult::Messages(_)
             | OperationResult::Purged { .. } => {}
         }

@@ -154,7 +154,7 @@ impl<D: Driver> Shard<D> {
         let beginning = if stream_protocol.is_some() {
             let fields = request.headers().iter();
             let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
-            match self.shared.client_of(client, fields) {
+            match self.shared.client_of(self.now.time, client, fields) {
                 Ok(found) => client = found,
                 Err(close) => {
                     if let Some(head) = AnswerHead::new(close.code.http(), std::iter::empty()) {

@@ -1,18 +1,17 @@
-//! `tiderace connections`: list the sessions of a server, look at one, and end some.
+//! `tiderace connections`: list the sessions of a server, look at one, end some, and keep clients out.
 //!
 //! Relies on `client`. Invariants: lists of any length are asked for a page at a time; on a terminal several sessions end
 //! only when their number was said and its user has agreed.
-
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
 
+use super::blocks;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
 use super::output::{agrees, printable};
-use super::table::{Table, age, bytes, print_table};
+use super::table::{Table, age, bytes, now_ms, print_table, sessions};
 use super::topics::{once, print_line};
 
 /// Sessions that are asked for at once.
@@ -36,6 +35,15 @@ enum ConnectionsCommand {
     /// End sessions: their clients are told so, and do not come back by themselves.
     #[command(disable_help_flag = true)]
     Kick(KickArgs),
+    /// Keep a principal or an address out for a while: its sessions end, and it gets no others.
+    #[command(disable_help_flag = true)]
+    Block(blocks::BlockArgs),
+    /// Let in again who is blocked.
+    #[command(disable_help_flag = true)]
+    Unblock(blocks::UnblockArgs),
+    /// List who is blocked, and until when.
+    #[command(disable_help_flag = true)]
+    Blocks(blocks::BlocksArgs),
 }
 
 /// Which sessions are meant.
@@ -143,6 +151,9 @@ pub(crate) fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
         ConnectionsCommand::Ls(args) => list(args),
         ConnectionsCommand::Show(args) => show(args),
         ConnectionsCommand::Kick(args) => kick(args),
+        ConnectionsCommand::Block(args) => blocks::block(args),
+        ConnectionsCommand::Unblock(args) => blocks::unblock(args),
+        ConnectionsCommand::Blocks(args) => blocks::list(args),
     }
 }
 
@@ -229,15 +240,6 @@ fn kick(args: &KickArgs) -> anyhow::Result<()> {
     let what = if args.dry_run { "would end" } else { "ended" };
     let count = sessions(result["sessions"].as_u64().unwrap_or_default());
     print_line(format!("{count} {what}").as_bytes())
-}
-
-fn sessions(count: u64) -> String {
-    if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A session, for people.

@@ -13,6 +13,7 @@ mod acl;
 mod alarms;
 mod backup;
 mod banner;
+mod blocks;
 mod browse;
 mod call;
 mod channel;
@@ -106,7 +107,7 @@ enum Command {
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
-    /// List the sessions of a server, look at one, and end some.
+    /// List the sessions of a server, look at one, end some, and keep clients out.
     Connections(connections::ConnectionsArgs),
     /// Send the clients of a server to other servers, before it is stopped.
     #[command(disable_help_flag = true)]

@@ -3,6 +3,7 @@
 //! Relies on nothing. Invariant: the names of the columns are printed once, whatever the pages are.
 
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::output::{output_error, printable};
 
@@ -102,6 +103,17 @@ pub(super) fn age(ms: u64) -> String {
         (0, hours, minutes, _) => format!("{hours}h {minutes}m"),
         (days, hours, _, _) => format!("{days}d {hours}h"),
     }
+}
+
+/// So many sessions, in words.
+pub(super) fn sessions(count: u64) -> String {
+    if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") }
+}
+
+/// The time of day, in milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -20,7 +20,10 @@ impl Given<'_> {
             "log" => self.node(self.log()?),
             "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
             "backup-read" => self.node(self.backup_read()?),
-            _ => self.queue_operation(what)?.unwrap_or(Operation::Session),
+            _ => match self.block_operation(what)? {
+                Some(asked) => Operation::Blocks(Box::new(asked)),
+                None => self.queue_operation(what)?.unwrap_or(Operation::Session),
+            },
         })
     }
 

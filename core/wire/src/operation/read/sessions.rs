@@ -53,7 +53,7 @@ impl Given<'_> {
     }
 
     /// A name that sessions may have. Filters are written into logs, so they are bounded.
-    fn name(&self, member: &str) -> Result<Option<Box<str>>, Close> {
+    pub(super) fn name(&self, member: &str) -> Result<Option<Box<str>>, Close> {
         let Some(text) = self.optional_text(member)? else { return Ok(None) };
         if text.len() > NAME_BYTES_MAX {
             return Err(bad(format!("`{member}` has at most {NAME_BYTES_MAX} bytes")));
@@ -62,7 +62,7 @@ impl Given<'_> {
     }
 
     /// What an operator tells clients.
-    fn reason(&self) -> Result<Option<Box<str>>, Close> {
+    pub(super) fn reason(&self) -> Result<Option<Box<str>>, Close> {
         let Some(text) = self.optional_text("reason")? else { return Ok(None) };
         if text.is_empty() || text.len() > REASON_BYTES_MAX || text.chars().any(char::is_control) {
             let most = REASON_BYTES_MAX;
@@ -82,7 +82,7 @@ impl Given<'_> {
         parse_session_id(&text).ok_or_else(wrong).map(Some)
     }
 
-    fn network(&self) -> Result<Option<Network>, Close> {
+    pub(super) fn network(&self) -> Result<Option<Network>, Close> {
         let Some(text) = self.optional_text("address")? else { return Ok(None) };
         let wrong = |error| {
             bad(format!("`address` is an address, or a network such as 10.0.0.0/8: {error}"))
@@ -90,7 +90,10 @@ impl Given<'_> {
         text.parse().map_err(wrong).map(Some)
     }
 
-    fn optional_text(&self, name: &str) -> Result<Option<std::borrow::Cow<'_, str>>, Close> {
+    pub(super) fn optional_text(
+        &self,
+        name: &str,
+    ) -> Result<Option<std::borrow::Cow<'_, str>>, Close> {
         self.field(name).map(|_| self.text(name)).transpose()
     }
 }

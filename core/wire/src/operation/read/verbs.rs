@@ -7,7 +7,8 @@ use tiderace_manage::{Effect, Field, FieldKind, VERBS, Verb};
 use tiderace_topics::{Path, Pattern};
 
 use crate::{
-    BROWSE_LIMIT_MAX, Operation, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Reading, SESSIONS_LIMIT_MAX,
+    BROWSE_LIMIT_MAX, BlockOperation, Operation, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Reading,
+    SESSIONS_LIMIT_MAX,
 };
 
 fn parsed(text: &str) -> Result<Operation, Close> {
@@ -110,6 +111,10 @@ fn a_number_above_its_bound_is_taken_as_the_bound() {
         let operation = parsed(&asked(verb, field.name, Some("4000000000"))).unwrap();
         let taken = match operation {
             Operation::Sessions(query) => query.entries_max(),
+            Operation::Blocks(asked) => match *asked {
+                BlockOperation::List(query) => query.entries_max(),
+                other => panic!("{other:?}"),
+            },
             Operation::Browse(browse) => browse.entries_max(),
             Operation::Queue(query) => query.consumers_max(),
             Operation::Peek(peek) if field.name == "limit" => peek.messages_max(),

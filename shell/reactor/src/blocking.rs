@@ -1,0 +1,111 @@
+//! What operators ask about blocks, and who is kept out by them.
+//!
+//! Relies on [`crate::blocks`] for who that is, and on walks over the sessions for those that end. Invariants: who asks does not keep himself out
+//! unless he says that he wants to; a block that is refused has changed nothing.
+
+use std::net::SocketAddr;
+
+use tiderace_base::{Close, CloseCode, Key, SessionId};
+use tiderace_broker::Principal;
+use tiderace_wire::{Block, BlockOperation, BlockResult, Blocked, OperationResult, blocked_close};
+
+use crate::blocks::until_ms;
+use crate::driver::Driver;
+use crate::metrics::Rejected;
+use crate::session_walks::{BlockWork, SessionWork};
+use crate::shard::Shard;
+use crate::waker::NodeAnswer;
+
+impl<D: Driver> Shard<D> {
+    /// Does what a session that may asks about blocks. The answer to a block comes when all shards have looked at their sessions.
+    pub(crate) fn operate_blocks(
+        &mut self,
+        link: u32,
+        operation: BlockOperation,
+        answer: NodeAnswer,
+    ) {
+        let blocks = &self.shared.blocks;
+        let result = match operation {
+            BlockOperation::Block(block) => {
+                return match self.begin_block(link, answer.session(), block) {
+                    Ok((work, open)) => self.start_walk(work, answer, open),
+                    Err(close) => answer.tell(Err(close)),
+                };
+            }
+            BlockOperation::Unblock(who) => {
+                BlockResult::Unblocked { blocks: blocks.remove(self.now.time, &who) }
+            }
+            BlockOperation::List(query) => blocks.page(self.now.time, &query),
+        };
+        answer.tell(Ok(OperationResult::Blocks(Box::new(result))));
+    }
+
+    /// Keeps somebody out from now on, unless that is only to be tried; what is to be done with the sessions that are there.
+    fn begin_block(
+        &mut self,
+        link: u32,
+        asking: SessionId,
+        block: Block,
+    ) -> Result<(SessionWork, std::sync::Arc<()>), Close> {
+        if !block.force {
+            self.check_other(link, asking, &block.who)?;
+        }
+        let open = self.shared.open_walk(&self.shared.session_kicks)?;
+        let until_ms = match block.dry_run {
+            true => until_ms(self.now, &block),
+            false => {
+                let by = self.broker.principal_name(asking).unwrap_or_default();
+                self.shared.blocks.put(self.now, &block, by)?
+            }
+        };
+        let close = blocked_close(block.reason.as_deref());
+        let (filter, dry_run) = (block.who.filter(), block.dry_run);
+        let work = BlockWork { filter, close, until_ms, dry_run };
+        Ok((SessionWork::Block(Box::new(work)), open))
+    }
+
+    /// Whether who asks is somebody else than who is to be kept out.
+    fn check_other(&mut self, link: u32, asking: SessionId, who: &Blocked) -> Result<(), Close> {
+        let key = self.find(link, asking);
+        let address = key.and_then(|key| self.connections.get(key)).map(|it| it.peer.address());
+        let principal = self.broker.principal_of(asking);
+        let is_own = match who {
+            Blocked::Address(_) => address.is_some_and(|address| who.is_of(address)),
+            Blocked::Principal(name) => principal.is_some_and(|own| own.is_called(name)),
+        };
+        if !is_own {
+            return Ok(());
+        }
+        let reason = format!(
+            "{who} is where you ask from, or who you are; `force` blocks that all the same"
+        );
+        Err(Close::new(CloseCode::BadOperation, reason))
+    }
+
+    /// Whether a login may count: neither who it is nor its client's address is kept out.
+    pub(crate) fn admit_unblocked(
+        &mut self,
+        key: Option<Key>,
+        session: SessionId,
+        principal: Principal,
+    ) -> Result<Principal, Close> {
+        let (now, blocks) = (self.now.time, &self.shared.blocks);
+        let connection = key.and_then(|key| self.connections.get(key));
+        let of_address = connection.and_then(|it| blocks.of_address(now, it.peer.address()));
+        let broker = &mut self.broker;
+        let name = || broker.name_at_login(session, &principal);
+        let blocked = of_address.or_else(|| blocks.of_principal(now, name));
+        match blocked {
+            None => Ok(principal),
+            Some(close) => Err(close),
+        }
+    }
+
+    /// Why the client that a proxy's connection has brought is kept out, if it is; it is counted then.
+    pub(crate) fn blocked_client(&self, client: SocketAddr) -> Option<Close> {
+        let blocked = self.shared.blocks.of_address(self.now.time, client.ip())?;
+        self.metrics.count_rejected(Rejected::Blocked);
+        // The line of the log has the proxy's address besides.
+        Some(Close::new(blocked.code, format!("{} (a connection of {client})", blocked.reason)))
+    }
+}
