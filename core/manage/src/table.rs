@@ -291,7 +291,8 @@ pub const VERBS: &[Verb] = &[
         .takes(&[DRY_RUN])
         .may(Role::Admin, &[Right::node("admin", BACKUP)])
         .command("backup FILE"),
-    Verb::reads("backup-read", "Reads the next bytes of a backup.", get("/backup/{backup}"))
+    // A piece is given once, so it is nothing that a proxy or a client may ask for again by itself.
+    Verb::changes("backup-read", "Reads the next bytes of a backup.", post("/backup/{backup}/read"))
         .takes(&[
             number("backup", 0, "The number that `backup` has answered.", "7").required(),
             number("from", 0, "How many bytes were read.", "0").required(),

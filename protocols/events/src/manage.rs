@@ -3,13 +3,13 @@
 //! Relies on [`tiderace_manage`] for what there is and on `rest_operations` for how operations are written. Invariants: a name
 //! that means nothing is an error that says which are known; what a value may be is decided where operations are read.
 
-use tiderace_manage::{Field, FieldKind, Place, Verb};
+use tiderace_manage::{Effect, Field, FieldKind, Place, Verb};
 use tiderace_value::{JsonKind, append_text};
 use tiderace_wire::{Request, Response};
 
 use crate::answer::Fault;
 use crate::parameters::{undecodable, undecodable_path};
-use crate::rest_operations::{Operating, json};
+use crate::rest_operations::{Operating, json, unconditional};
 use crate::uri::{decode_path, pairs};
 
 /// The document of OpenAPI; `cargo xtask docs` makes it of the table.
@@ -33,6 +33,9 @@ pub(crate) fn nothing() -> Fault {
 /// What a request for a resource asks for.
 pub(crate) fn operating(place: Place<'_>, request: &Request<'_>) -> Result<Operating, Fault> {
     let verb = place.verb(request.method).ok_or_else(nothing)?;
+    if verb.effect == Effect::Changes {
+        unconditional(request)?;
+    }
     let mut operating = Operating::begin(verb.operation);
     for (name, json) in verb.fixed {
         operating = operating.raw(name, json);
@@ -86,10 +89,16 @@ fn body(
         let text = format!("the body is an object of JSON: {}", known(verb));
         return Err(Fault::bad_request(text));
     }
+    let mut names = Vec::new();
     for (name, value) in given.fields() {
         let name = name.as_text().unwrap_or_default();
         let field = verb.other_fields().find(|field| field.name == name);
-        operating = operating.raw(field.ok_or_else(|| unknown(verb, &name))?.name, value.text());
+        let field = field.ok_or_else(|| unknown(verb, &name))?;
+        if names.contains(&field.name) {
+            return Err(Fault::bad_request(format!("`{}` is given twice", field.name)));
+        }
+        names.push(field.name);
+        operating = operating.raw(field.name, value.text());
     }
     Ok(operating)
 }

@@ -190,7 +190,7 @@ pub(crate) fn unconditional(request: &Request<'_>) -> Result<(), Fault> {
     if request.field("if-match").is_none() && request.field("if-none-match").is_none() {
         return Ok(());
     }
-    let text = "a removal takes no condition: leave `If-Match` and `If-None-Match` out";
+    let text = "this takes no condition: leave `If-Match` and `If-None-Match` out";
     Err(Fault::bad_request(text))
 }
 

@@ -75,6 +75,12 @@ fn what_makes_no_sense_is_told_what_would() {
         ("GET /manage/sessions?protcol=stomp", "", 400, "knows no `protcol`; known are protocol"),
         ("GET /manage/sessions?limit=x", "", 400, "`limit` is a whole number"),
         ("GET /manage/sessions?limit=1&limit=2", "", 400, "given twice"),
+        (
+            "POST /manage/kick",
+            r#"{"dry_run":true,"id":"0-1-1","dry_run":false}"#,
+            400,
+            "given twice",
+        ),
         ("GET /manage/sessions?protocol=%", "", 400, "percent-encoded"),
         ("GET /manage/sessions?sort=name", "", 400, "backlog or id"),
         ("GET /manage/sessions", "x", 400, "takes no body"),
@@ -122,6 +128,9 @@ fn head_is_get_without_a_body_and_a_request_that_comes_again_is_not_done_again()
     let preflight = world.ask("OPTIONS /manage/sessions/0-1-1", &preflight, b"");
     assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, DELETE"));
     world.ask("POST /queues/jobs", &[ANN], b"one");
+    // What is done in spite of a condition could not be undone.
+    let refused = world.ask("POST /manage/queues/jobs/purge", &[ANN, "If-Match: \"1\""], b"");
+    assert!(refused.status == 400 && refused.text().contains("no condition"), "{}", refused.text());
     let key = [ANN, "Idempotency-Key: k"];
     let first = world.ask("POST /manage/queues/jobs/purge", &key, b"");
     world.ask("POST /queues/jobs", &[ANN], b"two");

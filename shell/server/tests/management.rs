@@ -183,6 +183,8 @@ impl Node {
                 json!({"do": "create-subscription", "name": "made", "topics": "made/**"})
             }
             "unview" => json!({"do": "view", "name": "made", "text": "map a to b"}),
+            "unblock" => json!({"do": "block", "principal": "nobody", "for": "1m"}),
+            "unblock-address" => json!({"do": "block", "address": "192.0.2.0/24", "for": "1m"}),
             "drain" => json!({"do": "drain-cancel"}),
             "drain-cancel" | "alarms" => drain,
             _ => return,
@@ -251,7 +253,15 @@ fn allowed(verb: &Verb, answer: &Value) -> bool {
 /// The answers that say that somebody may, and yet no more than that.
 fn is_done(verb: &Verb, status: u16) -> bool {
     // There is no backup of that number.
-    status == 200 || verb.name == "backup-read"
+    status == if verb.name == "backup-read" { 400 } else { 200 }
+}
+
+/// The status of an answer: what is not allowed is refused with 403, and a list that hides shows nothing instead.
+fn is_right(verb: &Verb, found: bool, status: u16) -> bool {
+    match found {
+        true => is_done(verb, status),
+        false => status == if verb.hides { 200 } else { 403 },
+    }
 }
 
 #[test]
@@ -281,19 +291,26 @@ fn each_verb_by_each_way_as_each_role_is_as_the_table_says() {
                         let (target, body) = resource(verb, &fields);
                         let (status, answer) = node.request(who, verb.rest.method, &target, &body);
                         let found = allowed(verb, &answer);
-                        assert!(!found || is_done(verb, status), "{verb:?} {who}: {answer}");
+                        assert!(is_right(verb, found, status), "{verb:?} {who}: {answer}");
                         (found, format!("{status} {answer}"))
                     }
                     "operation" => {
                         let (status, answer) = node.operate(who, &operation);
                         let found = allowed(verb, &answer);
-                        assert!(!found || is_done(verb, status), "{verb:?} {who}: {answer}");
+                        assert!(is_right(verb, found, status), "{verb:?} {who}: {answer}");
                         (found, format!("{status} {answer}"))
                     }
                     "native" => {
                         let answer = ask(&mut native, &operation);
                         let code = |code: &String| json!({ "code": code });
                         let value = answer.as_ref().map_or_else(code, Value::clone);
+                        let refused = answer.as_ref().err().map(String::as_str);
+                        let expected = ["not-authorised", "bad-operation"];
+                        let of_backup = usize::from(verb.name == "backup-read");
+                        assert!(
+                            refused.is_none_or(|code| expected[..=of_backup].contains(&code)),
+                            "{verb:?} {who}: {answer:?}"
+                        );
                         (allowed(verb, &value), format!("{answer:?}"))
                     }
                     _ => {

@@ -22,7 +22,12 @@ impl Given<'_> {
             "backup-read" => self.node(self.backup_read()?),
             _ => match self.block_operation(what)? {
                 Some(asked) => Operation::Blocks(Box::new(asked)),
-                None => self.queue_operation(what)?.unwrap_or(Operation::Session),
+                None => match self.queue_operation(what)? {
+                    Some(operation) => operation,
+                    None if what == "session" => Operation::Session,
+                    // A row of the table that nothing reads.
+                    None => return Err(bad(format!("`{what}` is no operation of this server"))),
+                },
             },
         })
     }
