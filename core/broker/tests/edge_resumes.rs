@@ -284,8 +284,9 @@ fn a_loss_while_one_goes_on_for_another_is_made_good_or_told() {
 
 #[test]
 fn what_has_not_changed_stays_when_not_all_is_known_that_has() {
-    // There with its value, there without one, and not there.
-    for is_empty in [Some(false), Some(true), None] {
+    // There with its value, there without one, and not there; and without one that has yet to hear of its values, as an edge.
+    let cases = [(Some(false), false), (Some(true), false), (None, false), (Some(true), true)];
+    for (is_empty, complete) in cases {
         let (mut edge, client) = Edge::with_a_value();
         edge.cut();
         edge.up(0, EPOCH);
@@ -295,13 +296,13 @@ fn what_has_not_changed_stays_when_not_all_is_known_that_has() {
             edge.say(FromUpstream::Joined { key: KEPT, path, spec, is_empty });
         }
         // Of another shard the source does not know what this node had.
-        edge.say(recovered(KEPT, false));
+        edge.say(recovered(KEPT, complete));
         edge.say(FromUpstream::Complete { key: KEPT });
         edge.wait();
         edge.world.brokers[0].work(edge.world.now, &mut Default::default());
         edge.world.quiesce();
         let now = edge.subscribe("topic:kept/**");
-        let stays = is_empty == Some(false);
+        let stays = is_empty == Some(false) || complete;
         assert_eq!(edge.bodies(now), if stays { &["3"][..] } else { &[] });
         assert_eq!(edge.bodies(client), if stays { &["3"][..] } else { &["3", ""] });
         let watcher = edge.world.connect(1, "ann");

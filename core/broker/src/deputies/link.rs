@@ -172,8 +172,11 @@ impl DeputySide<'_> {
         let Some(subscription) = deputy.subscriptions.get_mut(key) else { return };
         let goes_on = subscription.since.is_some() && subscription.recovered;
         let (target, asked_at) = (subscription.target.clone(), subscription.asked_at);
-        let brought = subscription.take_brought();
-        if !goes_on {
+        let mut brought = subscription.take_brought();
+        if goes_on {
+            // What has changed has come. An upstream that is an edge itself may have yet to hear of values when it is asked.
+            brought.values.extend(brought.topics.iter().copied());
+        } else {
             subscription.anew = last;
             subscription.begun = told.into();
         }
