@@ -91,6 +91,10 @@ impl FromStr for Network {
             }
         };
         let (bits, shared) = (bits_of(address), before + own);
+        if shared == V4_BITS_BEFORE && bits == bits_of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) {
+            // All of IPv4, as addresses of IPv6.
+            return Err(NetworkError::Everything);
+        }
         let network = Network { first: bits & mask(shared), shared };
         if network.first == bits { Ok(network) } else { Err(NetworkError::Beyond(network)) }
     }
@@ -218,6 +222,7 @@ mod tests {
             ("2001:db8::1/32", "write 2001:db8::/32"),
             ("0.0.0.0/0", "every address"),
             ("::/0", "every address"),
+            ("::ffff:0.0.0.0/96", "every address"),
             ("10.0.0.0/8/8", "\"8/8\" is no length"),
         ] {
             let error = text.parse::<Network>().unwrap_err().to_string();

@@ -12,6 +12,7 @@ use tiderace_wire::{Block, BlockOperation, BlockResult, Blocked, OperationResult
 use crate::blocks::until_ms;
 use crate::driver::Driver;
 use crate::metrics::Rejected;
+use crate::outcome::Farewell;
 use crate::session_walks::{BlockWork, SessionWork};
 use crate::shard::Shard;
 use crate::waker::NodeAnswer;
@@ -47,6 +48,10 @@ impl<D: Driver> Shard<D> {
         asking: SessionId,
         block: Block,
     ) -> Result<(SessionWork, std::sync::Arc<()>), Close> {
+        if matches!(block.who, Blocked::Principal(_)) && !self.broker.options().verify_logins {
+            let reason = "logins are not verified here: a client that is kept out by its name takes another one; block the address, or configure users or tokens";
+            return Err(Close::new(CloseCode::BadOperation, reason));
+        }
         if !block.force {
             self.check_other(link, asking, &block.who)?;
         }
@@ -95,9 +100,25 @@ impl<D: Driver> Shard<D> {
         let broker = &mut self.broker;
         let name = || broker.name_at_login(session, &principal);
         let blocked = of_address.or_else(|| blocks.of_principal(now, name));
+        // Whom its login binds to no host is the same in each that it names.
+        let is_bound = principal.host.as_deref().is_some_and(|host| host != "*");
+        let own = || blocks.of_principal(now, || principal.name.clone());
+        let blocked = blocked.or_else(|| if is_bound { None } else { own() });
         match blocked {
             None => Ok(principal),
             Some(close) => Err(close),
+        }
+    }
+
+    /// Ends a session that begins now if its client's address is kept out: the connection may have been accepted before that, and
+    /// had no session that could be ended.
+    pub(crate) fn end_if_blocked(&mut self, key: Key) {
+        let (now, blocks) = (self.now.time, &self.shared.blocks);
+        let connection = self.connections.get(key);
+        let close = connection.and_then(|it| blocks.of_address(now, it.peer.address()));
+        if let Some(close) = close {
+            self.end(key, &close, Farewell::Full);
+            self.drain_effects();
         }
     }
 

@@ -42,8 +42,8 @@ impl<D: Driver> Shard<D> {
     fn verified(&mut self, decided: DecidedLogin) {
         let DecidedLogin { session, result, valid_for } = decided;
         let key = self.broker.link_of(session).and_then(|link| self.find(link, session));
-        let result = result.and_then(|principal| self.admit_unblocked(key, session, principal));
         let result = result.and_then(|principal| self.broker.admit_login(principal));
+        let result = result.and_then(|principal| self.admit_unblocked(key, session, principal));
         let (result, admitted) = self.admit_limited(session, result);
         self.metrics.count_login(result.as_ref().err().map(|close| close.code));
         self.broker.verified(self.now, session, result, &mut self.effects);

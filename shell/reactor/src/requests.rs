@@ -150,6 +150,7 @@ impl<D: Driver> Shard<D> {
         self.settle(key, called);
         self.rearm(key);
         self.drain_effects();
+        self.end_if_blocked(key);
     }
 
     /// The record of the session of that ticket, if it is here and knows the ticket's secret.

@@ -10,7 +10,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::alarms::metric;
 use crate::connections::{Managed, ask, audited, token_of};
-use crate::program::logins::{LoggedIn, PROTOCOLS, Show, Way, log_in};
+use crate::program::Directory;
+use crate::program::logins::{LoggedIn, PROTOCOLS, Show, Way, exchange, log_in};
+use crate::program::watched::Watched;
 use crate::readme::commands_of;
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
@@ -116,7 +118,28 @@ fn somebody_of_a_virtual_host_is_somebody_else_than_one_of_that_name() {
     assert!(!at("shop.example.org") && at("localhost"));
     operate(&server, &json!({"do": "unblock", "principal": "@shop/ann"}));
     operate(&server, &json!({"do": "block", "principal": "ann"}));
-    assert!(at("shop.example.org") && !at("localhost"));
+    assert!(!at("shop.example.org") && !at("localhost"), "its login binds it to no host");
+}
+
+#[test]
+fn where_logins_are_not_verified_addresses_are_kept_out_and_names_are_not() {
+    let directory = Directory::new("blocks-open");
+    let server = Watched::start(&directory.0, "", "");
+    let way = Way::plain(server.addresses[0]);
+    // It has said nothing yet, so it has no session that could be ended.
+    let mut waiting = connect_from("127.0.0.9", way.address);
+    let block = |block: Value| exchange(&way, "POST /operations HTTP/1.1\r\n", &block.to_string());
+    let (head, said) = block(json!({"do": "block", "principal": "ann"}));
+    assert!(head.starts_with("HTTP/1.1 400") && said.contains("not verified"), "{said}");
+    let (head, said) = block(json!({"do": "block", "address": "127.0.0.9"}));
+    assert!(head.starts_with("HTTP/1.1 200"), "{said}");
+    let connect = b"CONNECT\naccept-version:1.2\nhost:localhost\nlogin:ann\n\n\0";
+    waiting.write_all(connect).unwrap();
+    let said = until(&mut waiting, "\0");
+    assert!(!said.starts_with("CONNECTED") || said.contains("blocked"), "{said}");
+    // Nothing more comes of it.
+    let rest = until(&mut waiting, "nothing that is said");
+    assert!(rest.is_empty() || rest.contains("blocked"), "{rest}");
 }
 
 /// A connection from another address of this machine.
