@@ -238,7 +238,14 @@ impl<S: Read + Write> Connection<S> {
         let start = self.input.len();
         self.input.resize(start + BLOCK_BYTES, 0);
         let room = self.input.get_mut(start..).unwrap_or_default();
-        let count = self.stream.read(room);
+        // A process that is stopped and goes on, or gets a signal, has lost nothing: a socket with a timeout says so
+        // whatever handles the signal.
+        let count = loop {
+            match self.stream.read(room) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                count => break count,
+            }
+        };
         self.input.truncate(start + count.as_ref().map_or(0, |count| *count));
         match count? {
             0 => Err(ConnectionError::Closed),

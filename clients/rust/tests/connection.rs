@@ -23,11 +23,14 @@ struct Wire {
     upgraded: bool,
     /// Writing fails from now on.
     broken: bool,
+    /// Signals that come before the next reads.
+    signals: usize,
 }
 
 impl Wire {
     fn new() -> Wire {
-        Wire { incoming: VecDeque::new(), written: Vec::new(), upgraded: false, broken: false }
+        let (incoming, written) = (VecDeque::new(), Vec::new());
+        Wire { incoming, written, upgraded: false, broken: false, signals: 0 }
     }
 
     fn say(&mut self, bytes: &[u8]) {
@@ -54,6 +57,10 @@ impl Wire {
 
 impl Read for Wire {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.signals > 0 {
+            self.signals -= 1;
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match self.incoming.pop_front() {
             Some(Some(mut piece)) => {
                 let rest = piece.split_off(piece.len().min(buffer.len()));
@@ -167,6 +174,16 @@ fn a_read_that_times_out_loses_nothing() {
         }
     }
     assert_eq!((late, told), (bytes.len(), vec!["Done { first: 1, last: 1 }".to_owned()]));
+}
+
+#[test]
+fn a_signal_is_no_end_of_a_connection() {
+    let mut connection = opened();
+    connection.stream_mut().say(&frame(&ServerMessage::Ok { first: 1, last: 1 }));
+    connection.stream_mut().signals = 2;
+    let mut told = Vec::new();
+    connection.receive(|event| told.push(format!("{event:?}"))).unwrap();
+    assert_eq!(told, ["Done { first: 1, last: 1 }"]);
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod published;
 pub mod queue;
 pub mod queues;
 mod random;
+mod reading;
 pub mod report;
 pub mod rsocket;
 pub mod rubris;

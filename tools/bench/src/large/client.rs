@@ -2,13 +2,14 @@
 //!
 //! Invariant: a client keeps a block of a message at most.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tiderace_websocket::handshake;
 
+use crate::reading;
 use crate::stomp::websocket;
 
 use super::pattern::{BLOCK_BYTES, Pattern};
@@ -67,7 +68,7 @@ impl<'a> Client<'a> {
         let mut answer = Vec::new();
         // The server says nothing behind its answer before it is asked.
         while handshake::check_response(&answer, NONCE, &["v12.stomp"])?.is_none() {
-            let read = self.stream.read(&mut self.buffer)?;
+            let read = reading::read(&mut self.stream, &mut self.buffer)?;
             ensure!(read > 0, "the server closed the connection during the WebSocket upgrade");
             answer.extend_from_slice(self.buffer.get(..read).unwrap_or_default());
         }
@@ -144,7 +145,7 @@ impl<'a> Client<'a> {
     /// A sentence when it is refused, comes wrong, or nothing comes for a long time.
     fn until(&mut self, has_come: impl Fn(&Receiver) -> bool) -> anyhow::Result<()> {
         while !has_come(&self.receiver) {
-            let read = self.stream.read(&mut self.buffer)?;
+            let read = reading::read(&mut self.stream, &mut self.buffer)?;
             ensure!(read > 0, "the server closed the connection");
             self.receiver.take(self.buffer.get(..read).unwrap_or_default(), self.pattern)?;
         }

@@ -1,10 +1,12 @@
 //! A client of STOMP that does one thing after another, for scenarios that do not measure what clients cost.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+
+use crate::reading;
 
 /// A client of STOMP that waits for what it has asked for.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Client {
                 self.received.drain(..=end);
                 return Ok(frame);
             }
-            match self.stream.read(&mut buffer)? {
+            match reading::read(&mut self.stream, &mut buffer)? {
                 0 => bail!("the server closed the connection"),
                 read => self.received.extend_from_slice(buffer.get(..read).unwrap_or_default()),
             }

@@ -3,7 +3,7 @@
 //! Invariant: a link handed out is logged in (and subscribed, once the receipt is here), and every
 //! failure is a sentence that says what to do.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tiderace_websocket::handshake;
 
 use crate::args::AckMode;
 use crate::body::HEAD_BYTES;
+use crate::reading;
 use crate::stomp::counters::one_line;
 use crate::stomp::frames::Sink;
 use crate::stomp::inbound::{Arrival, Inbound};
@@ -176,8 +177,8 @@ fn upgrade(mut stream: &TcpStream, target: &Target) -> anyhow::Result<Vec<u8>> {
     stream.write_all(&request)?;
     let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        let read =
-            stream.read(&mut buffer).context("the server did not answer the WebSocket upgrade")?;
+        let read = reading::read(&mut stream, &mut buffer)
+            .context("the server did not answer the WebSocket upgrade")?;
         answer.extend_from_slice(buffer.get(..read).unwrap_or_default());
         let established = handshake::check_response(&answer, NONCE, &SUBPROTOCOLS)
             .with_context(|| {

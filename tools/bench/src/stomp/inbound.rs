@@ -4,6 +4,7 @@
 
 use std::io::{self, Read};
 
+use crate::reading;
 use crate::stomp::frames::{Sink, Walker};
 use crate::stomp::websocket::Deframer;
 
@@ -56,7 +57,7 @@ impl Inbound {
             ));
         }
         let (front, room) = buffer.split_at_mut(held);
-        let read = stream.read(room)?;
+        let read = reading::read(stream, room)?;
         let full = read == room.len();
         sink.arrived(read);
         front.copy_from_slice(&self.tail);
