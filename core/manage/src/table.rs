@@ -33,6 +33,7 @@ pub const VERBS: &[Verb] = &[
         post("/kick"),
     )
     .takes(&[ID, PROTOCOL, PRINCIPAL, ADDRESS, BACKLOG, REASON, DRY_RUN])
+    .some_of(&["id", "protocol", "principal", "address", "backlog"])
     .may(Role::Operator, &[Right::node("operate", SESSIONS)])
     .command("connections kick --principal NAME")
     .confirm(),
@@ -338,7 +339,8 @@ const BLOCKED_ADDRESS: Field =
     text("address", 0, "The address, or the network.", "\"192.0.2.0/24\"");
 const BLOCKED_FOR: Field =
     span("for", 30 * 86_400, "For how long; an hour if it is not given.", "\"15m\"");
-const FORCE: Field = truth("force", "Whether that may be who asks.");
+const FORCE: Field =
+    truth("force", "Whether that may take in who asks, or the server's own machine.");
 const QUEUE: Field = text("path", 0, "The queue.", "\"jobs\"");
 const TO: Field = text("to", 0, "The queue where they are to go.", "\"jobs-later\"");
 const PATTERN: Field = text("pattern", 0, "Queues that match it.", "\"jobs/**\"");

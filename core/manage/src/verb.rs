@@ -15,6 +15,8 @@ pub struct Verb {
     pub fixed: &'static [(&'static str, &'static str)],
     /// The members that may be given.
     pub fields: &'static [Field],
+    /// Of these at least one has to be given.
+    pub some_of: &'static [&'static str],
     /// The first role that may.
     pub role: Role,
     /// The rights that it takes. Who may `admin` what lies below `$sys` may what `monitor` and `operate` allow there.
@@ -128,6 +130,7 @@ impl Verb {
             operation: name,
             fixed: &[],
             fields: &[],
+            some_of: &[],
             role: Role::Viewer,
             rights: &[],
             hides: false,
@@ -156,6 +159,11 @@ impl Verb {
     /// The same with members that may be given.
     pub(crate) const fn takes(self, fields: &'static [Field]) -> Verb {
         Verb { fields, ..self }
+    }
+
+    /// The same, of whose members at least one of these has to be given.
+    pub(crate) const fn some_of(self, some_of: &'static [&'static str]) -> Verb {
+        Verb { some_of, ..self }
     }
 
     /// The same for those who have a role and rights.

@@ -3,7 +3,7 @@
 //! Relies on [`crate::blocks`] for who that is, and on walks over the sessions for those that end. Invariants: who asks does not keep himself out
 //! unless he says that he wants to; a block that is refused has changed nothing.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tiderace_base::{Close, CloseCode, Key, SessionId};
 use tiderace_broker::Principal;
@@ -16,6 +16,16 @@ use crate::outcome::Farewell;
 use crate::session_walks::{BlockWork, SessionWork};
 use crate::shard::Shard;
 use crate::waker::NodeAnswer;
+
+/// Whether commands and probes on this machine are not meant: a wide network takes them in unseen.
+fn check_loopback(who: &Blocked) -> Result<(), Close> {
+    let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let Some(own) = own.into_iter().find(|own| who.is_of(*own)) else { return Ok(()) };
+    let reason = format!(
+        "{who} takes in {own}, from where commands and probes on this machine ask; `force` blocks that all the same"
+    );
+    Err(Close::new(CloseCode::BadOperation, reason))
+}
 
 impl<D: Driver> Shard<D> {
     /// Does what a session that may asks about blocks. The answer to a block comes when all shards have looked at their sessions.
@@ -53,6 +63,7 @@ impl<D: Driver> Shard<D> {
             return Err(Close::new(CloseCode::BadOperation, reason));
         }
         if !block.force {
+            check_loopback(&block.who)?;
             self.check_other(link, asking, &block.who)?;
         }
         let open = self.shared.open_walk(&self.shared.session_kicks)?;

@@ -8,7 +8,7 @@
 //! In memory alone, and one for the node, so that one rule decides for all protocols. Relies on the caller for the time. Invariants: while
 //! nothing is blocked, asking costs one load; a block ends by itself; there are no more than [`BLOCKS_MAX`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,8 @@ struct Table {
     entries: BTreeMap<Blocked, Held>,
     /// How many there are of networks with prefixes of each length.
     lengths: BTreeMap<PrefixLength, usize>,
-    /// None ends before that.
-    next_end: Time,
+    /// When each of them ends, the first one first.
+    ends: BTreeSet<(Time, Blocked)>,
 }
 
 #[derive(Debug)]
@@ -94,8 +94,12 @@ impl Blocks {
         let until_ms = until_ms(now, block);
         let Block { who, reason, .. } = block.clone();
         let entry = BlockEntry { who: who.clone(), since_ms: now.wall_ms, until_ms, reason, by };
-        table.next_end = if table.entries.is_empty() { until } else { table.next_end.min(until) };
-        table.entries.insert(who, Held { until, entry });
+        table.ends.insert((until, who.clone()));
+        if let Some(before) = table.entries.insert(who.clone(), Held { until, entry })
+            && before.until != until
+        {
+            table.ends.remove(&(before.until, who));
+        }
         self.are_there.store(true, Ordering::Relaxed);
         Ok(until_ms)
     }
@@ -103,10 +107,7 @@ impl Blocks {
     /// Keeps nobody out by that any more; how many blocks there were of it.
     pub(crate) fn remove(&self, now: Time, who: &Blocked) -> u64 {
         let mut table = self.table(now);
-        let removed = table.entries.remove(who).is_some();
-        if removed {
-            table.forget_length(who);
-        }
+        let removed = table.forget(who);
         self.are_there.store(!table.entries.is_empty(), Ordering::Relaxed);
         u64::from(removed)
     }
@@ -124,8 +125,7 @@ impl Blocks {
     /// The table, without those that have ended.
     fn table(&self, now: Time) -> MutexGuard<'_, Table> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.next_end <= now {
-            table.forget_ended(now);
+        if table.forget_ended(now) {
             self.are_there.store(!table.entries.is_empty(), Ordering::Relaxed);
         }
         table
@@ -133,23 +133,27 @@ impl Blocks {
 }
 
 impl Table {
-    fn forget_ended(&mut self, now: Time) {
-        let ended: Vec<Blocked> = self
-            .entries
-            .iter()
-            .filter(|(_, held)| held.until <= now)
-            .map(|(who, _)| who.clone())
-            .collect();
-        for who in ended {
-            self.entries.remove(&who);
-            self.forget_length(&who);
+    /// Whether there were any.
+    fn forget_ended(&mut self, now: Time) -> bool {
+        let mut have_ended = false;
+        while self.ends.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, who)) = self.ends.pop_first() else { break };
+            have_ended |= self.forget(&who);
         }
-        let ends = self.entries.values().map(|held| held.until);
-        self.next_end = ends.min().unwrap_or(Time::NEVER);
+        have_ended
     }
 
-    fn forget_length(&mut self, who: &Blocked) {
-        let Blocked::Address(network) = who else { return };
+    /// Whether it was there.
+    fn forget(&mut self, who: &Blocked) -> bool {
+        let Some(held) = self.entries.remove(who) else { return false };
+        self.ends.remove(&(held.until, who.clone()));
+        if let Blocked::Address(network) = who {
+            self.forget_length(network);
+        }
+        true
+    }
+
+    fn forget_length(&mut self, network: &Network) {
         if let Some(count) = self.lengths.get_mut(&network.prefix_length()) {
             *count -= 1;
             if *count == 0 {
@@ -219,7 +223,8 @@ mod tests {
         assert!(of(&blocks, 10, "10.1.2.3") && !of(&blocks, 10, "2001:db8::7"));
         assert!(of(&blocks, 59, "10.1.2.3") && !of(&blocks, 60, "10.1.2.3"));
         assert!(!blocks.are_there(), "nothing is looked at any more");
-        assert!(blocks.table.lock().unwrap().lengths.is_empty());
+        let table = blocks.table.lock().unwrap();
+        assert!(table.lengths.is_empty() && table.ends.is_empty());
     }
 
     #[test]
@@ -238,6 +243,7 @@ mod tests {
         put(&blocks, 3, "principal=ann", 100);
         put(&blocks, 3, "principal=ann", 5);
         assert!(is_out(7, "ann") && !is_out(8, "ann"));
+        assert_eq!(blocks.table.lock().unwrap().ends.len(), 1, "bob's");
     }
 
     #[test]

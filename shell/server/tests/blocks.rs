@@ -279,7 +279,13 @@ fn behind_proxies_it_is_the_address_of_the_client() {
 #[test]
 fn who_asks_does_not_keep_himself_out_unless_he_says_so() {
     let server = Managed::start("blocks-own", "");
-    for who in [json!({"address": "127.0.0.0/8"}), json!({"principal": "operator"})] {
+    // Who asks does so from 127.0.0.1; a network of the other kind takes in the same machine.
+    for who in [
+        json!({"address": "127.0.0.0/8"}),
+        json!({"address": "::/0"}),
+        json!({"address": "::1"}),
+        json!({"principal": "operator"}),
+    ] {
         let mut block = who.clone();
         block["do"] = json!("block");
         for dry_run in [true, false] {

@@ -388,5 +388,5 @@ fn the_requests_of_the_page_do_what_it_says() {
     assert_eq!((&queue["path"], &queue["messages"]), (&json!("jobs/mail"), &json!(1)));
     assert_eq!(purged["messages"], 1);
     assert_eq!(document["openapi"], "3.1.0");
-    assert_eq!(document["paths"]["/manage/sessions"]["get"]["operationId"], "sessions");
+    assert_eq!(document["paths"]["/sessions"]["get"]["operationId"], "sessions");
 }

@@ -37,10 +37,10 @@ def test_the_document_wants_no_login_and_everything_else_does(server):
     assert (document.status_code, document.headers["Content-Type"]) == (200, "application/json")
     for path, resources in document.json()["paths"].items():
         for method in resources:
-            if path == "/manage/openapi.json":
+            if path == "/openapi.json":
                 continue
             path = re.sub(r"{\w+}", "1", path)
             wrong = {"Authorization": "Bearer somebody else's"}
-            answer = requests.request(method, server + path, headers=wrong, timeout=10)
+            answer = requests.request(method, f"{server}/manage{path}", headers=wrong, timeout=10)
             # What makes no sense is said before it is asked who it is.
             assert answer.status_code in (400, 401), (method, path, answer.text)

@@ -42,7 +42,7 @@ pub(super) struct BlockArgs {
     /// What the clients are told besides, on one line.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Also if that is the address that you ask from, or who you are.
+    /// Also if that takes in the address that you ask from, the server's own machine, or who you are.
     #[arg(long)]
     force: bool,
     /// Say how many sessions would end, and block nobody.

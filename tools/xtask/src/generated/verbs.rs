@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
+use tiderace_base::SPAN_UNITS;
 use tiderace_manage::{Danger, Field, FieldKind, Rest, Role, VERBS, Verb};
 
 /// The table of `docs/management.md`.
@@ -61,10 +62,10 @@ fn operation(verb: &Verb) -> String {
 pub(super) fn openapi() -> String {
     let mut paths = Map::new();
     for verb in VERBS {
-        let path = paths.entry(format!("/manage{}", verb.rest.path)).or_insert_with(|| json!({}));
+        let path = paths.entry(verb.rest.path.to_owned()).or_insert_with(|| json!({}));
         path[verb.rest.method.to_ascii_lowercase()] = resource(verb);
     }
-    paths.insert("/manage/openapi.json".to_owned(), json!({"get": {
+    paths.insert("/openapi.json".to_owned(), json!({"get": {
         "operationId": "openapi",
         "summary": "This document.",
         "security": [{}],
@@ -78,8 +79,8 @@ pub(super) fn openapi() -> String {
             "description": "What can be asked of a running server by those who look after it. Each resource is an operation that every protocol has; answers are those of the operations, errors have the codes of docs/close-codes.md. Made by `cargo xtask docs` from core/manage.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        // The document lies below /manage, wherever that is.
-        "servers": [{"url": ".."}],
+        // The document lies there, wherever that is. An address that ends with a slash would have two before each path.
+        "servers": [{"url": "../manage"}],
         "security": [{"token": []}, {"password": []}],
         "paths": paths,
         "components": {
@@ -142,8 +143,12 @@ fn resource(verb: &Verb) -> Value {
         if !required.is_empty() {
             schema["required"] = json!(required);
         }
+        if !verb.some_of.is_empty() {
+            let one = |name: &&str| json!({"required": [name]});
+            schema["anyOf"] = verb.some_of.iter().map(one).collect();
+        }
         resource["requestBody"] = json!({
-            "required": !required.is_empty(),
+            "required": !required.is_empty() || !verb.some_of.is_empty(),
             "content": {"application/json": {"schema": schema}},
         });
     }
@@ -161,13 +166,14 @@ fn parameter(field: &Field, in_path: bool) -> Value {
 fn schema(field: &Field) -> Value {
     let mut schema = match field.kind {
         FieldKind::Text(0) => json!({"type": "string"}),
+        // The bound is one of bytes, of which a character has one at least.
         FieldKind::Text(most) => json!({"type": "string", "maxLength": most}),
         FieldKind::Word(words) => json!({"type": "string", "enum": words}),
         FieldKind::Number(0) => json!({"type": "integer", "minimum": 0}),
         FieldKind::Number(most) => json!({"type": "integer", "minimum": 0, "maximum": most}),
         FieldKind::Truth => json!({"type": "boolean"}),
         FieldKind::Span(seconds) => json!({"anyOf": [
-            {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"},
+            {"type": "string", "pattern": span_pattern()},
             {"type": "integer", "minimum": 0, "maximum": seconds * 1000, "description": "Milliseconds."},
         ]}),
         FieldKind::Texts(0) => json!({"type": "array", "items": {"type": "string"}}),
@@ -175,9 +181,21 @@ fn schema(field: &Field) -> Value {
             json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": most})
         }
     };
-    schema["description"] = json!(field.says);
+    schema["description"] = match field.kind {
+        FieldKind::Text(most @ 1..) => {
+            json!(format!("{} At most {most} bytes of UTF-8.", field.says))
+        }
+        _ => json!(field.says),
+    };
     schema["examples"] = json!([serde_json::from_str::<Value>(field.example).ok()]);
     schema
+}
+
+/// What a span looks like as a text.
+fn span_pattern() -> String {
+    let units: Vec<String> =
+        SPAN_UNITS.iter().flat_map(|unit| [unit.name, unit.long]).map(str::to_owned).collect();
+    format!("^[0-9]+ ?({})$", units.join("|"))
 }
 
 #[cfg(test)]
@@ -190,8 +208,8 @@ mod tests {
         let document: Value = serde_json::from_str(&document).unwrap_or_default();
         for verb in VERBS {
             assert_eq!(text.matches(&format!("\n| {} |", verb.name)).count(), 1);
-            let path = format!("/manage{}", verb.rest.path);
-            let resource = &document["paths"][&path][verb.rest.method.to_ascii_lowercase()];
+            let resource =
+                &document["paths"][verb.rest.path][verb.rest.method.to_ascii_lowercase()];
             assert_eq!(resource["operationId"], verb.name);
             for field in verb.fields {
                 let is_example = serde_json::from_str::<Value>(field.example).is_ok();
