@@ -521,6 +521,9 @@ pub struct SessionsArgs {
     /// Seconds of silence after which the server pings a session.
     #[arg(long, default_value_t = 300)]
     pub ping: u64,
+    /// Besides ask for so many lists of all sessions, one after the other, and say what turns they make longer.
+    #[arg(long, default_value_t = 0)]
+    pub lists: usize,
 }
 
 /// What the sessions of `bench sessions` speak.

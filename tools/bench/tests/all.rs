@@ -2,4 +2,5 @@
 
 mod forwarder;
 mod rsocket;
+mod sessions;
 mod websocket;

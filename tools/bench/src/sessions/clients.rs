@@ -64,6 +64,9 @@ pub struct Clients {
     ready: VecDeque<u32>,
     /// Clients that answer a ping.
     pinged: VecDeque<u32>,
+    /// What the first client is about to ask, and what it has been written since it has asked something.
+    question: Option<Vec<u8>>,
+    heard: Option<Vec<u8>>,
     /// Bytes of a message's body; none are looked for while it is zero.
     pub body_bytes: usize,
     /// The counts.
@@ -112,6 +115,8 @@ impl Clients {
             keys: Vec::new(),
             ready: VecDeque::new(),
             pinged: VecDeque::new(),
+            question: None,
+            heard: None,
             body_bytes: 0,
             counts,
         })
@@ -122,6 +127,24 @@ impl Clients {
         self.wanted = clients;
         self.steps.reserve_exact(clients.saturating_sub(self.steps.len()));
         self.keys.reserve_exact(clients.saturating_sub(self.keys.len()));
+    }
+
+    /// Lets the first client send that as a message, and keep what it is written from now on.
+    pub fn ask(&mut self, message: Vec<u8>) {
+        self.question = Some(message);
+        self.heard = Some(Vec::new());
+        self.ready.push_back(0);
+    }
+
+    /// What the first client has been written since it asked, once that ends with an answer.
+    pub fn answer(&mut self) -> Option<Vec<u8>> {
+        let is_there = |heard: &Vec<u8>| memchr::memmem::find(heard, b"\"matched\":").is_some();
+        self.heard.take_if(|heard| is_there(heard))
+    }
+
+    /// What that is so far.
+    pub fn heard(&mut self) -> Vec<u8> {
+        self.heard.take().unwrap_or_default()
     }
 
     fn say(&mut self, client: usize, buffer: &mut [u8]) -> usize {
@@ -147,6 +170,11 @@ impl Clients {
                 encode_message(&mut wire, kind, &message, Some([1, 2, 3, 4]));
                 *step = Step::Listens;
             }
+            Step::Listens if client == 0 => {
+                if let Some(question) = self.question.take() {
+                    encode_message(&mut wire, MessageKind::Binary, &question, Some([1, 2, 3, 4]));
+                }
+            }
             Step::Asked | Step::Listens => {}
         }
         let count = wire.len().min(buffer.len());
@@ -160,6 +188,9 @@ impl Clients {
         let first = slices.first().and_then(|slice| slice.first()).copied();
         let Some(step) = self.steps.get_mut(client as usize) else { return };
         self.counts.written += total as u64;
+        if let Some(heard) = self.heard.as_mut().filter(|_| client == 0) {
+            slices.iter().for_each(|slice| heard.extend_from_slice(slice));
+        }
         match step {
             Step::Asked => {
                 *step = Step::LogsIn;

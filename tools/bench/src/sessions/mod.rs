@@ -6,6 +6,7 @@
 //! clients themselves take is taken off.
 
 pub mod clients;
+mod lists;
 pub mod publisher;
 
 use std::cell::RefCell;
@@ -36,6 +37,11 @@ use publisher::Plan;
 /// A sentence when the sessions do not all come about.
 pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     ensure!(args.count > 0 && args.topics > 0, "--count and --topics must be above 0");
+    let speaks_native = args.protocol == SessionProtocol::Native;
+    ensure!(
+        args.lists == 0 || speaks_native,
+        "--lists asks by the native protocol; leave out --protocol"
+    );
     ensure!(args.size >= 16, "--size must be at least 16: a message says when it was published");
     let topics = args.topics.min(args.count);
     let rate = Arc::new(AtomicU64::new(0));
@@ -70,10 +76,18 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     spin(&mut shard, Duration::from_secs(args.seconds))?;
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+    let (until, latency) = {
+        let counts = &clients.borrow().counts;
+        (counts.delivered, counts.latency.clone())
+    };
+    let listed = match args.lists {
+        0 => None,
+        lists => Some(lists::measure(&mut shard, &clients, lists)?),
+    };
     let clients = clients.borrow();
-    let delivered = clients.counts.delivered - at;
+    let delivered = until - at;
     ensure!(delivered > 0, "nothing was delivered");
-    let latency = &clients.counts.latency;
+    let latency = &latency;
     let ms = |quantile: f64| latency.value_at_quantile(quantile) as f64 / 1e6;
     note(format!(
         "{:.0} messages of {} bytes per second to {} sessions for {seconds:.0} s, {:.2} µs of CPU each, \
@@ -88,6 +102,7 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
         ms(0.999),
         latency.max() as f64 / 1e6,
     ));
+    listed.iter().for_each(|listed| note(listed.note()));
     matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
 }
