@@ -15,7 +15,7 @@ use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    BACKUP, Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary,
+    AUDIT, BACKUP, Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary,
 };
 
 use crate::authorise::Caller;
@@ -78,6 +78,7 @@ impl BrokerOptions {
                 NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
                     (BACKUP, &[Action::Admin])
                 }
+                NodeOperation::Audit(_) => (AUDIT, &[Action::Operate, Action::Admin]),
                 NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
             },
             Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),

@@ -13,6 +13,7 @@ mod messages;
 mod peers;
 mod prefetch;
 mod reading;
+mod recording;
 mod refusals;
 mod reviewing;
 mod sides;
@@ -359,6 +360,7 @@ impl Broker {
                 self.exchange_side().want_messages(now, session, exchange, messages, effects);
             }
             Command::Operate { token, operation } => {
+                self.record(session, token, &operation, effects);
                 self.session_side().operate(session, token, *operation, effects);
             }
             Command::Subscribe(subscribe) => {

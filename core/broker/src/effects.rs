@@ -1,7 +1,9 @@
 //! What a broker wants done.
 
+use std::sync::Arc;
+
 use tiderace_base::{Close, SessionId};
-use tiderace_wire::{Credentials, Operation, Reply, Token};
+use tiderace_wire::{Audited, Credentials, Operation, Reply, Token};
 
 use crate::messages::Envelope;
 
@@ -23,10 +25,36 @@ pub struct Effects {
     pub pause: Vec<(u32, SessionId)>,
     /// Connections to read again.
     pub resume: Vec<(u32, SessionId)>,
-    /// What is asked of the node: the answer goes to the session, to which its token belongs.
-    pub node: Vec<AskNode>,
+    /// What is asked of the node, and what is to be recorded of what sessions ask: before any answer of the same call.
+    pub node: Vec<NodeEffect>,
     /// Connections to end.
     pub close: Vec<(u32, SessionId, Close)>,
+}
+
+/// Something for who runs the node.
+#[derive(Debug)]
+pub enum NodeEffect {
+    /// A session has asked for a change that is to be recorded with what comes of it.
+    Change(Box<AskedChange>),
+    /// The node is asked for something: the answer goes to the session, to which its token belongs.
+    Ask(AskNode),
+}
+
+/// A change that a session has asked for.
+#[derive(Debug)]
+pub struct AskedChange {
+    /// The session's link.
+    pub link: u32,
+    /// The session.
+    pub session: SessionId,
+    /// Under which token it is to be answered.
+    pub token: Token,
+    /// Who asks; of a virtual host: `@HOST/NAME`.
+    pub who: Arc<str>,
+    /// The other node that passes that on, if one does.
+    pub via: Option<Arc<str>>,
+    /// What is asked for.
+    pub what: Audited,
 }
 
 /// Something that a session asks of the node as a whole.

@@ -150,7 +150,7 @@ pub use claims::{Claim, Claims};
 pub use credential_id::CredentialId;
 pub use delivery::{Left, Pending};
 pub use deputies::DeputyState;
-pub use effects::{AskNode, Effects};
+pub use effects::{AskNode, AskedChange, Effects, NodeEffect};
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,

@@ -11,7 +11,7 @@ use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
 use crate::Principal;
-use crate::effects::{AskNode, Effects};
+use crate::effects::{AskNode, Effects, NodeEffect};
 use crate::fetch::merge_pages;
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
@@ -144,7 +144,8 @@ impl SessionSide<'_> {
         let allowed = self.options.may_ask_node(&requester.principal, &operation);
         let Some(link) = self.session(requester.session).map(|record| record.link) else { return };
         let Requester { session, token, .. } = *requester;
-        effects.node.push(AskNode { link, session, token, operation, allowed });
+        let asked = AskNode { link, session, token, operation, allowed };
+        effects.node.push(NodeEffect::Ask(asked));
     }
 
     pub(crate) fn send_operation(

@@ -233,6 +233,15 @@ pub const VERBS: &[Verb] = &[
         .may(Role::Viewer, &[Right::node("monitor", "$sys/alarms/*")])
         .or_nothing()
         .command("alarms"),
+    Verb::reads("audit", "Shows who has changed what, and who was not to.", get("/audit"))
+        .takes(&[
+            number("after", 0, "Behind which number; without it, the last that there are.", "17"),
+            number("limit", 500, "How many, at most.", "100"),
+            text("who", 1024, "What that principal has asked for.", "\"oli\""),
+            text("verb", 1024, "What is called so in the record.", "\"kick\""),
+        ])
+        .may(Role::Operator, &[Right::node("operate", AUDIT)])
+        .command("audit"),
     Verb::changes("drain", "Sends the clients of the node to other nodes.", post("/drain"))
         .takes(&[
             span("over", 86_400, "Over how long the goodbyes are spread.", "\"10m\"").required(),
@@ -304,6 +313,7 @@ pub const VERBS: &[Verb] = &[
 
 const SESSIONS: &str = "$sys/sessions";
 const BLOCKS: &str = "$sys/blocks";
+const AUDIT: &str = "$sys/audit";
 const DRAIN: &str = "$sys/drain";
 const BACKUP: &str = "$sys/backup";
 

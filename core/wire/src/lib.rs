@@ -60,18 +60,18 @@ pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use numbering::Numbering;
 pub use operation::{
-    Applies, BACKUP, BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, BROWSE_LIMIT_MAX, BackupPart,
-    BackupSize, Block, BlockEntry, BlockOperation, BlockQuery, BlockResult, Blocked, Browsable,
-    Browse, BrowseCursor, Change, Comparison, Condition, ConfigChange, ConsumerEntry,
-    DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DURABLE, DURABLE_TOPICS_MAX, DrainPhase, DrainRequest,
-    DrainStatus, DurableSubscription, Event, Events, Fetch, HistoryQuery, Kick, LOG_LEVEL_TIME_MAX,
-    Listing, ListingEntry, LogWord, MoveMessages, MovedMessages, NewValue, NodeOperation,
-    NodeReport, Operation, OperationResult, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page, Peek,
-    PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueQuery, QueueSettings,
-    REASON_BYTES_MAX, Reading, Replay, SESSIONS_LIMIT_MAX, SOURCE_TOPIC, ServiceEntry,
-    SessionEntry, SessionFacts, SessionFilter, SessionOrder, SessionPage, SessionQuery,
-    SessionRank, SessionState, TopicEntry, Update, ViewEntry, blocked_close, durable_queue,
-    is_durable, parse_session_id,
+    AUDIT, Applies, AuditEntry, AuditOutcome, AuditPage, AuditQuery, Audited, BACKUP,
+    BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, BROWSE_LIMIT_MAX, BackupPart, BackupSize,
+    Block, BlockEntry, BlockOperation, BlockQuery, BlockResult, Blocked, Browsable, Browse,
+    BrowseCursor, Change, Comparison, Condition, ConfigChange, ConsumerEntry, DRAIN_DELAY_MAX,
+    DRAIN_OVER_MAX, DURABLE, DURABLE_TOPICS_MAX, DrainPhase, DrainRequest, DrainStatus,
+    DurableSubscription, Event, Events, Fetch, HistoryQuery, Kick, LOG_LEVEL_TIME_MAX, Listing,
+    ListingEntry, LogWord, MoveMessages, MovedMessages, NewValue, NodeOperation, NodeReport,
+    Operation, OperationResult, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page, Peek, PeekedMessage,
+    PeekedMessages, QueueDetails, QueueEntry, QueueQuery, QueueSettings, REASON_BYTES_MAX, Reading,
+    Replay, SESSIONS_LIMIT_MAX, SOURCE_TOPIC, ServiceEntry, SessionEntry, SessionFacts,
+    SessionFilter, SessionOrder, SessionPage, SessionQuery, SessionRank, SessionState, TopicEntry,
+    Update, ViewEntry, blocked_close, durable_queue, is_durable, parse_session_id,
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;

@@ -1,54 +1,227 @@
-//! The lines of the log that say who has changed the node as a whole, or wanted to.
+//! Changes that sessions have asked for, until what has come of them is known and told to who keeps the record.
 //!
-//! Relies on operations to say what they are about. Invariant: each change that was asked for has one line, whatever came of
-//! it.
+//! ```text
+//!   broker ─▶ a change was asked for ─▶ waits ─▶ its answer, or the end of its session ─▶ `Operator::record`
+//!                                         └─▶ asked of the node: goes with the right to answer
+//! ```
+//! Relies on each operation to have one answer with its token, or none when its session has ended. Invariants: each change that was
+//! asked for is recorded once, whatever came of it, and what only says what would be done if it was refused; no more than [`WAITING_MAX`] wait on a shard.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::Close;
-use tiderace_broker::Operated;
-use tiderace_wire::OperationResult;
+use tiderace_base::{Close, SessionId};
+use tiderace_broker::AskedChange;
+use tiderace_wire::{AuditOutcome, Audited, OperationResult, Reply, Token};
 
-/// A change that somebody has asked for.
-#[derive(Debug)]
-pub(crate) struct Audit {
-    pub(crate) who: Arc<str>,
-    pub(crate) from: SocketAddr,
-    pub(crate) verb: &'static str,
-    pub(crate) on: String,
+/// What is to be recorded of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Who has asked; of a virtual host: `@HOST/NAME`.
+    pub who: Arc<str>,
+    /// The other node that has passed that on, if one has.
+    pub via: Option<Arc<str>>,
+    /// Where the client was.
+    pub from: Option<SocketAddr>,
+    /// What was asked for.
+    pub verb: &'static str,
+    /// What it was about.
+    pub on: Box<str>,
+    /// What has come of it.
+    pub outcome: AuditOutcome,
 }
 
-/// Bytes of what came of a change that are written, at most.
-const RESULT_BYTES_MAX: usize = 1_024;
+/// A change that somebody has asked for.
+pub(crate) struct Audit {
+    who: Arc<str>,
+    via: Option<Arc<str>>,
+    from: Option<SocketAddr>,
+    what: Audited,
+    /// Hands it to who keeps the record.
+    tell: Box<dyn FnOnce(AuditRecord) + Send>,
+}
+
+/// Bytes of each text of a record, at most.
+const TEXT_BYTES_MAX: usize = 1_024;
+/// Changes of a shard whose answers are awaited.
+const WAITING_MAX: usize = 1_024;
 
 impl Audit {
-    /// Writes what came of it.
-    pub(crate) fn end(&self, result: &Operated) {
-        match result {
-            Ok(result) => self.done(result),
-            Err(close) => self.refused(close),
+    /// One that is awaited: where its client is, and who is told of what has come of it.
+    pub(crate) fn new(
+        change: AskedChange,
+        from: Option<SocketAddr>,
+        tell: impl FnOnce(AuditRecord) + Send + 'static,
+    ) -> Audit {
+        let AskedChange { who, via, what, .. } = change;
+        Audit { who, via, from, what, tell: Box::new(tell) }
+    }
+
+    /// Has it recorded with what came of it.
+    pub(crate) fn end(self, result: Result<&OperationResult, &Close>) {
+        let outcome = match result {
+            Ok(result) => {
+                let mut json = Vec::new();
+                result.write_json(&mut json, false);
+                AuditOutcome::Done(clipped(&String::from_utf8_lossy(&json)).into())
+            }
+            Err(close) => {
+                let (code, reason) = (close.code.slug(), clipped(&close.reason).into());
+                AuditOutcome::Refused { code, reason }
+            }
+        };
+        self.record(outcome);
+    }
+
+    /// The same, where nobody is there to be told.
+    pub(crate) fn end_unanswered(self) {
+        self.record(AuditOutcome::Unanswered);
+    }
+
+    fn record(self, outcome: AuditOutcome) {
+        let Audit { who, via, from, what, tell } = self;
+        let Audited { verb, on, is_dry } = what;
+        if is_dry && !matches!(outcome, AuditOutcome::Refused { .. }) {
+            return;
+        }
+        let on = clipped(&on).into();
+        tell(AuditRecord { who, via, from, verb, on, outcome });
+    }
+}
+
+/// As much of a text as is recorded.
+fn clipped(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// The changes of a shard whose answers are awaited.
+#[derive(Default)]
+pub(crate) struct Audits(BTreeMap<(SessionId, Token), Audit>);
+
+impl Audits {
+    /// Whether none is awaited: nothing else has to be asked then.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A change is awaited.
+    pub(crate) fn begin(&mut self, session: SessionId, token: Token, audit: Audit) {
+        if self.0.len() >= WAITING_MAX {
+            return audit.end_unanswered();
+        }
+        // A session that uses a token twice cannot tell the answers apart either.
+        if let Some(before) = self.0.insert((session, token), audit) {
+            before.end_unanswered();
         }
     }
 
-    fn done(&self, result: &OperationResult) {
-        let mut json = Vec::new();
-        result.write_json(&mut json, false);
-        json.truncate(RESULT_BYTES_MAX);
-        let result = String::from_utf8_lossy(&json);
-        let Audit { who, from, verb, on } = self;
-        tracing::info!(
-            target: "tiderace::audit",
-            event = "audit", who = &**who, %from, verb, on, outcome = "done", %result
-        );
+    /// The change that has that token, which is awaited no longer.
+    pub(crate) fn take(&mut self, session: SessionId, token: Token) -> Option<Audit> {
+        self.0.remove(&(session, token))
     }
 
-    fn refused(&self, close: &Close) {
-        let Audit { who, from, verb, on } = self;
-        let (code, reason) = (close.code.slug(), &*close.reason);
-        tracing::warn!(
-            target: "tiderace::audit",
-            event = "audit", who = &**who, %from, verb, on, outcome = "refused", code, reason
-        );
+    /// A session is answered.
+    pub(crate) fn answered(&mut self, session: SessionId, reply: &Reply) {
+        let (token, result) = match reply {
+            Reply::Operated { token, result } => (*token, Ok(&**result)),
+            Reply::Refused { token: Some(token), close } => (*token, Err(close)),
+            _ => return,
+        };
+        if let Some(audit) = self.take(session, token) {
+            audit.end(result);
+        }
+    }
+
+    /// A session has ended, and hears no answer any more.
+    pub(crate) fn leave(&mut self, session: SessionId) {
+        let own = (session, Token::MIN)..=(session, Token::MAX);
+        let tokens: Vec<Token> = self.0.range(own).map(|((_, token), _)| *token).collect();
+        for audit in tokens.into_iter().filter_map(|token| self.take(session, token)) {
+            audit.end_unanswered();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tiderace_base::{CloseCode, ShardId};
+
+    use super::*;
+
+    type Told = Arc<Mutex<Vec<AuditRecord>>>;
+
+    fn session(slot: u32) -> SessionId {
+        SessionId { shard: ShardId(0), slot, generation: 0 }
+    }
+
+    fn audit(told: &Told, on: &str) -> Audit {
+        let what = Audited { verb: "purge", on: on.to_owned(), is_dry: on == "dry" };
+        let told = told.clone();
+        let tell = Box::new(move |record| told.lock().unwrap().push(record));
+        Audit { who: "ann".into(), via: None, from: None, what, tell }
+    }
+
+    fn refused(token: Option<Token>) -> Reply {
+        Reply::Refused { token, close: CloseCode::NotAuthorised.into() }
+    }
+
+    #[test]
+    fn each_change_is_recorded_once_with_what_has_come_of_it() {
+        let (records, mut audits) = (Told::default(), Audits::default());
+        let told = |records: &Told| {
+            let records = std::mem::take(&mut *records.lock().unwrap());
+            let told = |it: AuditRecord| (it.on.to_string(), it.outcome.word());
+            records.into_iter().map(told).collect::<Vec<_>>()
+        };
+        for (slot, token) in [(1, 1), (1, 2), (2, 1)] {
+            audits.begin(session(slot), token, audit(&records, &format!("{slot}-{token}")));
+        }
+        // Others have other tokens, or none.
+        audits.answered(session(1), &refused(None));
+        audits.answered(session(2), &refused(Some(2)));
+        assert_eq!(told(&records), []);
+        audits.answered(session(1), &refused(Some(2)));
+        audits.answered(session(1), &refused(Some(2)));
+        assert_eq!(told(&records), [("1-2".to_owned(), "refused")]);
+        audits.leave(session(1));
+        audits.leave(session(1));
+        assert_eq!(told(&records), [("1-1".to_owned(), "unanswered")]);
+        let result = Box::new(OperationResult::Done);
+        audits.answered(session(2), &Reply::Operated { token: 1, result });
+        assert_eq!(told(&records), [("2-1".to_owned(), "done")]);
+        assert!(audits.is_empty());
+        // What only says what would be done is recorded if even that was refused.
+        for token in [1, 2, 3] {
+            audits.begin(session(1), token, audit(&records, "dry"));
+        }
+        let result = Box::new(OperationResult::Done);
+        audits.answered(session(1), &Reply::Operated { token: 1, result });
+        audits.answered(session(1), &refused(Some(2)));
+        audits.leave(session(1));
+        assert_eq!(told(&records), [("dry".to_owned(), "refused")]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_so_are_texts() {
+        let (records, mut audits) = (Told::default(), Audits::default());
+        let long = "ä".repeat(TEXT_BYTES_MAX);
+        for token in 0..=WAITING_MAX as u32 {
+            audits.begin(session(1), token, audit(&records, &long));
+        }
+        let told = std::mem::take(&mut *records.lock().unwrap());
+        assert_eq!((told.len(), audits.0.len()), (1, WAITING_MAX));
+        assert_eq!(told[0].on.len(), TEXT_BYTES_MAX);
+        assert_eq!(told[0].outcome, AuditOutcome::Unanswered);
+        audits.begin(session(1), 7, audit(&records, "again"));
+        assert_eq!(audits.0.len(), WAITING_MAX);
     }
 }

@@ -3,11 +3,10 @@
 //!
 //! Invariant: a session that asks is answered, also when nobody does what was asked for.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
-use tiderace_broker::{AccessChange, AskNode, Operated};
+use tiderace_broker::{AccessChange, AskNode, NodeEffect, Operated};
 use tiderace_wire::{DrainStatus, NodeOperation, Operation, OperationResult, Reply, Token};
 
 use crate::audit::Audit;
@@ -22,7 +21,8 @@ impl<D: Driver> Shard<D> {
     /// changes the node is written into the log, and so is who may not.
     pub(crate) fn operate_node(&mut self, asked: AskNode) -> Option<Reply> {
         let AskNode { link, session, token, operation, allowed } = asked;
-        let audit = operation.audited().map(|change| self.audit(link, session, change));
+        // It goes on also when its session has ended.
+        let audit = self.audits.take(session, token);
         let later = |shard: &Shard<D>, audit| {
             let asked = Asked { link, session, token };
             NodeAnswer::new(asked, audit, shard.shared.wakers.clone())
@@ -56,8 +56,8 @@ impl<D: Driver> Shard<D> {
                 status.map(|status| OperationResult::Drain(Box::new(status)))
             }
         };
-        if let Some(audit) = &audit {
-            audit.end(&result);
+        if let Some(audit) = audit {
+            audit.end(result.as_ref());
         }
         Some(answer_of(token, result))
     }
@@ -82,14 +82,22 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Who asks for a change, and from where.
-    fn audit(&mut self, link: u32, session: SessionId, change: (&'static str, String)) -> Audit {
-        let key = self.find(link, session);
-        let peer = key.and_then(|key| self.connections.get(key)).map(|it| it.peer.socket());
-        let from = peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let who = self.broker.principal_name(session).unwrap_or_default();
-        let (verb, on) = change;
-        Audit { who, from, verb, on }
+    /// Takes the changes out of what is for the node, and waits for what comes of them.
+    pub(crate) fn begin_audits(&mut self, effects: &mut Vec<NodeEffect>) {
+        let is_change = |it: &mut NodeEffect| matches!(it, NodeEffect::Change(_));
+        for effect in effects.extract_if(.., is_change) {
+            let NodeEffect::Change(change) = effect else { continue };
+            let (session, token) = (change.session, change.token);
+            let key = self.find(change.link, session);
+            let from = key.and_then(|key| self.connections.get(key)).map(|it| it.peer.socket());
+            let operator = self.shared.services.operator.clone();
+            let audit = Audit::new(*change, from, move |record| operator.record(record));
+            match key {
+                Some(_) => self.audits.begin(session, token, audit),
+                // It has ended in the call that asked, so no answer comes, and it is not said again that it has.
+                None => audit.end_unanswered(),
+            }
+        }
     }
 
     /// What a session has asked the node for was done, or not.
@@ -102,6 +110,9 @@ impl<D: Driver> Shard<D> {
     /// Ends a session in the broker, and tells who runs the node if that keeps something for it.
     pub(crate) fn close_session(&mut self, session: SessionId) {
         self.broker.close(self.now, session, &mut self.effects);
+        if !self.audits.is_empty() {
+            self.audits.leave(session);
+        }
         if !self.node_readers.is_empty() && self.node_readers.remove(&session) {
             self.shared.services.operator.reader_ended(session);
         }

@@ -10,6 +10,7 @@ use tiderace_proxy::ClientField;
 use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
+use crate::audit::AuditRecord;
 use crate::driver::os::SocketOptions;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
@@ -264,6 +265,11 @@ pub trait Verifier: Send + Sync {
 pub trait Operator: Send + Sync {
     /// Takes something to do, for who may ask for it. Must return at once; the answer may come later, from any thread.
     fn operate(&self, operation: tiderace_wire::NodeOperation, answer: NodeAnswer);
+
+    /// A change that was asked for was done, or not. Must return at once.
+    fn record(&self, record: AuditRecord) {
+        let _ = record;
+    }
 
     /// A session has ended that has read a part of a backup, unless another on its shard has read since. Must return at once.
     fn reader_ended(&self, session: tiderace_base::SessionId) {

@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiderace_base::{Close, Key, MemoryUse, Now, SessionId};
+use tiderace_broker::NodeEffect;
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Context, Output, Reply, Session, SessionAction, SessionActions, Takeover};
 
@@ -257,6 +258,9 @@ impl<D: Driver> Shard<D> {
         while self.has_effects() {
             let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
+            if !effects.node.is_empty() {
+                self.begin_audits(&mut effects.node);
+            }
             for message in effects.messages.drain(..) {
                 self.post.send(message.to.shard, ShardMessage::Broker(message));
             }
@@ -265,6 +269,9 @@ impl<D: Driver> Shard<D> {
                 drop(Answer::new(session, self.shared.wakers.clone()));
             }
             for (link, session, reply) in effects.replies.drain(..) {
+                if !self.audits.is_empty() {
+                    self.audits.answered(session, &reply);
+                }
                 self.reply(link, session, reply);
             }
             for (link, session) in effects.ready.drain(..) {
@@ -278,7 +285,8 @@ impl<D: Driver> Shard<D> {
             for (link, session) in effects.resume.drain(..) {
                 self.resume(link, session);
             }
-            for asked in effects.node.drain(..) {
+            for effect in effects.node.drain(..) {
+                let NodeEffect::Ask(asked) = effect else { continue };
                 let (link, session) = (asked.link, asked.session);
                 if let Some(reply) = self.operate_node(asked) {
                     self.reply(link, session, reply);

@@ -11,6 +11,7 @@ use tiderace_broker::{Broker, Effects};
 use tiderace_wire::Commands;
 
 use crate::acceptor::Accepting;
+use crate::audit::Audits;
 use crate::client_session_ids::ClientSessionIds;
 use crate::connection::Connection;
 use crate::date::Dates;
@@ -73,6 +74,7 @@ pub struct Shard<D: Driver> {
     pub(crate) walks: SessionWalks,
     /// The sessions that have read of what the node keeps for who reads it.
     pub(crate) node_readers: BTreeSet<SessionId>,
+    pub(crate) audits: Audits,
     pub(crate) clock: TurnClock,
 }
 
@@ -119,6 +121,7 @@ impl<D: Driver> Shard<D> {
             session_begins: SessionBegins::default(),
             walks: SessionWalks::default(),
             node_readers: BTreeSet::new(),
+            audits: Audits::default(),
             clock: TurnClock::new(now.time),
         }
     }

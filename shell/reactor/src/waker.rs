@@ -216,7 +216,7 @@ pub(crate) struct Asked {
 /// The right to answer one operation, once. Forgetting to answer refuses it.
 pub struct NodeAnswer {
     asked: Asked,
-    /// What is written of it into the log, if it is a change.
+    /// What is recorded of it, if it is a change.
     audit: Option<Audit>,
     wakers: Arc<[Waker]>,
     is_answered: bool,
@@ -244,8 +244,8 @@ impl NodeAnswer {
 
     fn post(&mut self, result: Operated) {
         self.is_answered = true;
-        if let Some(audit) = &self.audit {
-            audit.end(&result);
+        if let Some(audit) = self.audit.take() {
+            audit.end(result.as_ref());
         }
         if let Some(waker) = self.wakers.get(self.asked.session.shard.index()) {
             waker.notify(Notice::NodeOperated { asked: self.asked, result });

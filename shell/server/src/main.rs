@@ -7,6 +7,7 @@
 
 mod alarms;
 mod allocator;
+mod audit;
 mod cli;
 mod compose;
 mod control;

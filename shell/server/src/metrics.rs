@@ -15,6 +15,7 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     TLS_RELOADS,
     CONFIG_RELOADS,
     CONFIG_REFUSED,
+    AUDIT_RECORDS,
     DRAIN_REMAINING,
     LOG_LINES_DROPPED,
     LOGIN_CALLOUTS,
@@ -69,6 +70,12 @@ pub(crate) const CONFIG_REFUSED: MetricRow = MetricRow::new(
     "tiderace_config_refused",
     "1 while the server runs by an earlier configuration, since it could not use the one that it read last; otherwise 0.",
 );
+pub(crate) const AUDIT_RECORDS: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_audit_records_total",
+    "Changes that were asked for, by outcome: done, refused, unanswered if who had asked was gone, left-out if not done and without a line of its own in the record.",
+)
+.with_labels(&["outcome"]);
 pub(crate) const DRAIN_REMAINING: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_drain_remaining_seconds",

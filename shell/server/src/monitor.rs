@@ -19,6 +19,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
 
 use crate::alarms::AlarmBoard;
+use crate::audit::AuditLog;
 use crate::control::ReloadCounters;
 use crate::drain;
 use crate::exposition::Exposition;
@@ -46,6 +47,8 @@ pub(crate) struct Monitor {
     pub(crate) logins: AuthHandle,
     /// What has come of reading the configuration again.
     pub(crate) reloads: Arc<ReloadCounters>,
+    /// The record of changes.
+    pub(crate) audit: Arc<AuditLog>,
     /// Set once the node runs.
     pub(crate) node: OnceLock<NodeControl>,
     /// Set once the node runs, if it speaks TLS.
@@ -156,6 +159,7 @@ impl Monitor {
                 out.extend([Sample::number(&ALARM_FAILURES, failures)]);
                 out.extend([logging::sample()]);
                 out.extend(self.reloads.samples());
+                out.extend(self.audit.samples());
                 out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
                 out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
                 if let Some(Some(persistence)) = self.persistence.get() {

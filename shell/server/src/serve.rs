@@ -23,6 +23,7 @@ use tiderace_wire::{Opening, Request};
 use tracing::info;
 
 use crate::alarms::{self, Lookout};
+use crate::audit::AuditLog;
 use crate::cli::{ServeRequest, development_banner, port_owner};
 use crate::control::{self, Control, Duties, Reloader};
 use crate::login::{Certificates, Logins};
@@ -53,7 +54,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     // Before there are other threads.
     let sockets = sockets::take()?;
     logging::start(&config.log);
-    let (control, asks) = Control::new();
+    let audit = Arc::<AuditLog>::default();
+    let (control, asks) = Control::new(audit.clone());
     let signals = Signals::take(control.clone())?;
     let files_max = raise_file_limit();
     let verifier = Arc::new(identities::verifier(&config.auth, None)?);
@@ -86,6 +88,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         rules: RwLock::new(Arc::new(broker.rules.clone())),
         logins: worker.handle(),
         reloads: Arc::default(),
+        audit: audit.clone(),
         node: OnceLock::new(),
         persistence: OnceLock::new(),
         spool: OnceLock::new(),
@@ -199,7 +202,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     };
     let serving = serving(&node.addresses);
     let backups = persistence.as_ref().and_then(|persistence| persistence.backups());
-    let duties = Duties { reloader, certificates, backups, serving: serving.clone() };
+    let duties = Duties { reloader, certificates, backups, audit, serving: serving.clone() };
     control::start(asks, duties)?;
     announce(development, config, &node.addresses);
     monitor

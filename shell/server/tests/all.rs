@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod alarms;
+mod audit;
 mod authentication_page;
 mod backups;
 mod bench;

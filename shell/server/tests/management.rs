@@ -16,11 +16,11 @@ use crate::program::watched::Watched;
 use crate::readme::commands_of;
 
 /// Somebody with no role; others have the names of their roles, or that of the only verb whose rights they have.
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 /// A server with somebody for each role, and for the rights of each verb alone.
-struct Node {
-    directory: Directory,
+pub(crate) struct Node {
+    pub(crate) directory: Directory,
     server: Watched,
     /// A session of ann's, and its id.
     _ann: LoggedIn,
@@ -37,7 +37,7 @@ fn only(verb: &Verb) -> String {
 }
 
 impl Node {
-    fn start(name: &str) -> Node {
+    pub(crate) fn start(name: &str) -> Node {
         let directory = Directory::new(name);
         let mut config = format!("[store]\ndirectory = {:?}\n", directory.0.join("store"));
         let mut rules = String::new();
@@ -71,11 +71,17 @@ impl Node {
         node
     }
 
-    fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> Way {
         Way::plain(self.server.addresses[0])
     }
 
-    fn request(&self, who: &str, method: &str, target: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn request(
+        &self,
+        who: &str,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> (u16, Value) {
         let authorization = authorization(Show::Token(&token_of(who)));
         let head = format!("{method} {target} HTTP/1.1\r\n{authorization}");
         let (head, body) = exchange(&self.way(), &head, body);
@@ -83,11 +89,11 @@ impl Node {
         (status, serde_json::from_str(&body).unwrap_or_default())
     }
 
-    fn operate(&self, who: &str, operation: &Value) -> (u16, Value) {
+    pub(crate) fn operate(&self, who: &str, operation: &Value) -> (u16, Value) {
         self.request(who, "POST", "/operations", &operation.to_string())
     }
 
-    fn run(&self, who: &str, arguments: &[String]) -> Output {
+    pub(crate) fn run(&self, who: &str, arguments: &[String]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_tiderace"))
             .args(arguments)
             .args(["-s", &self.server.addresses[0].to_string(), "--passcode", &token_of(who)])
@@ -96,7 +102,7 @@ impl Node {
     }
 
     /// What a verb is tried with: its fields, and the words of its command.
-    fn tried(&self, verb: &Verb, cell: usize) -> (Value, String) {
+    pub(crate) fn tried(&self, verb: &Verb, cell: usize) -> (Value, String) {
         let session = &self.session;
         let jobs = json!({"path": "made/jobs"});
         match verb.name {
@@ -158,6 +164,7 @@ impl Node {
             }
             "unview" => (json!({"name": "made"}), "views rm made".to_owned()),
             "alarms" => (json!({}), "alarms".to_owned()),
+            "audit" => (json!({}), "audit".to_owned()),
             "drain" => (
                 json!({"over": "1s", "delay": "1h"}),
                 "drain --over 1s --delay 1h --no-wait".to_owned(),
@@ -176,7 +183,7 @@ impl Node {
     }
 
     /// Has there what a verb is about, whatever was done before.
-    fn prepare(&self, verb: &Verb) {
+    pub(crate) fn prepare(&self, verb: &Verb) {
         let drain = json!({"do": "drain", "over": "1s", "delay": "1h"});
         let done = match verb.name {
             "delete-subscription" => {
@@ -203,7 +210,7 @@ impl Node {
 }
 
 /// The operation that a verb is with those fields.
-fn operation(verb: &Verb, fields: &Value) -> Value {
+pub(crate) fn operation(verb: &Verb, fields: &Value) -> Value {
     let mut members = Map::from_iter([("do".to_owned(), json!(verb.operation))]);
     for (name, value) in verb.fixed {
         members.insert((*name).to_owned(), serde_json::from_str(value).unwrap());
@@ -223,7 +230,7 @@ fn encoded(value: &Value) -> String {
 }
 
 /// The same as a request: target and body.
-fn resource(verb: &Verb, fields: &Value) -> (String, String) {
+pub(crate) fn resource(verb: &Verb, fields: &Value) -> (String, String) {
     let mut fields = fields.as_object().unwrap().clone();
     let mut target = format!("/manage{}", verb.rest.path);
     if let Some(name) = verb.rest.field() {

@@ -91,6 +91,18 @@ fn changes(output: &Output) -> Vec<(String, String)> {
     all.map(|change| (text(change, "option"), text(change, "applies"))).collect()
 }
 
+/// The next line of the record about a reload by that, with that outcome.
+fn recorded(configured: &mut Configured, who: &str, outcome: &str) -> Value {
+    loop {
+        let lines = configured.server.read_to("audit");
+        let record: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        if record["who"] == who && record["outcome"] == outcome {
+            assert_eq!(record["verb"], "reload");
+            return record;
+        }
+    }
+}
+
 fn change(option: &str, applies: &str) -> (String, String) {
     (option.to_owned(), applies.to_owned())
 }
@@ -265,6 +277,9 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_told_of() {
     configured.server.signal("HUP");
     configured.server.read_to("configuration-reloaded");
     assert_eq!(configured.metric("tiderace_config_refused"), 0);
+    let record = recorded(&mut configured, "signal", "done");
+    assert!(record["result"].as_str().unwrap().contains("\"changes\":["), "{record}");
+    assert_eq!(record["from"], Value::Null, "nobody was connected to ask");
 }
 
 #[test]
@@ -368,6 +383,8 @@ fn a_file_that_changes_is_read_by_itself_if_that_is_wanted() {
     let before = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{before}[[nonsense]]\n")).unwrap();
     configured.server.read_to("configuration-refused");
+    let record = recorded(&mut configured, "interval", "refused");
+    assert_eq!(record["code"], "bad-configuration");
     std::fs::remove_file(configured.directory.0.join("ann")).unwrap();
     let without = before.replace(&token(&configured.directory, "ann", ""), "");
     std::fs::write(&file, without).unwrap();

@@ -48,6 +48,9 @@ impl Broker {
         close: Close,
         effects: &mut Effects,
     ) {
+        if let Command::Operate { token, operation } = command {
+            self.record(session, *token, operation, effects);
+        }
         let side = self.session_side();
         let token = match command {
             Command::Publish { confirm, confirm_first, .. } => {

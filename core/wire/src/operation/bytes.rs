@@ -5,8 +5,8 @@
 use tiderace_filter::Selector;
 
 use super::{
-    ConsumerEntry, DurableSubscription, ListingEntry, NewValue, NodeReport, Operation,
-    OperationResult, PeekedMessage, SessionQuery,
+    AuditQuery, ConsumerEntry, DurableSubscription, ListingEntry, NewValue, NodeOperation,
+    NodeReport, Operation, OperationResult, PeekedMessage, SessionQuery,
 };
 
 impl Operation {
@@ -26,6 +26,10 @@ impl Operation {
             Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
             Operation::Sessions(query) => size_of::<SessionQuery>() + query.filter.bytes(),
             Operation::Blocks(asked) => asked.bytes(),
+            Operation::Node(asked) => match &**asked {
+                NodeOperation::Audit(query) => size_of::<AuditQuery>() + query.bytes(),
+                _ => 0,
+            },
             Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
             Operation::Purge { selector, .. } => selector_bytes(selector.as_ref()),
             Operation::CreateSubscription(made) => size_of::<DurableSubscription>() + made.bytes(),
@@ -67,6 +71,7 @@ impl OperationResult {
             }
             OperationResult::Node(report) => match &**report {
                 NodeReport::BackupPart(part) => values(1, part.run().bytes()),
+                NodeReport::Audit(page) => page.bytes(),
                 _ => 0,
             },
             _ => 0,

@@ -3,6 +3,7 @@
 //! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
+mod audit;
 mod audited;
 mod blocks;
 mod browse;
@@ -25,6 +26,8 @@ use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
 
+pub use audit::{AUDIT, AuditEntry, AuditOutcome, AuditPage, AuditQuery};
+pub use audited::Audited;
 pub use blocks::{
     BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, Block, BlockEntry, BlockOperation, BlockQuery,
     BlockResult, Blocked, blocked_close,
@@ -177,7 +180,7 @@ impl Operation {
     /// Whether its answer may be large, so that a session may have only some of them under way.
     pub fn has_large_answer(&self) -> bool {
         if let Operation::Node(asked) = self {
-            return matches!(**asked, NodeOperation::BackupRead { .. });
+            return matches!(**asked, NodeOperation::BackupRead { .. } | NodeOperation::Audit(_));
         }
         matches!(
             self,

@@ -9,6 +9,7 @@ use tiderace_base::{Span, Time};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 
+use super::audit::{AuditPage, AuditQuery};
 use crate::{Destination, Kind, Meta, Run, RunBuilder, properties};
 
 /// How long a level of the log that goes back by itself may last, at most.
@@ -41,6 +42,8 @@ pub enum NodeOperation {
         /// How many bytes have been read.
         from: u64,
     },
+    /// Reads a part of the record of changes; [`NodeReport::Audit`].
+    Audit(AuditQuery),
 }
 
 /// How important the lines of a log are.
@@ -172,6 +175,8 @@ pub enum NodeReport {
     },
     /// Bytes of a backup.
     BackupPart(BackupPart),
+    /// A part of the record of changes.
+    Audit(Box<AuditPage>),
 }
 
 impl NodeReport {
@@ -212,6 +217,7 @@ impl NodeReport {
                     format!(",\"bytes\":{bytes},\"segments\":{segments},\"bodies\":{bodies}}}");
                 out.extend_from_slice(rest.as_bytes());
             }
+            NodeReport::Audit(page) => page.write_json(out),
             NodeReport::BackupPart(BackupPart { from, more, .. }) => {
                 out.extend_from_slice(format!("{{\"from\":{from},\"more\":{more}}}").as_bytes());
             }

@@ -156,6 +156,7 @@ impl OperationResult {
             OperationResult::Node(report) => match &**report {
                 // Four digits of base64 for three bytes.
                 NodeReport::BackupPart(part) => JSON_BYTES + body(part.run(), 0) / 3 * 4,
+                NodeReport::Audit(page) => page.bytes() + JSON_BYTES,
                 _ => 0,
             },
             _ => 0,

@@ -20,6 +20,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "edge",
             "upstreams",
             "alarms",
+            "audit",
             "connections",
             "drain",
             "reload",

@@ -11,6 +11,7 @@
 
 mod acl;
 mod alarms;
+mod audit;
 mod backup;
 mod banner;
 mod blocks;
@@ -121,6 +122,9 @@ enum Command {
     /// Show what is wrong with a server, and what to do.
     #[command(disable_help_flag = true)]
     Alarms(alarms::AlarmsArgs),
+    /// Show who has changed a server, and who was not to.
+    #[command(disable_help_flag = true)]
+    Audit(audit::AuditArgs),
     /// Copy what a running server has stored into one file, from any machine.
     #[command(disable_help_flag = true)]
     Backup(backup::BackupArgs),
@@ -183,6 +187,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Reload(args)) => reload::run(&args),
         Some(Command::Log(args)) => reload::run_log(&args),
         Some(Command::Alarms(args)) => alarms::run(&args),
+        Some(Command::Audit(args)) => audit::run(&args),
         Some(Command::Backup(args)) => backup::run(&args),
         Some(Command::Restore(args)) => backup::run_restore(&args),
         Some(Command::Definitions(args)) => definitions::run(&args),

@@ -20,14 +20,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tiderace_base::{Close, CloseCode, SessionId, Span};
-use tiderace_reactor::{NodeAnswer, Operator};
+use tiderace_reactor::{AuditRecord, NodeAnswer, Operator};
 use tiderace_store::Backups;
-use tiderace_wire::{ConfigChange, LogWord, NodeOperation, NodeReport};
+use tiderace_wire::{
+    AuditOutcome, AuditQuery, ConfigChange, LogWord, NodeOperation, NodeReport, OperationResult,
+};
 use tracing::{error, info};
 
 use backup::Backup;
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
 
+use crate::audit::AuditLog;
 use crate::tls::CertificateWatch;
 use crate::{logging, service_manager};
 
@@ -45,7 +48,7 @@ enum Ask {
     /// To look whether SIGHUP has come.
     Wake,
     /// By a session that may.
-    Operate(NodeOperation, NodeAnswer),
+    Operate(Box<(NodeOperation, NodeAnswer)>),
     /// To look whether a session that has ended was reading a backup.
     ReaderEnded(SessionId),
 }
@@ -56,6 +59,7 @@ pub(crate) struct Control {
     asks: SyncSender<Ask>,
     has_hung_up: Arc<AtomicBool>,
     ended: Arc<Ended>,
+    audit: Arc<AuditLog>,
 }
 
 /// What has been asked for.
@@ -88,14 +92,14 @@ impl Ended {
 }
 
 impl Control {
-    /// The way to the thread that takes what is asked for.
-    pub(crate) fn new() -> (Control, Asks) {
+    /// The way to the thread that takes what is asked for, and to the record of it.
+    pub(crate) fn new(audit: Arc<AuditLog>) -> (Control, Asks) {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let has_hung_up = Arc::new(AtomicBool::new(false));
         let ended = Arc::<Ended>::default();
-        let control =
-            Control { asks: sender, has_hung_up: has_hung_up.clone(), ended: ended.clone() };
-        (control, Asks { asks: receiver, has_hung_up, ended })
+        let asks = Asks { asks: receiver, has_hung_up, ended };
+        let (has_hung_up, ended) = (asks.has_hung_up.clone(), asks.ended.clone());
+        (Control { asks: sender, has_hung_up, ended, audit }, asks)
     }
 
     /// SIGHUP has come: what can be read again is, once for those that come before that is done.
@@ -108,13 +112,25 @@ impl Control {
 
 impl Operator for Control {
     fn operate(&self, operation: NodeOperation, answer: NodeAnswer) {
-        let refused = match self.asks.try_send(Ask::Operate(operation, answer)) {
+        if let NodeOperation::Audit(query) = &operation {
+            // Who reads it again and again takes no place of those who have something to be done.
+            return answer.send(Ok(page_of(&self.audit, query)));
+        }
+        let refused = match self.asks.try_send(Ask::Operate(Box::new((operation, answer)))) {
             Ok(()) => return,
             Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) => ask,
         };
-        if let Ask::Operate(_, answer) = refused {
+        if let Ask::Operate(asked) = refused {
+            let (_, answer) = *asked;
             let reason = "the node has as much to do of that kind as it may; try again in a second";
             answer.send(Err(Close::new(CloseCode::TooMuchWork, reason)));
+        }
+    }
+
+    fn record(&self, record: AuditRecord) {
+        if self.audit.record(record) {
+            // Before a full queue the thread is awake.
+            let _ = self.asks.try_send(Ask::Wake);
         }
     }
 
@@ -133,6 +149,8 @@ pub(crate) struct Duties {
     pub(crate) certificates: Option<CertificateWatch>,
     /// Where backups come from, if there is a store.
     pub(crate) backups: Option<Backups>,
+    /// The record of changes.
+    pub(crate) audit: Arc<AuditLog>,
     /// What the service manager is told of a server that runs as it is configured.
     pub(crate) serving: String,
 }
@@ -171,8 +189,9 @@ impl Keeper {
         self.plan(Instant::now());
         loop {
             let now = Instant::now();
-            let next =
-                [self.log_until, self.next_reload, self.next_certificates, self.backup.until()];
+            let audit = self.duties.audit.until();
+            let (reload, certificates) = (self.next_reload, self.next_certificates);
+            let next = [self.log_until, reload, certificates, self.backup.until(), audit];
             let wait = next.into_iter().flatten().min();
             let wait = match asks.ended.is_empty() {
                 true => wait.map_or(FOREVER, |at| at.saturating_duration_since(now)),
@@ -195,7 +214,8 @@ impl Keeper {
     fn act(&mut self, asked: Option<Ask>, asks: &Asks) {
         let is_idle = asked.is_none();
         match asked {
-            Some(Ask::Operate(operation, answer)) => {
+            Some(Ask::Operate(asked)) => {
+                let (operation, answer) = *asked;
                 let session = answer.session();
                 answer.send(self.operate(&operation, session));
             }
@@ -229,11 +249,15 @@ impl Keeper {
         }
         if is_due(self.next_reload) {
             let before = self.duties.reloader.log_level();
-            self.duties.reloader.look(&mut self.duties.certificates);
+            let outcome = self.duties.reloader.look(&mut self.duties.certificates);
             self.note_log_level(before);
+            if let Some(outcome) = &outcome {
+                self.record_reload("interval", outcome);
+            }
             let interval = self.duties.reloader.interval();
             self.next_reload = (!interval.is_zero()).then(|| now + interval);
         }
+        self.duties.audit.tell_left_out();
         if is_due(self.next_certificates)
             && let Some(watch) = &mut self.duties.certificates
         {
@@ -243,12 +267,32 @@ impl Keeper {
     }
 
     fn hang_up(&mut self) {
-        // The log says what has come of it.
-        let _ = self.reload(|duties| {
+        let outcome = self.reload(|duties| {
             if let Some(watch) = &mut duties.certificates {
                 watch.read_again();
             }
         });
+        self.record_reload("signal", &outcome);
+    }
+
+    /// Records a reload that no session has asked for.
+    fn record_reload(&self, who: &str, outcome: &anyhow::Result<Vec<ConfigChange>>) {
+        let outcome = match outcome {
+            Ok(changes) => {
+                let report = NodeReport::Reload { dry_run: false, changes: changes.clone() };
+                let mut json = Vec::new();
+                OperationResult::Node(Box::new(report)).write_json(&mut json, false);
+                AuditOutcome::Done(String::from_utf8_lossy(&json).into())
+            }
+            Err(error) => {
+                let Close { code, reason, .. } = refused(error);
+                AuditOutcome::Refused { code: code.slug(), reason: (&*reason).into() }
+            }
+        };
+        let (who, on) = (who.into(), "".into());
+        let (via, from, verb) = (None, None, "reload");
+        // Whatever is left out of them is looked for before this thread waits again.
+        self.duties.audit.record(AuditRecord { who, via, from, verb, on, outcome });
     }
 
     /// Reads the configuration again; `also` is done before the service manager hears that the server is ready.
@@ -294,6 +338,7 @@ impl Keeper {
             NodeOperation::BackupRead { backup, from } => {
                 self.backup.read(session, (*backup, *from), &Instant::now)
             }
+            NodeOperation::Audit(query) => Ok(page_of(&self.duties.audit, query)),
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();
                 Ok(NodeReport::Log { level, lasts: None })
@@ -343,6 +388,11 @@ fn carefully(act: impl FnOnce()) -> bool {
     went_well
 }
 
+/// A part of the record, as an answer.
+fn page_of(audit: &AuditLog, query: &AuditQuery) -> NodeReport {
+    NodeReport::Audit(Box::new(audit.page(query)))
+}
+
 /// What a client is told of a configuration that cannot be used.
 fn refused(error: &anyhow::Error) -> Close {
     Close::new(CloseCode::BadConfiguration, format!("nothing was changed: {error:#}"))
@@ -368,7 +418,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_reader_is_heard_of_however_much_waits() {
-        let (control, asks) = Control::new();
+        let (control, asks) = Control::new(Arc::default());
         for _ in 0..WAITING_MAX {
             control.asks.try_send(Ask::Wake).unwrap();
         }

@@ -112,21 +112,25 @@ impl Reloader {
         self.finish(made, certificates)
     }
 
-    /// Looks whether the configuration says something else, and holds to it then. A problem is said once.
-    pub(crate) fn look(&mut self, certificates: &mut Option<CertificateWatch>) {
+    /// Looks whether the configuration says something else, and holds to it then; what has come of it. A problem is said once.
+    pub(crate) fn look(
+        &mut self,
+        certificates: &mut Option<CertificateWatch>,
+    ) -> Option<anyhow::Result<Vec<ConfigChange>>> {
         let made = self.make();
         let problem = made.as_ref().err().map(|error| format!("{error:#}"));
         let is_news = match &made {
             Ok(made) => made.changes.iter().any(|change| change.applies != Applies::Restart),
             Err(_) => self.told != problem,
         };
+        let mut outcome = None;
         if is_news {
-            // The log says what has come of it.
-            let _ = self.finish(made, certificates);
+            outcome = Some(self.finish(made, certificates));
         } else if made.is_ok() {
             self.monitor.reloads.is_refused.store(0, Ordering::Relaxed);
         }
         self.told = problem;
+        outcome
     }
 
     fn finish(

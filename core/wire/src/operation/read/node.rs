@@ -4,6 +4,7 @@ use tiderace_base::{Addresses, Close};
 use tiderace_value::{Json, JsonKind};
 
 use super::{Given, bad, short};
+use crate::operation::audit::AuditQuery;
 use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
 use crate::operation::node::{LOG_LEVEL_TIME_MAX, LogWord, NodeOperation};
 use crate::{Browsable, DrainRequest, Operation};
@@ -20,6 +21,7 @@ impl Given<'_> {
             "log" => self.node(self.log()?),
             "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
             "backup-read" => self.node(self.backup_read()?),
+            "audit" => self.node(NodeOperation::Audit(self.audit()?)),
             _ => match self.block_operation(what)? {
                 Some(asked) => Operation::Blocks(Box::new(asked)),
                 None => match self.queue_operation(what)? {
@@ -55,6 +57,11 @@ impl Given<'_> {
         let backup = self.number("backup")?.ok_or_else(missing)?;
         let from = self.number("from")?.ok_or_else(missing)?;
         Ok(NodeOperation::BackupRead { backup, from })
+    }
+
+    fn audit(&self) -> Result<AuditQuery, Close> {
+        let (after, limit) = (self.number("after")?, self.small("limit")?);
+        Ok(AuditQuery { after, limit, who: self.name("who")?, verb: self.name("verb")? })
     }
 
     fn log(&self) -> Result<NodeOperation, Close> {
@@ -140,6 +147,13 @@ mod tests {
         assert_eq!(node(r#"{"do":"backup"}"#), NodeOperation::Backup { dry_run: false });
         let read = NodeOperation::BackupRead { backup: 7, from: 1 << 40 };
         assert_eq!(node(r#"{"do":"backup-read","backup":7,"from":1099511627776}"#), read);
+        let audit = |after, limit, who: Option<&str>, verb: Option<&str>| {
+            let (who, verb) = (who.map(Into::into), verb.map(Into::into));
+            NodeOperation::Audit(AuditQuery { after, limit, who, verb })
+        };
+        assert_eq!(node(r#"{"do":"audit"}"#), audit(None, 0, None, None));
+        let text = r#"{"do":"audit","after":0,"limit":7,"who":"@shop/ann","verb":"kick"}"#;
+        assert_eq!(node(text), audit(Some(0), 7, Some("@shop/ann"), Some("kick")));
         let log = |level, lasts| NodeOperation::Log { level, lasts };
         assert_eq!(node(r#"{"do":"log"}"#), log(None, None));
         let lasts = Some(Span::from_secs(900));
@@ -161,6 +175,8 @@ mod tests {
             (r#"{"do":"backup-read","backup":7}"#, "`from`"),
             (r#"{"do":"backup-read","from":0}"#, "`backup`"),
             (r#"{"do":"backup-read","backup":-1,"from":0}"#, "`backup`"),
+            (r#"{"do":"audit","after":"x"}"#, "`after`"),
+            (r#"{"do":"audit","who":7}"#, "`who`"),
             (r#"{"do":"backup","to":"/etc/passwd"}"#, "to"),
             (r#"{"do":"log","level":"loud"}"#, "`level`"),
             (r#"{"do":"log","level":7}"#, "`level`"),
