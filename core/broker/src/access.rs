@@ -29,6 +29,8 @@ use crate::{Action, BrokerOptions, Principal};
 const SESSIONS: &str = "$sys/sessions";
 /// Where they look for who may send the node's clients elsewhere.
 const DRAIN: &str = "$sys/drain";
+/// Where they look for who may see what the node counts.
+const STATS: &str = "$sys/stats";
 /// Where they look for who may keep others out.
 const BLOCKS: &str = "$sys/blocks";
 /// Where they look for who may have the configuration read again.
@@ -83,6 +85,7 @@ impl BrokerOptions {
             },
             Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),
             Operation::Blocks(_) => (BLOCKS, &[Action::Operate, Action::Admin]),
+            Operation::Stats => (STATS, &[Action::Monitor, Action::Admin]),
             Operation::DrainState => (DRAIN, &[Action::Monitor, Action::Operate, Action::Admin]),
             _ => (DRAIN, &[Action::Operate, Action::Admin]),
         };

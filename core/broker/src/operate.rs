@@ -72,6 +72,7 @@ impl SessionSide<'_> {
             | Operation::Drain(_)
             | Operation::DrainCancel
             | Operation::DrainState
+            | Operation::Stats
             | Operation::Node(_) => {
                 self.ask_node(&requester, operation, effects);
             }

@@ -242,6 +242,9 @@ pub const VERBS: &[Verb] = &[
         ])
         .may(Role::Operator, &[Right::node("operate", AUDIT)])
         .command("audit"),
+    Verb::reads("stats", "Tells what the node counts, as its metrics do.", get("/stats"))
+        .may(Role::Viewer, &[Right::node("monitor", STATS)])
+        .command("top"),
     Verb::changes("drain", "Sends the clients of the node to other nodes.", post("/drain"))
         .takes(&[
             span("over", 86_400, "Over how long the goodbyes are spread.", "\"10m\"").required(),
@@ -312,6 +315,7 @@ pub const VERBS: &[Verb] = &[
 ];
 
 const SESSIONS: &str = "$sys/sessions";
+const STATS: &str = "$sys/stats";
 const BLOCKS: &str = "$sys/blocks";
 const AUDIT: &str = "$sys/audit";
 const DRAIN: &str = "$sys/drain";
@@ -334,8 +338,8 @@ const ADDRESS: Field = text(
 const BACKLOG: Field = number("backlog", 0, "Sessions for which at least so many bytes wait.", "1");
 const SORT: Field = word(
     "sort",
-    &["backlog", "id"],
-    "First those for which most waits, or by their ids.",
+    &["backlog", "subscriptions", "since", "id"],
+    "First those for which most waits, that have most subscriptions, or that came last; or by their ids.",
     "\"backlog\"",
 );
 const SESSION_AFTER: Field =

@@ -51,6 +51,9 @@ impl<D: Driver> Shard<D> {
                 self.operate_blocks(link, *asked, answer);
                 return None;
             }
+            (Ok(()), Operation::Stats) => {
+                self.shared.services.operator.stats().map(OperationResult::Stats)
+            }
             (Ok(()), operation) => {
                 let status = self.operate_drain((link, session), operation);
                 status.map(|status| OperationResult::Drain(Box::new(status)))

@@ -271,6 +271,15 @@ pub trait Operator: Send + Sync {
         let _ = record;
     }
 
+    /// What the node counts, as an object of JSON. Runs on a shard: it must not wait for anything.
+    ///
+    /// # Errors
+    /// When nobody counts, or not yet.
+    fn stats(&self) -> Result<Box<str>, tiderace_base::Close> {
+        let reason = "nobody counts what this node does";
+        Err(tiderace_base::Close::new(tiderace_base::CloseCode::BadOperation, reason))
+    }
+
     /// A session has ended that has read a part of a backup, unless another on its shard has read since. Must return at once.
     fn reader_ended(&self, session: tiderace_base::SessionId) {
         let _ = session;

@@ -108,7 +108,8 @@ impl<D: Driver> Shard<D> {
         match &job.what {
             SessionWork::List(query) => {
                 walk.matched += 1;
-                let rank = query.rank(live.id, &self.broker.session_state(live.id));
+                let since_ms = self.since_ms(key);
+                let rank = query.rank(live.id, &self.broker.session_state(live.id), since_ms);
                 if query.after.is_none_or(|after| rank > after) {
                     walk.keep(rank, key, query.entries_max());
                 }
@@ -158,6 +159,11 @@ impl<D: Driver> Shard<D> {
             && principal.as_deref().is_none_or(is_called)
     }
 
+    /// Since when a session is there, in milliseconds since 1970.
+    fn since_ms(&self, key: Key) -> u64 {
+        u64::from(self.session_begins.of(key.slot)) * 1000
+    }
+
     fn protocol_name(&self, live: &Live) -> &'static str {
         let protocols = &self.shared.services.protocols;
         protocols.get(usize::from(live.protocol)).map_or("", |protocol| protocol.name)
@@ -199,7 +205,7 @@ impl<D: Driver> Shard<D> {
             protocol: self.protocol_name(live),
             transport: connection.stage.gauge().transport_name(),
             tls,
-            since_ms: u64::from(self.session_begins.of(key.slot)) * 1000,
+            since_ms: self.since_ms(key),
         };
         Some(SessionEntry { facts: Some(Box::new(facts)), ..entry })
     }

@@ -35,6 +35,7 @@ mod signals;
 mod socketio;
 mod sockets;
 mod specs;
+mod stats;
 mod tls;
 mod upstreams;
 mod watchdog;

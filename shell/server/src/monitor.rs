@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use tiderace_auth::callout::CalloutCounters;
 use tiderace_auth::{AuthHandle, Check};
@@ -39,6 +40,10 @@ use crate::upstreams;
 pub(crate) struct Monitor {
     /// The node's name.
     pub(crate) name: String,
+    /// How many event loops it has.
+    pub(crate) shards: usize,
+    /// When it was started.
+    pub(crate) started: SystemTime,
     pub(crate) access: MonitoringConfig,
     /// Whether proxies say where requests come from.
     pub(crate) is_behind_proxies: bool,
@@ -145,33 +150,39 @@ impl Monitor {
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
             body: {
                 let mut out = Exposition::with_capacity(16 << 10);
-                let labels = vec![env!("CARGO_PKG_VERSION"), &self.name];
-                out.add(&Sample { row: &BUILD_INFO, labels, value: SampleValue::Number(1) });
-                out.extend(node.metrics());
-                let broker = node.broker_metrics();
-                out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
-                out.extend([drain::remaining(&node.drain_status())]);
-                out.extend(self.native.samples());
-                out.extend(process::samples());
-                out.extend(self.resources.samples());
-                out.extend(self.alarms.samples());
-                let failures = self.alarm_failures.load(Ordering::Relaxed);
-                out.extend([Sample::number(&ALARM_FAILURES, failures)]);
-                out.extend([logging::sample()]);
-                out.extend(self.reloads.samples());
-                out.extend(self.audit.samples());
-                out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
-                out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
-                if let Some(Some(persistence)) = self.persistence.get() {
-                    out.extend(persistence.metrics().samples());
-                }
-                if let Some(Some(spool)) = self.spool.get() {
-                    out.extend(large_messages(spool.usage()));
-                }
-                out.extend(self.rsocket.get().into_iter().flat_map(|rsocket| rsocket.samples()));
+                out.extend(self.samples(node));
                 out.into_text().into()
             },
         }
+    }
+
+    /// All that is counted, those of one name together.
+    pub(crate) fn samples<'a>(&'a self, node: &'a NodeControl) -> Vec<Sample<'a>> {
+        let labels = vec![env!("CARGO_PKG_VERSION"), &self.name];
+        let mut out = vec![Sample { row: &BUILD_INFO, labels, value: SampleValue::Number(1) }];
+        out.extend(node.metrics());
+        let broker = node.broker_metrics();
+        out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
+        out.push(drain::remaining(&node.drain_status()));
+        out.extend(self.native.samples());
+        process::samples().for_each(|sample| out.push(sample));
+        out.extend(self.resources.samples());
+        out.extend(self.alarms.samples());
+        let failures = self.alarm_failures.load(Ordering::Relaxed);
+        out.push(Sample::number(&ALARM_FAILURES, failures));
+        out.push(logging::sample());
+        out.extend(self.reloads.samples());
+        out.extend(self.audit.samples());
+        out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
+        out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
+        if let Some(Some(persistence)) = self.persistence.get() {
+            persistence.metrics().samples().for_each(|sample| out.push(sample));
+        }
+        if let Some(Some(spool)) = self.spool.get() {
+            out.extend(large_messages(spool.usage()));
+        }
+        out.extend(self.rsocket.get().into_iter().flat_map(|rsocket| rsocket.samples()));
+        out
     }
 
     fn guarded(

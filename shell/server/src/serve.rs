@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
@@ -31,6 +32,7 @@ use crate::monitor::{self, Monitor};
 use crate::persistence::Persistence;
 use crate::resources::Resources;
 use crate::signals::{self, Signals};
+use crate::stats::Operations;
 use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
@@ -83,6 +85,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     });
     let monitor = Arc::new(Monitor {
         name: identity.node.clone(),
+        shards: compose::shards(config),
+        started: SystemTime::now(),
         access: config.monitoring.clone(),
         is_behind_proxies: config.proxy.is_on(),
         rules: RwLock::new(Arc::new(broker.rules.clone())),
@@ -170,7 +174,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             .chain(upstreams::shown(config, &monitor))
             .chain([alarms::shown(&monitor.alarms)])
             .collect(),
-        operator: Arc::new(control),
+        operator: Arc::new(Operations { control, monitor: monitor.clone() }),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
         spool,
     };

@@ -31,3 +31,4 @@ mod secured;
 #[cfg(target_os = "linux")]
 mod service_manager;
 mod signed_tokens;
+mod top;

@@ -165,6 +165,7 @@ impl Node {
             "unview" => (json!({"name": "made"}), "views rm made".to_owned()),
             "alarms" => (json!({}), "alarms".to_owned()),
             "audit" => (json!({}), "audit".to_owned()),
+            "stats" => (json!({}), "top --once --interval 100ms".to_owned()),
             "drain" => (
                 json!({"over": "1s", "delay": "1h"}),
                 "drain --over 1s --delay 1h --no-wait".to_owned(),

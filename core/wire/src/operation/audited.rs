@@ -216,6 +216,7 @@ mod tests {
             ),
             (Operation::DrainCancel, Some(("drain-cancel", ""))),
             (Operation::DrainState, None),
+            (Operation::Stats, None),
             (Operation::Sessions(Box::default()), None),
             (node(NodeOperation::Reload { dry_run: false }), Some(("reload", ""))),
             (node(NodeOperation::Reload { dry_run: true }), Some(("reload", "dry_run"))),

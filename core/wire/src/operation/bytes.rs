@@ -58,6 +58,7 @@ impl OperationResult {
             }
             OperationResult::Sessions(page) => values(page.sessions.len(), page.bytes()),
             OperationResult::Blocks(result) => result.bytes(),
+            OperationResult::Stats(text) => text.len(),
             OperationResult::Listing(page) => {
                 values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())
             }

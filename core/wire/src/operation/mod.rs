@@ -141,6 +141,8 @@ pub enum Operation {
     DrainCancel,
     /// How the node's drain stands, also for who may monitor; [`OperationResult::Drain`].
     DrainState,
+    /// What the node counts, for who may monitor `$sys/stats`; [`OperationResult::Stats`].
+    Stats,
     /// Asks the node as a whole for something, for who may administer that; [`OperationResult::Node`].
     Node(Box<NodeOperation>),
     /// Lists sessions, queues or services, for who may browse them; [`OperationResult::Listing`].
@@ -186,6 +188,7 @@ impl Operation {
             self,
             Operation::Fetch(_)
                 | Operation::History(_)
+                | Operation::Stats
                 | Operation::Views
                 | Operation::Sessions(_)
                 | Operation::Blocks(_)
@@ -388,6 +391,8 @@ pub enum OperationResult {
     Done,
     /// How the node's drain stands.
     Drain(Box<DrainStatus>),
+    /// What the node counts, as an object of JSON.
+    Stats(Box<str>),
     /// What the node was asked for has been done.
     Node(Box<NodeReport>),
     /// The topic is there.

@@ -95,14 +95,22 @@ pub enum SessionOrder {
     /// First those for which most waits, or that have lost most; of those that are alike, as by id.
     #[default]
     Backlog,
+    /// First those that have most subscriptions; of those that are alike, as by id.
+    Subscriptions,
+    /// First those that came last; of those that came in the same second, as by id.
+    Since,
     /// By their ids, which stay what they are.
     Id,
 }
 
 impl SessionOrder {
     /// All of them with their names in protocols.
-    pub const ALL: [(&'static str, SessionOrder); 2] =
-        [("backlog", SessionOrder::Backlog), ("id", SessionOrder::Id)];
+    pub const ALL: [(&'static str, SessionOrder); 4] = [
+        ("backlog", SessionOrder::Backlog),
+        ("subscriptions", SessionOrder::Subscriptions),
+        ("since", SessionOrder::Since),
+        ("id", SessionOrder::Id),
+    ];
 }
 
 /// Which page of the sessions is wanted.
@@ -125,30 +133,36 @@ impl SessionQuery {
         limit.min(SESSIONS_LIMIT_MAX) as usize
     }
 
-    /// The place of a session in the order that is wanted.
-    pub fn rank(&self, id: SessionId, state: &SessionState) -> SessionRank {
-        match self.order {
-            SessionOrder::Id => SessionRank { backlog: Reverse(0), lost: Reverse(0), id },
-            SessionOrder::Backlog => SessionRank {
-                backlog: Reverse(state.backlog_bytes),
-                lost: Reverse(state.conflated + state.dropped),
-                id,
-            },
-        }
+    /// The place of a session in the order that is wanted; it is there since so many milliseconds after 1970.
+    pub fn rank(&self, id: SessionId, state: &SessionState, since_ms: u64) -> SessionRank {
+        let (most, lost) = match self.order {
+            SessionOrder::Id => (0, 0),
+            SessionOrder::Subscriptions => (state.subscriptions, 0),
+            SessionOrder::Since => (since_ms, 0),
+            SessionOrder::Backlog => (state.backlog_bytes, state.conflated + state.dropped),
+        };
+        SessionRank { most: Reverse(most), lost: Reverse(lost), id }
+    }
+
+    /// The place of what is told of a session.
+    fn rank_of(&self, entry: &SessionEntry) -> SessionRank {
+        let since_ms = entry.facts.as_ref().map_or(0, |facts| facts.since_ms);
+        self.rank(entry.id, &entry.state, since_ms)
     }
 }
 
 /// A place in the order of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionRank {
-    backlog: Reverse<u64>,
+    /// What it is listed by.
+    most: Reverse<u64>,
     lost: Reverse<u64>,
     id: SessionId,
 }
 
 impl fmt::Display for SessionRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.backlog.0, self.lost.0, spell(self.id))
+        write!(f, "{}-{}-{}", self.most.0, self.lost.0, spell(self.id))
     }
 }
 
@@ -159,9 +173,9 @@ impl FromStr for SessionRank {
         let mut parts = text.splitn(3, '-');
         let mut part = || parts.next();
         let rank = (|| {
-            let (backlog, lost) = (part()?.parse().ok()?, part()?.parse().ok()?);
-            let (backlog, lost) = (Reverse(backlog), Reverse(lost));
-            Some(SessionRank { backlog, lost, id: parse_session_id(part()?)? })
+            let (most, lost) = (part()?.parse().ok()?, part()?.parse().ok()?);
+            let (most, lost) = (Reverse(most), Reverse(lost));
+            Some(SessionRank { most, lost, id: parse_session_id(part()?)? })
         })();
         rank.filter(|rank| rank.to_string() == text).ok_or_else(|| {
             let reason = "`after` is what `next` was in the page before";
@@ -208,7 +222,7 @@ impl SessionPage {
     pub fn merge(query: &SessionQuery, parts: Vec<SessionPage>) -> SessionPage {
         let matched = parts.iter().map(|part| part.matched).sum();
         let whole_up_to = parts.iter().filter_map(|part| part.next).min();
-        let rank = |entry: &SessionEntry| query.rank(entry.id, &entry.state);
+        let rank = |entry: &SessionEntry| query.rank_of(entry);
         let mut sessions: Vec<SessionEntry> =
             parts.into_iter().flat_map(|part| part.sessions).collect();
         sessions.retain(|entry| whole_up_to.is_none_or(|last| rank(entry) <= last));
@@ -293,6 +307,19 @@ mod tests {
         SessionEntry { id, name: "a".into(), state, facts: None }
     }
 
+    fn facts(since_ms: u64) -> SessionFacts {
+        SessionFacts {
+            groups: ["ops".into(), "a\"b".into()].into(),
+            host: Some("shop".into()),
+            address: [10, 1, 2, 3].into(),
+            port: 4711,
+            protocol: "stomp",
+            transport: "websocket",
+            tls: true,
+            since_ms,
+        }
+    }
+
     #[test]
     fn ids_are_read_as_they_are_written() {
         assert_eq!(parse_session_id("3-17-1"), Some(id(3, 17)));
@@ -307,7 +334,7 @@ mod tests {
     #[test]
     fn places_are_read_as_they_are_written_and_in_no_other_way() {
         let query = SessionQuery::default();
-        let rank = query.rank(id(1, 5), &entry(id(1, 5), 7, 3).state);
+        let rank = query.rank(id(1, 5), &entry(id(1, 5), 7, 3).state, 0);
         assert_eq!(rank.to_string(), "7-3-1-5-1");
         assert_eq!("7-3-1-5-1".parse::<SessionRank>().unwrap(), rank);
         for wrong in ["", "7", "7-3", "7-3-s1-5-1", "7-3-1-5", "07-3-1-5-1", "-1-3-1-5-1"] {
@@ -341,17 +368,8 @@ mod tests {
     #[test]
     fn a_page_is_json() {
         let mut session = entry(id(0, 1), 5, 0);
-        session.facts = Some(Box::new(SessionFacts {
-            groups: ["ops".into(), "a\"b".into()].into(),
-            host: Some("shop".into()),
-            address: [10, 1, 2, 3].into(),
-            port: 4711,
-            protocol: "stomp",
-            transport: "websocket",
-            tls: true,
-            since_ms: 17,
-        }));
-        let next = Some(SessionQuery::default().rank(id(0, 1), &session.state));
+        session.facts = Some(Box::new(facts(17)));
+        let next = Some(SessionQuery::default().rank(id(0, 1), &session.state, 0));
         let page = SessionPage { sessions: vec![session, entry(id(0, 2), 0, 0)], matched: 9, next };
         let mut out = Vec::new();
         crate::OperationResult::Sessions(Box::new(page)).write_json(&mut out, true);
@@ -366,9 +384,30 @@ mod tests {
     }
 
     #[test]
+    fn each_order_has_what_it_is_about_first() {
+        let of = |slot, backlog, subscriptions, since_ms| {
+            let mut entry = entry(id(0, slot), backlog, 0);
+            entry.state.subscriptions = subscriptions;
+            entry.facts = Some(Box::new(facts(since_ms)));
+            entry
+        };
+        let all = [of(1, 0, 7, 1_000), of(2, 9, 0, 2_000), of(3, 5, 7, 9_000)];
+        let sorted = |order| {
+            let query = SessionQuery { order, ..SessionQuery::default() };
+            let mut entries: Vec<_> = all.iter().collect();
+            entries.sort_by_key(|entry| query.rank_of(entry));
+            entries.iter().map(|entry| entry.id.slot).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            SessionOrder::ALL.map(|(_, order)| sorted(order)),
+            [vec![2, 3, 1], vec![1, 3, 2], vec![3, 2, 1], vec![1, 2, 3]]
+        );
+    }
+
+    #[test]
     fn sessions_that_end_meanwhile_hide_no_others() {
         let query = SessionQuery { order: SessionOrder::Id, limit: 2, ..SessionQuery::default() };
-        let rank = |shard, slot| Some(query.rank(id(shard, slot), &SessionState::default()));
+        let rank = |shard, slot| Some(query.rank(id(shard, slot), &SessionState::default(), 0));
         let page = |sessions: Vec<SessionId>, next| {
             let sessions = sessions.into_iter().map(|id| entry(id, 0, 0)).collect();
             SessionPage { sessions, matched: 5, next }
@@ -386,7 +425,7 @@ mod tests {
     /// What one shard gives of its sessions.
     fn part(query: &SessionQuery, mut own: Vec<SessionEntry>) -> SessionPage {
         let matched = own.len() as u64;
-        let rank = |entry: &SessionEntry| query.rank(entry.id, &entry.state);
+        let rank = |entry: &SessionEntry| query.rank_of(entry);
         own.retain(|entry| query.after.is_none_or(|after| rank(entry) > after));
         own.sort_by_key(rank);
         let has_more = own.len() > query.entries_max();
@@ -400,14 +439,19 @@ mod tests {
         fn pages_list_each_session_once_and_in_order(
             sessions in proptest::collection::vec((0u16..3, 0u64..3, 0u64..2), 0..40),
             limit in 1u32..8,
-            by_id in any::<bool>(),
+            order in 0usize..SessionOrder::ALL.len(),
         ) {
             let all: Vec<SessionEntry> = sessions
                 .iter()
                 .zip(0..)
-                .map(|((shard, backlog, dropped), slot)| entry(id(*shard, slot), *backlog, *dropped))
+                .map(|((shard, backlog, dropped), slot)| {
+                    let mut entry = entry(id(*shard, slot), *backlog, *dropped);
+                    entry.state.subscriptions = (*backlog + 2 * *dropped) % 3;
+                    entry.facts = Some(Box::new(facts(100 - *backlog)));
+                    entry
+                })
                 .collect();
-            let order = if by_id { SessionOrder::Id } else { SessionOrder::Backlog };
+            let order = SessionOrder::ALL[order].1;
             let mut query = SessionQuery { order, limit, ..SessionQuery::default() };
             let mut listed = Vec::new();
             loop {
@@ -424,7 +468,7 @@ mod tests {
                 query.after = Some(next.to_string().parse().unwrap());
             }
             let mut expected = all;
-            expected.sort_by_key(|entry| query.rank(entry.id, &entry.state));
+            expected.sort_by_key(|entry| query.rank_of(entry));
             prop_assert_eq!(listed, expected);
         }
     }

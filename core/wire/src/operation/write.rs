@@ -47,6 +47,7 @@ impl OperationResult {
         match self {
             OperationResult::Done => out.extend_from_slice(b"{}"),
             OperationResult::Drain(status) => status.write_json(out),
+            OperationResult::Stats(text) => out.extend_from_slice(text.as_bytes()),
             OperationResult::Node(report) => match &**report {
                 NodeReport::BackupPart(part) => write_part(out, part, values),
                 report => report.write_json(out),
@@ -141,6 +142,7 @@ impl OperationResult {
                 page.bytes() + (page.sessions.len() + 1) * JSON_BYTES
             }
             OperationResult::Blocks(result) => result.bytes() + JSON_BYTES,
+            OperationResult::Stats(text) => text.len(),
             OperationResult::Listing(page) => {
                 let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();
                 page.entries.iter().map(bytes).sum::<usize>() + JSON_BYTES

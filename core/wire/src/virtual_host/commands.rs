@@ -155,6 +155,7 @@ impl Root {
             Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
                 return Err(Root::only_whole("drains"));
             }
+            Operation::Stats => return Err(Root::only_whole("what the node counts")),
             Operation::Node(_) => return Err(Root::only_whole("operations on the node")),
             Operation::Will(None) | Operation::Session => {}
         }

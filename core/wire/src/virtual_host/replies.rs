@@ -76,6 +76,7 @@ impl Root {
             }
             OperationResult::Done
             | OperationResult::Drain(_)
+            | OperationResult::Stats(_)
             | OperationResult::Node(_)
             | OperationResult::Created { .. }
             | OperationResult::Removed { .. }

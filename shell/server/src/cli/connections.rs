@@ -67,14 +67,8 @@ struct FilterArgs {
 struct LsArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// By their ids, or first those for which most waits.
-    #[arg(
-        long,
-        value_enum,
-        default_value = "id",
-        value_name = "ORDER",
-        hide_possible_values = true
-    )]
+    /// By their ids; or first those for which most waits, that have most subscriptions, or that came last.
+    #[arg(long, value_enum, default_value = "id", value_name = "ORDER")]
     sort: Sort,
     /// Stop after that many.
     #[arg(short = 'n', long, value_name = "N")]
@@ -90,6 +84,8 @@ struct LsArgs {
 enum Sort {
     Id,
     Backlog,
+    Subscriptions,
+    Since,
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +157,8 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
     let sort = match args.sort {
         Sort::Id => "id",
         Sort::Backlog => "backlog",
+        Sort::Subscriptions => "subscriptions",
+        Sort::Since => "since",
     };
     let mut operation = json!({"do": "sessions", "sort": sort});
     args.filter.add_to(&mut operation);
@@ -282,7 +280,7 @@ fn facts(session: &Json, now_ms: u64) -> Vec<String> {
     .into()
 }
 
-fn name_of(session: &Json) -> String {
+pub(super) fn name_of(session: &Json) -> String {
     let name = session["name"].as_str().unwrap_or_default();
     match session["host"].as_str() {
         Some(host) => format!("@{host}/{name}"),
@@ -290,12 +288,12 @@ fn name_of(session: &Json) -> String {
     }
 }
 
-fn transport_of(session: &Json) -> String {
+pub(super) fn transport_of(session: &Json) -> String {
     let tls = if session["tls"] == json!(true) { " tls" } else { "" };
     format!("{}{tls}", session["transport"].as_str().unwrap_or_default())
 }
 
-fn since_of(session: &Json, now_ms: u64) -> String {
+pub(super) fn since_of(session: &Json, now_ms: u64) -> String {
     let since = session["since"].as_u64().unwrap_or(now_ms);
     // The server's clock may be ahead of this one's; it says whole seconds.
     age(now_ms.saturating_sub(since) / 1000 * 1000)

@@ -19,6 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "serve",
             "edge",
             "upstreams",
+            "top",
             "alarms",
             "audit",
             "connections",

@@ -50,6 +50,7 @@ mod subscriptions;
 mod table;
 mod tls;
 mod token;
+mod top;
 mod topics;
 mod upstreams;
 mod views;
@@ -108,6 +109,9 @@ enum Command {
     /// List sessions, queues and services, and how they fare.
     #[command(disable_help_flag = true)]
     Browse(browse::BrowseArgs),
+    /// Show how a running server fares, drawn anew every other second.
+    #[command(disable_help_flag = true)]
+    Top(top::TopArgs),
     /// List the sessions of a server, look at one, end some, and keep clients out.
     Connections(connections::ConnectionsArgs),
     /// Send the clients of a server to other servers, before it is stopped.
@@ -182,6 +186,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Respond(args)) => respond::run(&args),
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
+        Some(Command::Top(args)) => top::run(&args),
         Some(Command::Connections(args)) => connections::run(&args),
         Some(Command::Drain(args)) => drain::run(&args),
         Some(Command::Reload(args)) => reload::run(&args),

@@ -17,6 +17,7 @@ impl Given<'_> {
             "drain" => Operation::Drain(Box::new(self.drain()?)),
             "drain-cancel" => Operation::DrainCancel,
             "drain-state" => Operation::DrainState,
+            "stats" => Operation::Stats,
             "reload" => self.node(NodeOperation::Reload { dry_run: self.truth("dry_run")? }),
             "log" => self.node(self.log()?),
             "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(request.to.unwrap().to_string(), "wss://b");
         assert!(matches!(parsed(r#"{"do":"drain-cancel"}"#), Ok(Operation::DrainCancel)));
         assert!(matches!(parsed(r#"{"do":"drain-state"}"#), Ok(Operation::DrainState)));
+        assert!(matches!(parsed(r#"{"do":"stats"}"#), Ok(Operation::Stats)));
     }
 
     #[test]

@@ -18,7 +18,10 @@ impl Given<'_> {
             None => SessionOrder::default(),
             Some(name) => {
                 let known = SessionOrder::ALL.iter().find(|(known, _)| *known == name);
-                let wrong = || bad(format!("`sort` is backlog or id, not `{}`", short(&name)));
+                let wrong = || {
+                    let orders = SessionOrder::ALL.map(|(order, _)| order).join(", ");
+                    bad(format!("`sort` is one of {orders}, not `{}`", short(&name)))
+                };
                 known.ok_or_else(wrong)?.1
             }
         };

@@ -21,12 +21,22 @@ impl Client {
         lost: ClientError,
         until: Option<Instant>,
     ) -> Result<(), ClientError> {
+        self.reconnect_saying(lost, until, &mut note)
+    }
+
+    /// The same, for who says so elsewhere.
+    pub(in crate::cli) fn reconnect_saying(
+        &mut self,
+        lost: ClientError,
+        until: Option<Instant>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), ClientError> {
         let mut problem = lost;
         loop {
             let Some(pause) = self.pause(&problem)? else { return Err(problem) };
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let seconds = pause.as_secs_f32();
-            note(&format!(
+            say(&format!(
                 "{}; connecting to {} in {seconds:.1} s",
                 brief(&problem),
                 self.reconnect.address()
@@ -38,7 +48,7 @@ impl Client {
             match self.reopen() {
                 Ok(()) => {
                     self.reconnect.succeeded();
-                    note("connected again");
+                    say("connected again");
                     return Ok(());
                 }
                 Err(error) => problem = error,

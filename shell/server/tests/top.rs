@@ -1,0 +1,231 @@
+//! `tiderace top` against a running server: its pictures, its end on a terminal, and a server that is started again.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::connections::{Managed, token_of};
+use crate::program::logins::{Show, Stomp};
+use crate::program::{Directory, Server};
+
+/// Long enough for a busy machine; nothing waits for it unless something is broken.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is asked for when there is no time to lose.
+const QUICK: [&str; 3] = ["top", "--interval", "100ms"];
+
+#[test]
+fn one_picture_has_the_sessions_and_says_what_is_missing() {
+    let server = Managed::start("top-once", "");
+    let _bob = server.log_in("stomp", "bob").unwrap();
+    let mut ann = Stomp::log_in(&server.way(), Show::Token(&token_of("ann"))).unwrap();
+    ann.send("SUBSCRIBE\nid:1\ndestination:/topic/made.*\nreceipt:1\n");
+    assert!(ann.frame().contains("receipt-id:1"));
+    let figures = &server.lines("viewer", &[&QUICK[..], &["--once"]].concat())[0];
+    assert_eq!(figures["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&figures["shards"], &figures["store"]), (&json!(2), &Value::Null));
+    assert_eq!(figures["connections"]["stomp"], 2);
+    // Who asks has a session, too.
+    assert_eq!((&figures["sessions_matched"], &figures["sort"]), (&json!(3), &json!("backlog")));
+    assert!(figures["rates"]["bytes_in"].as_f64().is_some_and(|rate| rate > 0.0), "{figures}");
+    assert!(figures["memory"]["max_bytes"].as_u64() > figures["memory"]["bytes"].as_u64());
+    let missing = figures["missing"].as_object().unwrap();
+    assert_eq!(missing.keys().collect::<Vec<_>>(), ["queues"], "{figures}");
+
+    let sorted = |order: &str| {
+        let order = [&QUICK[..], &["--once", "-n", "1", "--sort", order]].concat();
+        server.lines("viewer", &order)[0]["sessions"].as_array().unwrap().clone()
+    };
+    let [most] = &sorted("subscriptions")[..] else { panic!("one row") };
+    assert_eq!((&most["name"], &most["subscriptions"]), (&json!("ann"), &json!(1)));
+    let [last] = &sorted("since")[..] else { panic!("one row") };
+    let since = |session: &Value| session["since"].as_u64();
+    assert!(since(last) >= since(most), "{last}");
+
+    let printed = server.run("viewer", &[&QUICK[..], &["--once"]].concat());
+    let text = String::from_utf8(printed.stdout).unwrap();
+    assert!(text.starts_with("tiderace ") && text.contains("\nalarms none\n"), "{text}");
+    assert!(text.contains("  bob     127.0.0.1  tcp\n"), "{text}");
+    assert!(text.contains("\nno queues: ") && text.contains("(not-authorised)"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    let refused = server.run("nobody", &[&QUICK[..], &["--once"]].concat());
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+}
+
+#[test]
+fn the_fullest_queues_come_first() {
+    let directory = Directory::new("top-queues");
+    let server = Server::start(&directory.0, "");
+    let address = server.address.to_string();
+    let send = |queue: &str, count: usize| {
+        for _ in 0..count {
+            let mut command = program(&["pub", "--queue", queue, "x", "-s", &address]);
+            assert!(command.status().unwrap().success());
+        }
+    };
+    send("few", 1);
+    send("many", 3);
+    let arguments = [&QUICK[..], &["--once", "--json", "-s", &address]].concat();
+    let output = program(&arguments).output().unwrap();
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let queues = figures["queues"].as_array().unwrap();
+    let ready: Vec<_> = queues.iter().map(|queue| (&queue["path"], &queue["messages"])).collect();
+    assert_eq!(ready, [(&json!("many"), &json!(3)), (&json!("few"), &json!(1))]);
+    assert_eq!(figures["backlog"]["queue_messages"], 4);
+    assert_eq!(figures["missing"], json!({}));
+}
+
+#[test]
+fn it_goes_on_when_the_server_is_started_again() {
+    let directory = Directory::new("top-again");
+    let server = Server::start(&directory.0, "node = \"first\"\n");
+    let address = server.address.to_string();
+    let arguments = [&QUICK[..], &["--json", "-s", &address]].concat();
+    let mut command = program(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut top = Running { child };
+    let mut lines = BufReader::new(top.child.stdout.take().unwrap()).lines();
+    let first = until(&mut lines, "first");
+    assert!(first["rates"]["bytes_in"].is_number(), "{first}");
+    drop(server);
+    let file = directory.0.join("again.toml");
+    let text = format!("[server]\nlisten = [{address:?}]\nshards = 2\nnode = \"second\"\n");
+    std::fs::write(&file, text).unwrap();
+    let mut again = program(&["serve", "--config", file.to_str().unwrap()]);
+    let child = again.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _again = Running { child };
+    let second = until(&mut lines, "second");
+    assert_eq!(second["rates"]["bytes_in"], Value::Null, "nothing is known of its past");
+    let third = until(&mut lines, "second");
+    assert!(third["rates"]["bytes_in"].is_number(), "{third}");
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was() {
+    let server = Managed::start("top-terminal", "");
+    for end in ["q", "SIGINT", "SIGTERM"] {
+        let mut terminal = Terminal::run(&server, (70, 12));
+        terminal.wait_for("SESSION");
+        assert!(!terminal.has(LocalFlags::ICANON) && !terminal.has(LocalFlags::ECHO), "{end}");
+        match end {
+            "q" => terminal.keys.write_all(b"xq").unwrap(),
+            name => kill(terminal.pid(), name.parse::<Signal>().unwrap()).unwrap(),
+        }
+        let status = terminal.top.child.wait().unwrap();
+        assert_eq!(status.success(), end != "SIGTERM", "{end}: {status}");
+        assert!(terminal.has(LocalFlags::ICANON) && terminal.has(LocalFlags::ECHO), "{end}");
+        let text = terminal.wait_for("\u{1b}[?1049l");
+        assert!(text.starts_with("\u{1b}[?1049h"), "{text:?}");
+        assert!(text.ends_with("\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"), "{end}: {text:?}");
+        // Each picture is as high as the terminal, at most.
+        let pictures = text.split("\u{1b}[H").skip(1);
+        assert!(pictures.clone().count() > 0);
+        for picture in pictures {
+            assert!(picture.matches("\r\n").count() < 12, "{picture:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_connection_is_said_on_the_terminal() {
+    let mut server = Managed::start("top-lost", "");
+    let terminal = Terminal::run(&server, (20, 3));
+    terminal.wait_for("tiderace");
+    server.server.child.kill().unwrap();
+    terminal.wait_for("\n127.0.0.1:");
+    kill(terminal.pid(), Signal::SIGINT).unwrap();
+    terminal.wait_for("\u{1b}[?1049l");
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
+    command.args(arguments);
+    command
+}
+
+/// Something that ends with the test.
+struct Running {
+    child: Child,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The next picture of a node.
+fn until(lines: &mut std::io::Lines<BufReader<ChildStdout>>, node: &str) -> Value {
+    let pictures = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut of_node = pictures.skip_while(|figures| figures["node"] != node);
+    of_node.next().expect("it has ended")
+}
+
+/// A terminal in which it runs.
+struct Terminal {
+    top: Running,
+    keys: File,
+    side: OwnedFd,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn run(server: &Managed, (width, height): (u16, u16)) -> Terminal {
+        let size = Winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(&size, None).unwrap();
+        let side = || Stdio::from(pair.slave.try_clone().unwrap());
+        let address = server.server.addresses[0].to_string();
+        let child = program(&[&QUICK[..], &["-s", &address, "--passcode"]].concat())
+            .arg(token_of("viewer"))
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .unwrap();
+        let keys = File::from(pair.master);
+        let mut output = keys.try_clone().unwrap();
+        let shown = Arc::<Mutex<String>>::default();
+        let seen = shown.clone();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            let mut all = Vec::new();
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                all.extend_from_slice(&bytes[..count]);
+                *seen.lock().unwrap() = String::from_utf8_lossy(&all).into_owned();
+            }
+        });
+        Terminal { top: Running { child }, keys, side: pair.slave, shown }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.top.child.id() as i32)
+    }
+
+    fn has(&self, flag: LocalFlags) -> bool {
+        tcgetattr(&self.side).unwrap().local_flags.contains(flag)
+    }
+
+    /// All that was drawn, once it has that.
+    fn wait_for(&self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let shown = self.shown.lock().unwrap().clone();
+            if shown.contains(text) {
+                return shown;
+            }
+            assert!(begun.elapsed() < TIMEOUT, "no {text:?} in {shown:?}");
+            thread::yield_now();
+        }
+    }
+}
