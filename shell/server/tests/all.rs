@@ -31,4 +31,5 @@ mod secured;
 #[cfg(target_os = "linux")]
 mod service_manager;
 mod signed_tokens;
+mod support;
 mod top;

@@ -62,7 +62,7 @@ fn list(args: &AlarmsArgs) -> anyhow::Result<()> {
 }
 
 /// The operation that asks for all alarms.
-fn all() -> Json {
+pub(super) fn all() -> Json {
     json!({"do": "fetch", "selector": ALARMS, "values": true, "limit": MOST})
 }
 

@@ -46,6 +46,11 @@ impl ConfigArgs {
         })
     }
 
+    /// With nothing set but by a file, if there is one, and the environment.
+    pub(super) fn of_file(file: Option<PathBuf>) -> ConfigArgs {
+        ConfigArgs { file, ..ConfigArgs::default() }
+    }
+
     /// Adds a table of a list of tables.
     pub(super) fn add_table(&mut self, table: FlagTable) {
         self.tables.push(table);

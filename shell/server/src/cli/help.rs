@@ -31,6 +31,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "definitions",
             "config",
             "doctor",
+            "support",
             "browse",
             "store",
             "bench",

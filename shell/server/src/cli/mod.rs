@@ -47,6 +47,7 @@ mod store;
 mod store_transfer;
 mod subscribe;
 mod subscriptions;
+mod support;
 mod table;
 mod tls;
 mod token;
@@ -147,6 +148,9 @@ enum Command {
     Config(config::ConfigCommandArgs),
     /// Examine this machine: what would hold the server back, and the command that mends it.
     Doctor(doctor::DoctorArgs),
+    /// Gather what those who look for a fault want to know, without secrets, in one file.
+    #[command(disable_help_flag = true)]
+    Support(support::SupportArgs),
     /// Say which rule decides what somebody may do.
     Acl(acl::AclArgs),
     /// Make a signed token, to try things out.
@@ -201,6 +205,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Support(args)) => support::run(&args),
         Some(Command::Acl(args)) => acl::run(&args),
         Some(Command::Token(args)) => token::run(&args),
         Some(Command::Password(args)) => password::run(&args),

@@ -125,6 +125,13 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
 }
 
+/// What is wrong with this machine for a server with that configuration, as JSON.
+pub(super) fn report(config: Option<&Config>) -> String {
+    let mut findings: Vec<Finding> = config.and_then(certificates).into_iter().collect();
+    findings.extend(examine(&RealSystem, config, "."));
+    to_json(&findings)
+}
+
 /// Whether certificates and keys can be used, if there are any.
 fn certificates(config: &Config) -> Option<Finding> {
     const CHECK: &str = "certificates";

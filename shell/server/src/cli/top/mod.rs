@@ -158,7 +158,7 @@ fn look(client: &mut Client, args: &TopArgs, rows: usize) -> Result<Seen, Client
 }
 
 /// Queues of all shards, each of which gives a page of its own: as many as are looked at.
-fn queues(client: &mut Client) -> Result<Json, ClientError> {
+pub(super) fn queues(client: &mut Client) -> Result<Json, ClientError> {
     let mut operation = json!({"do": "queues"});
     let mut found = Vec::new();
     let mut has_more = true;
