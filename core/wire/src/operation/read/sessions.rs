@@ -152,7 +152,7 @@ mod tests {
             (r#"{"do":"sessions","id":7}"#, "id"),
             (r#"{"do":"sessions","address":"example.org"}"#, "no IP address"),
             (r#"{"do":"sessions","address":"10.1.2.3/8"}"#, "10.0.0.0/8"),
-            (r#"{"do":"sessions","sort":"name"}"#, "backlog or id"),
+            (r#"{"do":"sessions","sort":"name"}"#, "backlog, subscriptions, since, id"),
             (r#"{"do":"sessions","after":"0"}"#, "`next`"),
             (r#"{"do":"sessions","backlog":"7"}"#, "whole number"),
             (r#"{"do":"sessions","who":"ann"}"#, "principal"),
