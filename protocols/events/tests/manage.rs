@@ -82,7 +82,7 @@ fn what_makes_no_sense_is_told_what_would() {
             "given twice",
         ),
         ("GET /manage/sessions?protocol=%", "", 400, "percent-encoded"),
-        ("GET /manage/sessions?sort=name", "", 400, "backlog or id"),
+        ("GET /manage/sessions?sort=name", "", 400, "backlog, subscriptions, since, id"),
         ("GET /manage/sessions", "x", 400, "takes no body"),
         ("GET /manage/sessions/here", "", 400, "0-17-1"),
         ("GET /manage/queues/%ff", "", 400, "percent-encoded"),
