@@ -1,6 +1,7 @@
 //! The pages of `docs/` that are made from tables in the code, and what of `deploy/` is made from the same tables.
 
 mod alarms;
+mod chart;
 mod close_codes;
 mod metrics;
 mod verbs;
@@ -27,6 +28,7 @@ macro_rules! board {
 pub const PAGES: &[Page] = &[
     Page { path: "docs/alarms.md", render: alarms::page },
     Page { path: "docs/close-codes.md", render: close_codes::page },
+    Page { path: "deploy/helm/tiderace/values.schema.json", render: chart::schema },
     Page { path: board!("overview"), render: monitoring::overview },
     Page { path: board!("connections"), render: monitoring::connections },
     Page { path: board!("topics"), render: monitoring::topics },
