@@ -91,6 +91,7 @@ impl Operation {
             | Operation::DrainState
             | Operation::Browse(_)
             | Operation::Queue(_)
+            | Operation::Stats
             | Operation::Peek(_) => return None,
         })
     }
