@@ -98,6 +98,14 @@ impl BrokerOptions {
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, about)) }
     }
 
+    /// Whether somebody may see what there is to know of a topic but its value.
+    pub(crate) fn may_show_topic(&self, caller: Caller<'_>, path: &Path) -> Result<(), Close> {
+        if self.may(caller, Action::Browse, Kind::Topic, path) {
+            return Ok(());
+        }
+        Err(denied(&caller.principal.name, Action::Browse, Kind::Topic, path.as_str()))
+    }
+
     /// Whether somebody may gather all that these topics say: each pattern has to be allowed as a whole, since nobody
     /// asks again when a message comes.
     ///

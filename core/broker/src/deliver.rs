@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_queues::{Settlement, is_private};
+use tiderace_topics::Path;
 use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::Action;
@@ -21,7 +22,7 @@ use crate::runs::copy_of;
 use crate::runs::last_of;
 use crate::session::Session;
 use crate::session_side::SessionSide;
-use crate::subscriber_list::SubscriberList;
+use crate::subscriber_list::{Subscriber, SubscriberList};
 
 impl SessionSide<'_> {
     /// Puts a run of a topic into the backlogs of this shard's subscribers. Without a specification the
@@ -102,8 +103,22 @@ impl SessionSide<'_> {
         if self.fanout.is_found(topic) {
             return;
         }
-        let (mut found, mut asked) = (SubscriberList::None, 0);
-        let (path, sessions, options) = (&topic.path, &self.sessions, self.options);
+        let mut found = SubscriberList::None;
+        let asked = self.with_pattern_subscribers(&topic.path, |subscriber| found.push(subscriber));
+        self.fanout.set_by_pattern(topic, found);
+        if asked > FREE_DELIVERIES {
+            self.work.charge(DELIVERY * asked as u64);
+        }
+    }
+
+    /// Calls for each subscription here that brings a topic by a pattern; for how many that was asked.
+    pub(crate) fn with_pattern_subscribers(
+        &self,
+        path: &Path,
+        mut found: impl FnMut(Subscriber),
+    ) -> usize {
+        let mut asked = 0;
+        let (sessions, options) = (&self.sessions, self.options);
         let (private, shard) = (is_private(path), self.shard);
         self.fanout.patterns().of(path, &mut |subscriber| {
             asked += 1;
@@ -118,13 +133,10 @@ impl SessionSide<'_> {
             let looks = private || subscriber.flags.several();
             let brings = |record: &Session| record.brings(subscriber.key, subscriber.target, path);
             if allowed && (!looks || record.is_some_and(brings)) {
-                found.push(*subscriber);
+                found(*subscriber);
             }
         });
-        self.fanout.set_by_pattern(topic, found);
-        if asked > FREE_DELIVERIES {
-            self.work.charge(DELIVERY * asked as u64);
-        }
+        asked
     }
 
     /// Sends a settlement to the home of the messages, which may be here.

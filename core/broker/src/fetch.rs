@@ -47,12 +47,13 @@ impl HomeSide<'_> {
                 looked_at += 1;
                 next = Some(topic.path.clone());
                 let topic = self.home.at(topic);
-                if !topic.is_named(&fetch.selector) || !self.may_see(requester, topic) {
+                if !topic.is_named(&fetch.selector) || !self.may_see(requester, topic, fetch.values)
+                {
                     continue;
                 }
                 let entry = match branch(topic.path(), fetch.depth) {
                     Some(path) => TopicEntry { path, spec: None, value: None, version: 0 },
-                    None => entry(topic, now, fetch),
+                    None => entry(topic, now, (fetch.values, fetch.specs)),
                 };
                 bytes += ENTRY_BYTES + entry.value.as_ref().map_or(0, |run| run.bytes());
                 let stands_for_all = levels(&entry.path) == fetch.depth as usize;
@@ -74,10 +75,13 @@ impl HomeSide<'_> {
         self.directory.topics().len().min(LOOKED_AT_MAX)
     }
 
-    fn may_see(&self, requester: &Requester, topic: TopicAtHome<'_>) -> bool {
+    /// Who may subscribe to a topic sees it, and who may browse it does without its value.
+    fn may_see(&self, requester: &Requester, topic: TopicAtHome<'_>, values: bool) -> bool {
         let (path, caller) = (topic.path(), requester.caller());
+        let may = |action| self.options.may(caller, action, Kind::Topic, path);
         is_owned_by(topic.spec(), &requester.principal, path)
-            || self.options.may(caller, Action::Subscribe, Kind::Topic, path)
+            || may(Action::Subscribe)
+            || !values && may(Action::Browse)
     }
 }
 
@@ -110,11 +114,12 @@ fn behind(path: &Path, depth: u32) -> String {
     text
 }
 
-fn entry(topic: TopicAtHome<'_>, now: Now, fetch: &Fetch) -> TopicEntry {
+/// What is told of a topic; with its value and its specification if these are wanted.
+pub(crate) fn entry(topic: TopicAtHome<'_>, now: Now, (values, specs): (bool, bool)) -> TopicEntry {
     TopicEntry {
         path: topic.path().clone(),
-        spec: fetch.specs.then(|| topic.spec().clone()),
-        value: if fetch.values { topic.value(now) } else { None },
+        spec: specs.then(|| topic.spec().clone()),
+        value: if values { topic.value(now) } else { None },
         version: topic.home().map_or(0, |home| home.last_version()),
     }
 }

@@ -119,6 +119,7 @@ mod session_messages;
 mod session_side;
 mod session_stats;
 mod sessions;
+mod show_topic;
 mod side_table;
 mod snapshot;
 mod specs;

@@ -5,14 +5,13 @@
 //! what is allowed is found at the home, where owners are known. Invariant: every operation is
 //! answered once, or its session has ended.
 
-use tiderace_base::{Close, CloseCode, Now, SessionId};
+use tiderace_base::{CloseCode, Now, SessionId};
 use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
 use crate::Principal;
 use crate::effects::{AskNode, Effects, NodeEffect};
-use crate::fetch::merge_pages;
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
@@ -61,6 +60,12 @@ impl SessionSide<'_> {
             }
             Operation::Will(will) => self.give_will(requester, will, effects),
             Operation::Fetch(_) => self.scatter(&requester, operation, effects),
+            Operation::Topic { ref path } => {
+                match self.options.may_show_topic(requester.caller(), path) {
+                    Ok(()) => self.scatter(&requester, operation, effects),
+                    Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
+                }
+            }
             Operation::Remove { .. } => {
                 self.note_jobs(session, self.homes());
                 self.scatter(&requester, operation, effects);
@@ -163,18 +168,7 @@ impl SessionSide<'_> {
     /// Asks every home.
     fn scatter(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
         let homes = self.homes();
-        let (limit, depth) = match &operation {
-            Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
-            _ => (0, 0),
-        };
-        let gather = ScatterGather {
-            waiting: homes,
-            limit,
-            depth,
-            pages: Vec::new(),
-            removed: 0,
-            refused: None,
-        };
+        let gather = ScatterGather::new(homes, &operation);
         self.sessions.begin_gather(requester.session, requester.token, gather);
         for home in homes.iter() {
             let (requester, operation) = (Box::new(requester.clone()), Box::new(operation.clone()));
@@ -197,35 +191,11 @@ impl SessionSide<'_> {
             self.note_will(session, token, &result);
             return self.reply(session, told(token, result), effects);
         };
-        gather.waiting.remove(from);
-        match result {
-            Ok(OperationResult::Page(page)) => gather.pages.push(*page),
-            Ok(OperationResult::Removed { topics }) => gather.removed += topics,
-            Ok(_) => {}
-            // What was not allowed is no news beside what has failed.
-            Err(close) if gather.refused.as_ref().is_none_or(is_denial) => {
-                gather.refused = Some(close);
-            }
-            Err(_) => {}
-        }
-        if !gather.waiting.is_empty() {
+        if !gather.take_in(from, result) {
             return;
         }
         let Some(gathered) = self.sessions.end_gather(session, token) else { return };
-        let result = match gathered {
-            // At one home as at several: what was allowed is done, and how much that was is said.
-            ScatterGather { refused: Some(close), removed, .. }
-                if removed == 0 || !is_denial(&close) =>
-            {
-                Err(close)
-            }
-            ScatterGather { pages, removed, .. } if pages.is_empty() => {
-                Ok(OperationResult::Removed { topics: removed })
-            }
-            ScatterGather { pages, limit, depth, .. } => {
-                Ok(OperationResult::Page(Box::new(merge_pages(pages, limit, depth))))
-            }
-        };
+        let result = gathered.into_result();
         self.reply(session, told(token, result), effects);
     }
 }
@@ -291,6 +261,11 @@ impl HomeSide<'_> {
                 return self.lock(now, requester, name, timeout, effects);
             }
             // Neither the sessions nor the views of the shard are the home's.
+            Operation::Topic { path } => {
+                let entry = self.topic_entry(now, &path).map(Box::new);
+                let requester = Box::new(requester);
+                return self.loopback.hand_on(LocalMessage::ShowTopic { requester, path, entry });
+            }
             Operation::Browse(browse) if browse.what == Browsable::Sessions => {
                 let requester = Box::new(requester);
                 return self.loopback.hand_on(LocalMessage::BrowseSessions { requester, browse });
@@ -360,9 +335,4 @@ fn kind_of(operation: &Operation) -> AnswerKind {
         Operation::DeleteSubscription { .. } => AnswerKind::Removal,
         _ => AnswerKind::Write,
     }
-}
-
-/// Whether that says that something is not allowed.
-fn is_denial(close: &Close) -> bool {
-    matches!(close.code, CloseCode::NotAuthorised | CloseCode::TopicReadOnly)
 }

@@ -54,6 +54,7 @@ mod series;
 mod server_topics;
 mod services;
 mod shared_feeds;
+mod show_topic;
 mod slices;
 mod snapshots;
 mod support;

@@ -81,6 +81,27 @@ pub const VERBS: &[Verb] = &[
     .takes(&[BLOCKED_ADDRESS.required()])
     .may(Role::Operator, &[Right::node("operate", BLOCKS)])
     .command("connections unblock --address ADDRESS"),
+    // Topics.
+    Verb::reads("topics", "Lists topics without their values, in the order of their paths.", get("/topics"))
+        .is("fetch")
+        .takes(&[
+            text("selector", 0, "Topics that match it; all if it is not given.", "\"fx/**\""),
+            text("after", 0, "What `next` was in the page before.", "\"fx/EURUSD\""),
+            number("limit", 0, "How many, at most; 10,000 are the most.", "1000"),
+            number("depth", 0, "Paths with more levels are cut off there, and listed once.", "1"),
+            truth("specs", "Whether specifications are wanted."),
+        ])
+        .may(Role::Viewer, &[Right::of("browse", Kind::Topic, "the topic")])
+        .or_nothing()
+        .command("topics ls"),
+    Verb::reads(
+        "topic",
+        "Shows a topic without its value, and how many subscriptions it has.",
+        get("/topics/{path}"),
+    )
+    .takes(&[text("path", 0, "The topic.", "\"fx/EURUSD\"").required()])
+    .may(Role::Viewer, &[Right::of("browse", Kind::Topic, "the topic")])
+    .command("topics show TOPIC"),
     // Queues.
     Verb::reads("queues", "Lists queues, and how they fare.", get("/queues"))
         .takes(&[PATTERN, PAGE_AFTER, PAGE_LIMIT])

@@ -70,8 +70,9 @@ pub use operation::{
     Operation, OperationResult, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page, Peek, PeekedMessage,
     PeekedMessages, QueueDetails, QueueEntry, QueueQuery, QueueSettings, REASON_BYTES_MAX, Reading,
     Replay, SESSIONS_LIMIT_MAX, SOURCE_TOPIC, ServiceEntry, SessionEntry, SessionFacts,
-    SessionFilter, SessionOrder, SessionPage, SessionQuery, SessionRank, SessionState, TopicEntry,
-    Update, ViewEntry, blocked_close, durable_queue, is_durable, parse_session_id,
+    SessionFilter, SessionOrder, SessionPage, SessionQuery, SessionRank, SessionState,
+    TopicDetails, TopicEntry, Update, ViewEntry, blocked_close, durable_queue, is_durable,
+    parse_session_id,
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;

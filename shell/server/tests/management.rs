@@ -17,6 +17,8 @@ use crate::readme::commands_of;
 
 /// Somebody with no role; others have the names of their roles, or that of the only verb whose rights they have.
 pub(crate) const NONE: &str = "none";
+/// Somebody who makes the topic that is looked at.
+const MAKER: &str = "maker";
 
 /// A server with somebody for each role, and for the rights of each verb alone.
 pub(crate) struct Node {
@@ -43,12 +45,15 @@ impl Node {
         let mut rules = String::new();
         let roles = Role::ALL.map(|role| role.name().to_owned());
         let alone = VERBS.iter().map(only);
-        for name in [NONE, "ann"].map(str::to_owned).into_iter().chain(roles).chain(alone) {
+        for name in [NONE, "ann", MAKER].map(str::to_owned).into_iter().chain(roles).chain(alone) {
             let file = directory.0.join(format!("{name}.token"));
             std::fs::write(&file, token_of(&name)).unwrap();
             let secret = format!("file:{}", file.display());
             config += &format!("[[token]]\nname = {name:?}\nsecret = {secret:?}\n");
         }
+        rules += &format!(
+            "[[rule]]\nallow = [\"publish\", \"create\"]\nprincipals = [\"user:{MAKER}\"]\npaths = [\"made/**\"]\nkind = \"topic\"\n"
+        );
         for role in Role::ALL {
             let who = format!("user:{}", role.name());
             rules.extend(role.rules().iter().map(|rule| rule.to_toml(&[&who])));
@@ -61,6 +66,8 @@ impl Node {
         let way = Way::plain(server.addresses[0]);
         let ann = LoggedIn::begin("stomp", &way, Show::Token(&token_of("ann"))).unwrap();
         let mut node = Node { directory, server, _ann: ann, session: String::new() };
+        let made = json!({"do": "update", "path": "made/a", "text": "1"});
+        assert_eq!(node.operate(MAKER, &made).0, 200);
         let (_, listed) = node.operate("admin", &json!({"do": "sessions", "principal": "ann"}));
         node.session = listed["sessions"][0]["id"].as_str().unwrap().to_owned();
         for queue in ["made%2Fjobs", "made%2Fdead", "made%2Flater"] {
@@ -132,6 +139,8 @@ impl Node {
                 json!({"address": "192.0.2.0/24"}),
                 "connections unblock --address 192.0.2.0/24".to_owned(),
             ),
+            "topics" => (json!({"selector": "made/*", "limit": 7}), "topics ls made/*".to_owned()),
+            "topic" => (json!({"path": "made/a"}), "topics show made/a".to_owned()),
             "queues" => (json!({"pattern": "made/*"}), "queues ls made/*".to_owned()),
             "queue" => (jobs, "queues show made/jobs".to_owned()),
             "peek" => (jobs, "queues peek made/jobs".to_owned()),
@@ -346,6 +355,10 @@ fn each_verb_by_each_way_as_each_role_is_as_the_table_says() {
 
 /// Whether who has a right may what takes another one.
 fn is_enough(had: &Right, asked: &Right) -> bool {
+    // Who may subscribe to topics may list them.
+    if (had.action, had.kind, asked.action) == ("subscribe", asked.kind, "browse") {
+        return true;
+    }
     let is_more = had.action == "admin"
         // Who may drain may see how that stands.
         || had.action == "operate" && asked.at == "$sys/drain";

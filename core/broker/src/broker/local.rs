@@ -147,6 +147,10 @@ impl Broker {
                 let page = self.session_side().browse_sessions(now, &browse);
                 self.loopback.answer_operation(&requester, Ok(page), effects);
             }
+            LocalMessage::ShowTopic { requester, path, entry } => {
+                let topic = self.session_side().show_topic(now, path, entry.map(|entry| *entry));
+                self.loopback.answer_operation(&requester, Ok(topic), effects);
+            }
             LocalMessage::Inserted { path, on } => self.deputy_side().insert(now, &path, on),
             LocalMessage::Upstream { session, asked } => {
                 self.session_side().reply(session, Reply::Upstream(asked), effects);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
-use tiderace_wire::{Browse, Confirm, Run, SubscriptionKey, ToUpstream, Token, TopicSpec};
+use tiderace_wire::{
+    Browse, Confirm, Run, SubscriptionKey, ToUpstream, Token, TopicEntry, TopicSpec,
+};
 
 use crate::directory::SpecChange;
 use crate::requester::Requester;
@@ -109,6 +111,15 @@ pub(crate) enum LocalMessage {
         requester: Box<Requester>,
         /// Which page.
         browse: Browse,
+    },
+    /// What the shard knows of a topic is to be told.
+    ShowTopic {
+        /// Who asks.
+        requester: Box<Requester>,
+        /// Which topic.
+        path: Path,
+        /// What its home keeps of it, if that is here and it is there.
+        entry: Option<Box<TopicEntry>>,
     },
     /// A session to an upstream is to ask for something there.
     Upstream {

@@ -92,6 +92,7 @@ impl Operation {
             | Operation::Browse(_)
             | Operation::Queue(_)
             | Operation::Stats
+            | Operation::Topic { .. }
             | Operation::Peek(_) => return None,
         })
     }

@@ -49,6 +49,7 @@ impl OperationResult {
                 let runs = page.topics.iter().filter_map(|entry| entry.value.as_ref());
                 values(page.topics.len(), runs.map(|run| run.bytes()).sum())
             }
+            OperationResult::Topic(topic) => values(1, topic.bytes()),
             OperationResult::Events(events) => {
                 let runs = events.events.iter().map(|event| event.run.bytes());
                 values(events.events.len(), runs.sum())

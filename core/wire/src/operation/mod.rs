@@ -16,6 +16,7 @@ mod read;
 mod relayed;
 mod relayed_queue;
 mod sessions;
+mod topic;
 mod write;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use sessions::{
     Kick, REASON_BYTES_MAX, SESSIONS_LIMIT_MAX, SessionFacts, SessionFilter, SessionOrder,
     SessionPage, SessionQuery, SessionRank, parse_session_id,
 };
+pub use topic::TopicDetails;
 
 /// Something to be done.
 #[derive(Clone, Debug)]
@@ -75,6 +77,11 @@ pub enum Operation {
     Update(Box<Update>),
     /// Lists topics in the order of their paths; [`OperationResult::Page`].
     Fetch(Box<Fetch>),
+    /// Shows one topic, and how many subscriptions it has, for who may browse it; [`OperationResult::Topic`].
+    Topic {
+        /// Which.
+        path: Path,
+    },
     /// Reads the messages that a topic keeps; [`OperationResult::Events`].
     History(Box<HistoryQuery>),
     /// Replaces an event of a time series; [`OperationResult::Updated`].
@@ -412,6 +419,8 @@ pub enum OperationResult {
     },
     /// Topics.
     Page(Box<Page>),
+    /// One topic.
+    Topic(Box<TopicDetails>),
     /// Messages.
     Events(Box<Events>),
     /// The lock is held.

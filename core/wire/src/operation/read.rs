@@ -142,6 +142,7 @@ impl<'a> Given<'a> {
             "remove" => Operation::Remove { selector: self.selector()? },
             "update" => Operation::Update(Box::new(self.update()?)),
             "fetch" => Operation::Fetch(Box::new(self.fetch()?)),
+            "topic" => Operation::Topic { path: self.path("path")? },
             "history" => Operation::History(Box::new(self.history()?)),
             "amend" => {
                 let missing = || bad("`amend` wants the new value: `value`, `text` or `base64`");
@@ -287,8 +288,12 @@ impl<'a> Given<'a> {
     }
 
     fn fetch(&self) -> Result<Fetch, Close> {
+        let selector = match self.field("selector") {
+            Some(_) => self.selector()?,
+            None => (self.reading.selector)("**")?,
+        };
         Ok(Fetch {
-            selector: self.selector()?,
+            selector,
             after: self.field("after").map(|_| self.path("after")).transpose()?,
             limit: self.small("limit")?,
             depth: self.small("depth")?,
@@ -573,7 +578,6 @@ mod tests {
                 "goes one of eq, ne",
             ),
             (&deep, "nested at most 8"),
-            (r#"{"do":"fetch"}"#, "`selector` is missing"),
             (r#"{"do":"fetch","selector":[]}"#, "`selector` is missing"),
             (r#"{"do":"fetch","selector":"a","limit":"x"}"#, "whole number"),
             (r#"{"do":"history","path":"a","last":1,"since":2}"#, "only one of `last`"),

@@ -14,7 +14,7 @@ use super::sessions::{SessionPage, spell};
 use super::{
     BackupPart, ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, NodeReport,
     OperationResult, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueSettings,
-    ServiceEntry, SessionEntry, SessionState, TopicEntry,
+    ServiceEntry, SessionEntry, SessionState, TopicDetails, TopicEntry,
 };
 use crate::{Flags, Run, properties};
 
@@ -75,6 +75,7 @@ impl OperationResult {
                 }
                 out.push(b'}');
             }
+            OperationResult::Topic(topic) => write_topic(out, topic),
             OperationResult::Events(events) => {
                 out.extend_from_slice(b"{\"events\":[");
                 let mut list = List { out, empty: true };
@@ -451,6 +452,29 @@ fn write_entry(out: &mut Vec<u8>, entry: &TopicEntry, values: bool) {
         write_value(out, run, 0, values);
     }
     out.push(b'}');
+}
+
+fn write_topic(out: &mut Vec<u8>, topic: &TopicDetails) {
+    let TopicDetails { path, entry, upstream, exact, by_pattern } = topic;
+    match entry {
+        // The value is no part of it: who may see values subscribes.
+        Some(entry) => {
+            write_entry(out, entry, false);
+            out.pop();
+        }
+        None => {
+            out.extend_from_slice(b"{\"path\":");
+            append_text(out, path.as_str());
+        }
+    }
+    match upstream {
+        Some(upstream) => {
+            out.extend_from_slice(b",\"upstream\":");
+            append_text(out, upstream);
+        }
+        None => print(out, format_args!(",\"exists\":{}", entry.is_some())),
+    }
+    print(out, format_args!(",\"subscriptions\":{exact},\"by_pattern\":{by_pattern}}}"));
 }
 
 fn write_event(out: &mut Vec<u8>, event: &Event, values: bool) {

@@ -104,6 +104,7 @@ impl Root {
             | Operation::Abandon { path }
             | Operation::Claim { path }
             | Operation::Release { path }
+            | Operation::Topic { path }
             | Operation::Lock { name: path, .. }
             | Operation::Unlock { name: path } => *path = self.path(Kind::Topic, path)?,
             Operation::Purge { path, .. }

@@ -64,6 +64,10 @@ impl Root {
                 page.topics.iter_mut().for_each(|topic| self.leave_path(&mut topic.path));
                 page.next.iter_mut().for_each(|next| self.leave_path(next));
             }
+            OperationResult::Topic(topic) => {
+                self.leave_path(&mut topic.path);
+                topic.entry.iter_mut().for_each(|entry| self.leave_path(&mut entry.path));
+            }
             OperationResult::Listing(page) => {
                 page.entries.retain_mut(|entry| self.leave_entry(entry));
             }

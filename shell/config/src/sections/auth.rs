@@ -140,7 +140,7 @@ choice! {
     Action {
         /// Everything that changes the server, and [backups](backup.md) of all that it has stored.
         Admin = "admin",
-        /// List queues and services, and, on `$sys/sessions`, sessions.
+        /// List queues, services and topics without their values, and, on `$sys/sessions`, sessions.
         Browse = "browse",
         /// Call a service.
         Call = "call",

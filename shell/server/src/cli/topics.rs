@@ -28,6 +28,9 @@ enum TopicsCommand {
     /// List topics in the order of their paths.
     #[command(disable_help_flag = true)]
     Ls(LsArgs),
+    /// Show what a topic is and keeps, and how many subscriptions it has.
+    #[command(disable_help_flag = true)]
+    Show(ShowArgs),
     /// Print a topic's value.
     #[command(disable_help_flag = true)]
     Get(GetArgs),
@@ -62,6 +65,17 @@ struct LsArgs {
     /// Stop after that many.
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The topic.
+    path: String,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -152,6 +166,7 @@ struct HistoryArgs {
 pub(crate) fn run(args: &TopicsArgs) -> anyhow::Result<()> {
     match &args.command {
         TopicsCommand::Ls(args) => list(args),
+        TopicsCommand::Show(args) => show(args),
         TopicsCommand::Get(args) => get(args),
         TopicsCommand::Set(args) => set(args),
         TopicsCommand::Create(args) => create(args),
@@ -198,6 +213,34 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
     }
     client.leave()?;
     Ok(())
+}
+
+fn show(args: &ShowArgs) -> anyhow::Result<()> {
+    let topic = once(&args.connection, &json!({"do": "topic", "path": args.path}), None)?.result;
+    if args.json {
+        return print_line(topic.to_string().as_bytes());
+    }
+    print_line(described(&topic).as_bytes())
+}
+
+/// What is known of a topic, a line each.
+fn described(topic: &Json) -> String {
+    let subscriptions = format!("{}, {} by a pattern", topic["subscriptions"], topic["by_pattern"]);
+    let there = match (topic["upstream"].as_str(), topic["exists"] == json!(true)) {
+        (Some(upstream), _) => format!("comes from the upstream {upstream}"),
+        (None, true) => "is there".to_owned(),
+        (None, false) => "is not there".to_owned(),
+    };
+    let path = topic["path"].as_str().unwrap_or_default();
+    let mut lines = vec![format!("{path} {there}"), format!("subscriptions: {subscriptions}")];
+    for (name, title) in
+        [("version", "version"), ("bytes", "bytes of its value"), ("spec", "specification")]
+    {
+        if let Some(known) = topic.get(name) {
+            lines.push(format!("{title}: {known}"));
+        }
+    }
+    lines.join("\n")
 }
 
 fn get(args: &GetArgs) -> anyhow::Result<()> {
