@@ -1,5 +1,5 @@
 //! What goes beyond the specification: destinations, selectors, credit, expiry, limits, sharing.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::support::{self, Rig};
 use tiderace_base::CloseCode;
@@ -129,6 +129,25 @@ fn connect_may_have_a_body_if_the_session_will_be_one_of_1_0() {
         rig.say(connect);
         assert_eq!(code(&rig), expected, "{connect}");
     }
+}
+
+#[test]
+fn changes_without_receipts_are_told_apart_by_their_tokens() {
+    let mut rig = Rig::connected("1.2");
+    let mut tokens = Vec::new();
+    for frame in [
+        "SUBSCRIBE\nid:a\ndestination:/topic/fx\npersistent:true\n\n\0",
+        "SUBSCRIBE\nid:b\ndestination:/topic/fx\npersistent:true\n\n\0",
+        "UNSUBSCRIBE\nid:a\npersistent:true\n\n\0",
+    ] {
+        rig.say(frame);
+        let operations = rig.commands.iter().filter_map(|it| it.strip_prefix("Operate { token: "));
+        tokens.extend(operations.map(|it| it.split(',').next().unwrap().to_owned()));
+    }
+    let [a, b, end] = &tokens[..] else { panic!("{tokens:?}") };
+    assert!(a != b && b != end && !tokens.contains(&"0".to_owned()), "{tokens:?}");
+    // A receipt that is asked for later comes when they are done.
+    assert!(rig.say("SEND\ndestination:/topic/x\nreceipt:r\n\n\0").contains("receipt-id:r\n"));
 }
 
 #[test]

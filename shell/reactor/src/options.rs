@@ -267,9 +267,7 @@ pub trait Operator: Send + Sync {
     fn operate(&self, operation: tiderace_wire::NodeOperation, answer: NodeAnswer);
 
     /// A change that was asked for was done, or not. Must return at once.
-    fn record(&self, record: AuditRecord) {
-        let _ = record;
-    }
+    fn record(&self, record: AuditRecord);
 
     /// What the node counts, as an object of JSON. Runs on a shard: it must not wait for anything.
     ///
@@ -281,9 +279,7 @@ pub trait Operator: Send + Sync {
     }
 
     /// A session has ended that has read a part of a backup, unless another on its shard has read since. Must return at once.
-    fn reader_ended(&self, session: tiderace_base::SessionId) {
-        let _ = session;
-    }
+    fn reader_ended(&self, session: tiderace_base::SessionId);
 }
 
 /// Does nothing, and says so: for nodes that nobody runs.
@@ -294,6 +290,10 @@ impl Operator for NoOperator {
     fn operate(&self, _: tiderace_wire::NodeOperation, answer: NodeAnswer) {
         drop(answer);
     }
+
+    fn record(&self, _: AuditRecord) {}
+
+    fn reader_ended(&self, _: tiderace_base::SessionId) {}
 }
 
 /// A client that logs in, as far as its connection tells.

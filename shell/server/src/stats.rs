@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value as Json, json};
 use tiderace_base::{Close, CloseCode, Sample, SampleValue, SessionId};
-use tiderace_reactor::{NodeAnswer, Operator};
+use tiderace_reactor::{AuditRecord, NodeAnswer, Operator};
 use tiderace_wire::NodeOperation;
 
 use crate::control::Control;
@@ -25,6 +25,10 @@ pub(crate) struct Operations {
 impl Operator for Operations {
     fn operate(&self, operation: NodeOperation, answer: NodeAnswer) {
         self.control.operate(operation, answer);
+    }
+
+    fn record(&self, record: AuditRecord) {
+        self.control.record(record);
     }
 
     fn stats(&self) -> Result<Box<str>, Close> {

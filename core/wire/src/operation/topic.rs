@@ -25,11 +25,6 @@ pub struct TopicDetails {
 }
 
 impl TopicDetails {
-    /// One of which nothing is known.
-    pub fn of(path: Path) -> TopicDetails {
-        TopicDetails { path, entry: None, upstream: None, exact: 0, by_pattern: 0 }
-    }
-
     /// Takes in what another shard knows.
     pub fn merge(&mut self, other: TopicDetails) {
         self.entry = self.entry.take().or(other.entry);
@@ -42,5 +37,43 @@ impl TopicDetails {
     pub fn bytes(&self) -> usize {
         let value = self.entry.as_ref().and_then(|entry| entry.value.as_ref());
         self.path.as_str().len() + value.map_or(0, |run| run.bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tiderace_base::Time;
+
+    use super::*;
+    use crate::{Destination, Kind, Meta, OperationResult, Run, TopicSpec};
+
+    #[test]
+    fn what_is_told_of_a_topic_is_not_its_value() {
+        let path = Path::parse("fx/a").unwrap();
+        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        let value = Run::single(destination, Time::ZERO, b"", b"secret", Meta::default());
+        let entry = TopicEntry {
+            path: path.clone(),
+            spec: Some(Arc::new(TopicSpec::default())),
+            value: Some(Arc::new(value)),
+            version: 7,
+        };
+        let nothing = TopicDetails { path, entry: None, upstream: None, exact: 1, by_pattern: 2 };
+        let mut known = TopicDetails { entry: Some(entry), ..nothing.clone() };
+        known.merge(nothing.clone());
+        let written = |topic: TopicDetails| {
+            let result = OperationResult::Topic(Box::new(topic));
+            assert!(result.values().is_empty());
+            let mut out = Vec::new();
+            result.write_json(&mut out, true);
+            String::from_utf8(out).unwrap()
+        };
+        let text = written(known);
+        assert!(text.starts_with(r#"{"path":"fx/a","version":7,"spec":{"#), "{text}");
+        let end = r#","bytes":6,"exists":true,"subscriptions":2,"by_pattern":4}"#;
+        assert!(text.ends_with(end) && !text.contains("secret"), "{text}");
+        let text = written(nothing);
+        assert_eq!(text, r#"{"path":"fx/a","exists":false,"subscriptions":1,"by_pattern":2}"#);
     }
 }

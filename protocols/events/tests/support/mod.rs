@@ -58,6 +58,10 @@ impl Operator for Node {
             NodeOperation::Audit(_) => Ok(NodeReport::Audit(Box::default())),
         });
     }
+
+    fn record(&self, _: tiderace_reactor::AuditRecord) {}
+
+    fn reader_ended(&self, _: tiderace_base::SessionId) {}
 }
 
 /// Remembers answers as the server does.

@@ -11,7 +11,6 @@ use tiderace_wire::{
     Command, Context, Destination, DurableSubscription, Kind, Operation, Target, Token,
 };
 
-use super::operate::UNTOLD;
 use super::request::Request;
 use super::state::StompSession;
 use crate::destination::parse_durable;
@@ -54,7 +53,9 @@ impl StompSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let queue = self.durable_queue(request, id)?;
-        let token = self.owe(request.command, request.headers, 1)?.unwrap_or(UNTOLD);
+        let owed = self.owe(request.command, request.headers, 1)?;
+        // It has a token of its own in any case: by that the record knows its answer from others.
+        let token = owed.unwrap_or_else(|| self.await_unasked(1));
         operate(token, Operation::DeleteSubscription { queue }, context);
         Ok(())
     }

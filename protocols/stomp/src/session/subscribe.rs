@@ -14,7 +14,6 @@ use tiderace_wire::{
 
 use super::browse::browsing;
 use super::durable::{is_persistent, operate};
-use super::operate::UNTOLD;
 use super::request::{Request, number};
 use super::sequence::{from_seq, include_seq};
 use super::state::StompSession;
@@ -84,7 +83,7 @@ impl StompSession {
         self.flush(context.commands);
         if let Some(durable) = durable {
             // The answer to this comes last, for every home has to hear of it.
-            let token = confirm.take().unwrap_or(UNTOLD);
+            let token = confirm.take().unwrap_or_else(|| self.await_unasked(1));
             operate(token, Operation::CreateSubscription(durable), context);
         }
         context.commands.push(Command::Subscribe(Box::new(Subscribe {

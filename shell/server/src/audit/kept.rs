@@ -57,7 +57,8 @@ impl Kept {
 
     /// A page: behind a number the first lines, otherwise the last; `last` is the number of the newest line that was ever kept.
     pub(super) fn page(&self, last: u64, query: &AuditQuery) -> AuditPage {
-        let after = query.after.unwrap_or(0).min(last);
+        // Who has come further than the server asks of an earlier life of it, and begins anew.
+        let after = query.after.filter(|after| *after <= last).unwrap_or(0);
         let behind = merged(self.done.behind(after), self.others.behind(after));
         let missed = (last - after) - behind.len() as u64;
         let wanted = behind.into_iter().filter(|entry| query.wants(entry));
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!((rest.entries.len(), rest.next, rest.more, rest.missed), (6, 10, false, 0));
         // Who has more than there is begins anew, as behind a restart.
         let ahead = page(Some(99), 100);
-        assert_eq!((numbers(&ahead), ahead.next, ahead.missed), (vec![], 10, 0));
+        assert_eq!((numbers(&ahead).len(), ahead.next, ahead.missed), (10, 10, 0));
         let anns = AuditQuery { who: Some("ann".into()), ..query(Some(0), 2) };
         let anns = kept.page(10, &anns);
         assert_eq!((numbers(&anns), anns.next, anns.more), (vec![2, 4], 4, true));

@@ -38,6 +38,8 @@ struct Book {
     last: u64,
     kept: Kept,
     refusals: Refusals,
+    /// The same for what was not answered, some of which may have been done: refusals take none of its lines.
+    unanswered: Refusals,
 }
 
 /// Changes that were asked for, by what has come of them.
@@ -71,11 +73,12 @@ impl AuditLog {
 
     fn record_at(&self, at: At, record: AuditRecord) -> bool {
         self.tell_left_out_at(at);
-        let is_done = matches!(record.outcome, AuditOutcome::Done(_));
         let mut book = self.book();
-        if !is_done && !book.refusals.admit(at.now, &record.who, record.verb) {
+        if let Some(bound) = book.bound_of(&record.outcome)
+            && !bound.admit(at.now, &record.who, record.verb)
+        {
             self.count(&AuditOutcome::LeftOut(1));
-            return book.refusals.leave_out(&record.who, record.verb);
+            return bound.leave_out(&record.who, record.verb);
         }
         let entry = book.keep(at.time_ms, record);
         drop(book);
@@ -86,7 +89,8 @@ impl AuditLog {
 
     /// When something is to be said of what was left out, if it is.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.book().refusals.until()
+        let book = self.book();
+        book.refusals.until().into_iter().chain(book.unanswered.until()).min()
     }
 
     /// Says how much was left out in minutes that are over.
@@ -97,7 +101,9 @@ impl AuditLog {
     fn tell_left_out_at(&self, at: At) {
         loop {
             let mut book = self.book();
-            let Some((who, verb, count)) = book.refusals.next_over(at.now) else { return };
+            let over = book.refusals.next_over(at.now);
+            let over = over.or_else(|| book.unanswered.next_over(at.now));
+            let Some((who, verb, count)) = over else { return };
             let (outcome, on) = (AuditOutcome::LeftOut(count), "".into());
             let record = AuditRecord { who, via: None, from: None, verb, on, outcome };
             let entry = book.keep(at.time_ms, record);
@@ -144,6 +150,15 @@ impl AuditLog {
 }
 
 impl Book {
+    /// What bounds the lines of those with that outcome.
+    fn bound_of(&mut self, outcome: &AuditOutcome) -> Option<&mut Refusals> {
+        match outcome {
+            AuditOutcome::Refused { .. } => Some(&mut self.refusals),
+            AuditOutcome::Unanswered => Some(&mut self.unanswered),
+            AuditOutcome::Done(_) | AuditOutcome::LeftOut(_) => None,
+        }
+    }
+
     fn keep(&mut self, time_ms: u64, record: AuditRecord) -> Arc<AuditEntry> {
         self.last += 1;
         let AuditRecord { who, via, from, verb, on, outcome } = record;
@@ -214,12 +229,15 @@ mod tests {
         // Somebody has to look once the minute is over, and is told so once.
         assert_eq!(woken.iter().filter(|woken| **woken).count(), 1);
         assert_eq!(log.until(), Some(at(61, begun).now));
-        // Others are recorded, and so is what is done.
+        // Others are recorded, and so is what is done, or may have been.
+        let unanswered =
+            AuditRecord { outcome: AuditOutcome::Unanswered, ..record("eve", "kick", true) };
+        assert!(!log.record_at(at(2, begun), unanswered));
         assert!(!log.record_at(at(2, begun), record("ann", "kick", false)));
         assert!(!log.record_at(at(2, begun), record("eve", "purge", false)));
         assert!(!log.record_at(at(2, begun), record("eve", "kick", true)));
         let before = shown(&log);
-        assert_eq!(before.len(), refusals::LINES_MAX as usize + 3);
+        assert_eq!(before.len(), refusals::LINES_MAX as usize + 4);
         log.tell_left_out_at(at(60, begun));
         assert_eq!(shown(&log).len(), before.len(), "the minute is not over");
         log.tell_left_out_at(at(61, begun));
@@ -238,7 +256,7 @@ mod tests {
         let samples = log.samples().iter().map(counted).collect::<Vec<_>>();
         let refused = u64::from(refusals::LINES_MAX) + 3;
         let expected =
-            [("done", 1), ("refused", refused), ("unanswered", 0), ("left-out", left_out)];
+            [("done", 1), ("refused", refused), ("unanswered", 1), ("left-out", left_out)];
         assert_eq!(samples, expected.map(|(name, count)| (name.to_owned(), count)));
     }
 }

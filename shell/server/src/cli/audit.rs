@@ -142,7 +142,9 @@ fn sentence(record: &Json) -> String {
     match (text("outcome").unwrap_or_default(), text("result"), text("reason")) {
         ("done", None | Some("{}"), _) => line += "done",
         ("done", Some(result), _) => line += &format!("done {result}"),
-        ("left-out", ..) => line += &format!("{} more were not done", record["count"]),
+        ("left-out", ..) => {
+            line += &format!("{} more were refused or not answered", record["count"])
+        }
         (outcome, _, Some(reason)) => {
             line += &format!("{outcome}, {reason} ({})", text("code").unwrap_or_default());
         }
@@ -208,8 +210,8 @@ mod tests {
                 "ann via edge (10.1.2.3:5)  pause queue=jobs: refused, ann may not (not-authorised)",
             ),
             (signal, "signal  reload: done"),
-            (left_out, "eve  kick: 7 more were not done"),
-            (others, "others  anything: 7 more were not done"),
+            (left_out, "eve  kick: 7 more were refused or not answered"),
+            (others, "others  anything: 7 more were refused or not answered"),
         ] {
             assert_eq!(sentence(&record), format!("1970-01-01T00:00:00Z  {expected}"));
         }

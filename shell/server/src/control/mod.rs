@@ -42,6 +42,8 @@ const WAITING_MAX: usize = 16;
 const ENDED_MAX: usize = 1024;
 /// How long the thread waits after a defect before it goes on.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Characters that are recorded of why a configuration was refused.
+const REASON_CHARS_MAX: usize = 1_024;
 
 /// What the thread is asked for.
 enum Ask {
@@ -286,7 +288,10 @@ impl Keeper {
             }
             Err(error) => {
                 let Close { code, reason, .. } = refused(error);
-                AuditOutcome::Refused { code: code.slug(), reason: (&*reason).into() }
+                // A configuration may have very many problems.
+                let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+                let reason = reason.into();
+                AuditOutcome::Refused { code: code.slug(), reason }
             }
         };
         let (who, on) = (who.into(), "".into());
