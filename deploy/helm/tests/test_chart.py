@@ -159,16 +159,16 @@ def test_the_schema_of_objects_is_looked_at():
 def test_a_pod_has_the_time_to_sleep_to_drain_and_to_end(name):
     drain = tomllib.loads(document(name))["server"]["drain_over"]
     sleep = container(name)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod(name)["terminationGracePeriodSeconds"] == sleep + seconds(drain) + 20
-    # What is left is more than the server takes of it.
-    assert 20 > seconds(server_default("server", "shutdown_grace"))
+    assert pod(name)["terminationGracePeriodSeconds"] == sleep + seconds(drain) + 50
+    # What is left is as much as the server takes: for who is late to leave, to shut down, and to close.
+    assert 50 >= 10 + seconds(server_default("server", "shutdown_grace")) + 30
 
 
 def test_the_span_of_the_drain_is_said_once():
     for span in (0, 90, 86400):
         more = ("--set", f"drain.overSeconds={span}")
         assert tomllib.loads(document("store", *more))["server"]["drain_over"] == f"{span}s"
-        assert pod("store", *more)["terminationGracePeriodSeconds"] == 15 + span + 20
+        assert pod("store", *more)["terminationGracePeriodSeconds"] == 15 + span + 50
 
 
 @functools.cache
@@ -292,7 +292,9 @@ def test_a_server_so_configured_answers_its_probes(name, tmp_path):
 
 def names(name):
     """Those under which the Services and the Ingress lead to the server."""
-    services = [part["metadata"]["name"] for part in of_kind(name, "Service") if part["spec"].get("clusterIP") != "None"]
+    services = [part["metadata"]["name"] for part in of_kind(name, "Service")]
+    # Replicas have names below that of the headless one.
+    services += [f"example-0.{service}" for service in services if service.endswith("-headless")]
     hosts = [rule["host"] for ingress in of_kind(name, "Ingress") for rule in ingress["spec"]["rules"]]
     return [*services, *(f"{service}.push:7800" for service in services), *(f"{service}.push.svc" for service in services), *hosts]
 

@@ -282,7 +282,7 @@ fn who_asks_does_not_keep_himself_out_unless_he_says_so() {
     // Who asks does so from 127.0.0.1; a network of the other kind takes in the same machine.
     for who in [
         json!({"address": "127.0.0.0/8"}),
-        json!({"address": "::/0"}),
+        json!({"address": "::/1"}),
         json!({"address": "::1"}),
         json!({"principal": "operator"}),
     ] {

@@ -49,10 +49,13 @@ true
 {{/* The names under which the Services and the Ingress lead to the server. */}}
 {{- define "tiderace.hosts" -}}
 {{- $names := list -}}
-{{- range $suffix := list "" "-operators" -}}
+{{- $services := list "" "-operators" -}}
+{{- if .Values.store.enabled }}{{ $services = append $services "-headless" }}{{ end -}}
+{{- range $suffix := $services -}}
 {{- $name := printf "%s%s" (include "tiderace.fullname" $) $suffix -}}
 {{- range $domain := list "" (printf ".%s" $.Release.Namespace) (printf ".%s.svc" $.Release.Namespace) (printf ".%s.svc.cluster.local" $.Release.Namespace) -}}
 {{- $names = append $names (printf "%s%s" $name $domain) -}}
+{{- if eq $suffix "-headless" }}{{ $names = append $names (printf "*.%s%s" $name $domain) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- range (.Values.ingress.enabled | ternary .Values.ingress.hosts list) -}}
@@ -75,6 +78,8 @@ true
 {{/* The server's own default is a share of the machine's memory, which is not all the pod's. */}}
 {{- $memory := deepCopy (default dict $config.memory) -}}
 {{- $limit := (default dict .Values.resources.limits).memory -}}
+{{/* A whole number of a file of values is a float here, which would be written with an exponent. */}}
+{{- if kindIs "float64" $limit }}{{ $limit = int64 $limit }}{{ end -}}
 {{- if and $limit (not $memory.messages_bytes_max) -}}
 {{- $_ := set $memory "messages_bytes_max" (div (include "tiderace.bytes" (toString $limit) | int64) 4) -}}
 {{- $_ := set $config "memory" $memory -}}
@@ -112,6 +117,9 @@ true
 {{- end -}}
 {{- if and .Values.metrics.token.secret (not $config.rule) -}}
 {{- fail "metrics.token brings a rule, and what no rule allows is refused: give config.rule for everybody else" -}}
+{{- end -}}
+{{- if eq (default dict $config.proxy).protocol "require" -}}
+{{- fail "config.proxy.protocol: probes have no header of the PROXY protocol, so that the pods would be killed; use accept" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts is empty" -}}

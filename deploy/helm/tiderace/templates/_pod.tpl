@@ -3,9 +3,9 @@
 {{- append .Values.secrets .Values.metrics.token.secret | compact | uniq | toJson -}}
 {{- end -}}
 
-{{/* Sleep, drain, and what ending takes. */}}
+{{/* Sleep, drain, and what ending takes: 10 s for who is late to leave, shutdown_grace, and 30 s to close. */}}
 {{- define "tiderace.grace" -}}
-{{- add .Values.drain.sleepSeconds .Values.drain.overSeconds 20 -}}
+{{- add .Values.drain.sleepSeconds .Values.drain.overSeconds 50 -}}
 {{- end -}}
 
 {{/* A probe of the port that stays open in a drain; takes the root, the path and its numbers. */}}
