@@ -1,8 +1,9 @@
 """An honest, paced client in a process of its own: 100 messages a second by STOMP to topics of several shards, heard by itself.
 
 Driven by lines: `begin`, then `end`, which is answered with how many came and how many milliseconds they took: `p95`, `p99`
-and `most` without the time in which a shard of the server, or this process, was ready to run and had no processor, or in
-which the host had taken a processor away, so the answer is the same on a busy machine; `slowest` with that time. A message that has not come within 150 seconds ends it.
+and `most` without the time in which a shard of the server, or this process, was ready to run and had no processor, in
+which the host had taken a processor away, or in which the kernel gave a shard new pages, so the answer is the same on a busy
+machine; `slowest` with that time. A message that has not come within 150 seconds ends it.
 """
 
 import itertools
@@ -12,6 +13,7 @@ import pathlib
 import select
 import sys
 import time
+import typing
 
 from wire import Client
 
@@ -22,13 +24,35 @@ STEAL = 8
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 TICK = 0.005
 """How often this process looks whether it is run when it wants to be."""
+FAULT_SECONDS_MAX = 0.02
+"""The longest time that is taken off for one page fault, in which a virtual machine has to get a huge page from its host."""
+
+
+class Memory(typing.NamedTuple):
+    """How many pages a thread has been given, and for how many seconds the kernel has worked for it.
+
+    A virtual machine gives free pages back to its host, and pays for the next use of each, some twenty microseconds: 10 ms for
+    the huge page that the server's allocator asks for, in the middle of a turn. That says nothing of the server.
+    """
+
+    faults: int
+    system: float
+
+    @staticmethod
+    def of_stat(line):
+        """Of the line in /proc/…/stat; the name in it may contain anything."""
+        fields = line.rpartition(b")")[2].split()
+        return Memory(int(fields[7]), int(fields[12]) / TICKS_PER_SECOND)
+
+    def taken_since(self, before):
+        return min(self.system - before.system, (self.faults - before.faults) * FAULT_SECONDS_MAX)
 
 
 class Processors:
     """How long each shard of the server, and this process, has waited for a processor, in seconds since its start.
 
     A thread that runs while the host of a virtual machine takes the processor away waits too, and the kernel counts it as
-    running: that time stands in /proc/stat alone, for each processor, in ticks.
+    running: that time stands in /proc/stat alone, for each processor, in ticks. So it does for the kernel's work (`Memory`).
     """
 
     def __init__(self):
@@ -37,6 +61,7 @@ class Processors:
         assert shards, "the server's shards are found by the names of their threads"
         threads = [*shards, pathlib.Path("/proc/thread-self")]
         self.files = [os.open(thread / "schedstat", os.O_RDONLY) for thread in threads]
+        self.shards = [os.open(shard / "stat", os.O_RDONLY) for shard in shards]
         self.late = 0.0
         """By how much this process was run later than it wanted to be, in all."""
 
@@ -50,14 +75,18 @@ class Processors:
         lines = [line.split() for line in lines if line.startswith(b"cpu") and line[3:4].isdigit()]
         return [int(line[STEAL]) / TICKS_PER_SECOND for line in lines if len(line) > STEAL]
 
+    def memory(self):
+        return [Memory.of_stat(os.pread(shard, 1024, 0)) for shard in self.shards]
+
     def stood(self, before):
         """For how long something had to stand still since `before`, which is what `now` gave then."""
-        waited, stolen = self.now()
+        waited, stolen, memory = self.now()
         longest = max(after - then for after, then in zip(waited, before[0]))
-        return longest + max((after - then for after, then in zip(stolen, before[1])), default=0.0)
+        longest += max((after - then for after, then in zip(stolen, before[1])), default=0.0)
+        return longest + max(after.taken_since(then) for after, then in zip(memory, before[2]))
 
     def now(self):
-        return self.waited(), self.stolen()
+        return self.waited(), self.stolen(), self.memory()
 
 
 def main():

@@ -3,7 +3,6 @@
 With DEAR_TABLE set, the results are written there as a Markdown page.
 """
 
-import mmap
 import os
 import pathlib
 
@@ -12,28 +11,13 @@ import pytest
 import dear
 import dear_many  # noqa: F401  (registers its cases)
 import dear_values  # noqa: F401  (registers its cases)
-
-USED_MEMORY_BYTES = 512 * 2**20
-"""More than the server of a case may have."""
-
+import paced as honest
 
 @pytest.fixture(scope="module", autouse=True)
 def table():
     yield
     if os.environ.get("DEAR_TABLE"):
         pathlib.Path(os.environ["DEAR_TABLE"]).write_text(dear.page())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def used_memory():
-    """Uses 512 MiB of the machine's memory once, which the servers of the cases most likely get afterwards.
-
-    A virtual machine pays its host for the first use of a page, ten microseconds in some places: 40 ms for a value of 15 MB,
-    which say nothing of the server.
-    """
-    with mmap.mmap(-1, USED_MEMORY_BYTES) as memory:
-        for page in range(0, USED_MEMORY_BYTES, mmap.PAGESIZE):
-            memory[page] = 1
 
 
 @pytest.fixture
@@ -78,6 +62,17 @@ def test_answers_say_the_same_however_they_arrive():
             answers.take("one", (one * 3)[start : start + size])
             answers.take("other", (other * 3)[start : start + size])
         assert answers.seen == {"bad-selector"}, size
+
+
+def test_only_the_kernels_time_for_new_pages_is_taken_off():
+    def stat(faults, ticks):
+        return honest.Memory.of_stat(f"7 (shard-0 (a) b) S 1 7 7 0 -1 4194368 {faults} 0 0 0 90 {ticks} 0 0 20 0".encode())
+
+    before = stat(100, 50)
+    assert before == honest.Memory(faults=100, system=0.5)
+    assert stat(100, 90).taken_since(before) == 0, "a system call that takes long is the server's"
+    assert stat(101, 90).taken_since(before) == honest.FAULT_SECONDS_MAX, "one page is given in that time"
+    assert stat(200, 90).taken_since(before) == pytest.approx(0.4), "and no more than the kernel has worked"
 
 
 def test_the_table_is_long_enough():
