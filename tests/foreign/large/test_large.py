@@ -4,13 +4,10 @@ Bodies are told apart by their digests. Waits only bound failure.
 """
 
 import hashlib
-import http.client
 import json
 import queue as queues
-
 import socket
 import ssl
-import subprocess
 import threading
 import time
 import urllib.request
@@ -19,83 +16,8 @@ import pytest
 import rswire as rs
 import stomp
 import websocket
+from bodies import BLOCK, SECURED, WAIT, Raw, digest, refused
 from conftest import MIB
-
-WAIT = 30
-BLOCK = bytes(range(256)) * 4096
-TRUSTING = ssl.create_default_context()
-TRUSTING.check_hostname = False
-TRUSTING.verify_mode = ssl.CERT_NONE
-SECURED = "\n[tls]\nself_signed = true\n"
-
-
-def digest(mib):
-    summed = hashlib.sha256()
-    for _ in range(mib):
-        summed.update(BLOCK)
-    return summed.hexdigest()
-
-
-class Raw:
-    """A STOMP 1.2 client on a bare socket, which keeps no body."""
-
-    def __init__(self, port, secure=False, **headers):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
-        if secure:
-            self.socket = TRUSTING.wrap_socket(self.socket)
-        self.data = b""
-        self.command("CONNECT", **{"accept-version": "1.2", "host": "x"}, **headers)
-        assert self.frame()[0] == "CONNECTED"
-
-    def command(self, name, **headers):
-        lines = [name] + [f"{key.replace('_', '-')}:{value}" for key, value in headers.items()]
-        self.socket.sendall(("\n".join(lines) + "\n\n\0").encode())
-
-    def subscribe(self, destination, ack="auto", **headers):
-        self.command("SUBSCRIBE", id="0", destination=destination, ack=ack, receipt="s", **headers)
-        assert self.frame()[:2] == ("RECEIPT", {"receipt-id": "s"})
-
-    def begin(self, destination, length, **headers):
-        lines = [f"SEND\ndestination:{destination}\ncontent-length:{length}"]
-        lines += [f"{key.replace('_', '-')}:{value}" for key, value in headers.items()]
-        self.socket.sendall(("\n".join(lines) + "\n\n").encode())
-
-    def send(self, destination, mib, **headers):
-        self.begin(destination, mib * MIB, **headers)
-        for _ in range(mib):
-            self.socket.sendall(BLOCK)
-        self.socket.sendall(b"\0")
-
-    def more(self):
-        data = self.socket.recv(1 << 20)
-        if not data:
-            raise EOFError
-        return data
-
-    def frame(self):
-        """The next frame: its command, its headers, its body's length and digest."""
-        while b"\n\n" not in self.data.lstrip(b"\n"):
-            self.data += self.more()
-        head, _, rest = self.data.lstrip(b"\n").partition(b"\n\n")
-        command, *lines = head.decode().split("\n")
-        headers = dict(line.split(":", 1) for line in lines)
-        summed = hashlib.sha256()
-        if "content-length" not in headers:
-            body, _, self.data = rest.partition(b"\0")
-            return command, headers, len(body), None
-        length = left = int(headers["content-length"])
-        while True:
-            summed.update(rest[:left])
-            if len(rest) > left:
-                break
-            left -= len(rest)
-            rest = self.more()
-        assert rest[left : left + 1] == b"\0"
-        self.data = rest[left + 1 :]
-        return command, headers, length, summed.hexdigest()
-
-    def close(self):
-        self.socket.close()
 
 
 class Listener(stomp.ConnectionListener):
@@ -218,12 +140,6 @@ def test_who_gives_up_midway_leaves_nothing(serve):
     consumer.subscribe("/queue/never")
     consumer.send("/queue/never", 5)
     assert consumer.frame()[2:] == (5 * MIB, digest(5))
-
-
-def refused(client):
-    command, headers, *_ = client.frame()
-    assert command == "ERROR"
-    return headers["code"]
 
 
 def test_more_than_may_arrive_at_once_is_refused_and_others_go_on(serve):
@@ -420,104 +336,6 @@ def test_small_messages_pass_large_ones(serve):
     assert pings > 100, pings
 
 
-def rest(server, method, path, body, **headers):
-    """Status and body of the answer, which may come before all of the request has been sent."""
-    one = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT)
-    one.putrequest(method, path)
-    chunked = body is not None and not isinstance(body, bytes)
-    if chunked:
-        one.putheader("Transfer-Encoding", "chunked")
-    elif body is not None:
-        one.putheader("Content-Length", str(len(body)))
-    for name, value in headers.items():
-        one.putheader(name, value)
-    one.endheaders()
-    try:
-        for piece in (body if chunked else [body or b""]):
-            one.send(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-        if chunked:
-            one.send(b"0\r\n\r\n")
-    except ConnectionError:
-        pass
-    answer = one.getresponse()
-    found = answer.status, answer.read()
-    one.close()
-    return found
-
-
-@pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_a_body_comes_by_http_in_a_file_and_is_got_from_there(serve, framing):
-    server, body = serve(), BLOCK * 20
-    consumer = Raw(server.port)
-    consumer.subscribe("/queue/files")
-    watcher = Raw(server.port)
-    watcher.subscribe("/topic/files")
-
-    def given():
-        if framing == "length":
-            return body
-        return iter([body[at : at + 100_000] for at in range(0, len(body), 100_000)])
-
-    headers = {"Content-Type": "video/mp4"}
-    # What first requests make the server keep for later ones.
-    for _ in range(4):
-        assert rest(server, "POST", "/queues/files", given(), **headers)[0] == 200
-        assert rest(server, "PUT", "/topics/files", given(), **headers)[0] == 200
-        assert consumer.frame()[2] == watcher.frame()[2] == 20 * MIB
-    before = server.anonymous()
-    assert rest(server, "POST", "/queues/files", given(), **headers)[0] == 200
-    assert rest(server, "PUT", "/topics/files", given(), **headers)[0] == 200
-    for one in (consumer, watcher):
-        _, found, length, summed = one.frame()
-        assert (found["content-type"], length, summed) == ("video/mp4", 20 * MIB, digest(20))
-    assert server.anonymous() - before < 10 * MIB
-    status, found = rest(server, "GET", "/topics/files", None)
-    assert (status, hashlib.sha256(found).hexdigest()) == (200, digest(20))
-    # The next request on the same connection is answered.
-    one = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT)
-    for _ in range(2):
-        one.request("PUT", "/topics/files", given(), headers, encode_chunked=framing == "chunked")
-        answer = one.getresponse()
-        assert answer.status == 200 and answer.read()
-    one.request("DELETE", "/topics/files")
-    assert one.getresponse().status == 204
-    for _ in range(2):
-        assert watcher.frame()[3] == digest(20)
-    server.until("tiderace_large_message_bytes", 0)
-
-
-def test_http_says_what_it_does_not_take(serve):
-    server = serve('bytes_max = "8 MiB"\ndisk_bytes_max = "12 MiB"')
-
-    def refused_by_http(method, path, mib, *statuses, **headers):
-        status, why = rest(server, method, path, BLOCK * mib, **headers)
-        assert status in statuses, (status, why)
-        # The answer may come before the file is gone, and there is no room for another one.
-        server.until("tiderace_large_message_bytes", 0)
-        return why
-
-    refused_by_http("POST", "/queues/a", 9, 413)
-    why = refused_by_http("PUT", "/topics/a", 8, 413, **{"If-None-Match": "*"})
-    assert b"frame-too-large" in why, why
-    why = refused_by_http("POST", "/queues/a", 8, 413, **{"Idempotency-Key": "once"})
-    assert b"frame-too-large" in why, why
-    refused_by_http("POST", "/services/a", 8, 413)
-    refused_by_http("POST", "/batch", 8, 400, 413)
-    assert rest(server, "POST", "/queues/b", BLOCK * 8)[0] == 200
-    status, why = rest(server, "POST", "/queues/b", BLOCK * 8)
-    assert (status, b"large-messages-full" in why) == (503, True), why
-    consumer = Raw(server.port)
-    consumer.subscribe("/queue/b")
-    assert consumer.frame()[3] == digest(8)
-    server.until("tiderace_large_message_bytes", 0)
-    for _ in range(50):
-        one = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT)
-        one.sendall(b"POST /queues/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n" + BLOCK)
-        one.close()
-    server.until("tiderace_large_messages_arriving", 0)
-    server.until("tiderace_large_message_bytes", 0)
-
-
 def test_a_large_message_comes_and_goes_by_tls(serve):
     server = serve(more=SECURED)
     consumer = Raw(server.port, secure=True)
@@ -539,22 +357,6 @@ def test_a_large_message_comes_and_goes_by_tls(serve):
     head = f"SEND\ndestination:/queue/files\ncontent-length:{5 * MIB}\n\n".encode()
     client.send_binary(head + BLOCK * 5 + b"\0")
     assert consumer.frame()[2:] == (5 * MIB, digest(5))
-    server.until("tiderace_large_message_bytes", 0)
-
-
-@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
-def test_curl_sends_and_gets_a_large_body(serve, version, tmp_path):
-    """By HTTP/1.1 and HTTP/2, over TLS, with the wait for `100 Continue` that curl has for large bodies."""
-    server, given, got = serve(more=SECURED), tmp_path / "given", tmp_path / "got"
-    given.write_bytes(BLOCK * 40)
-    url = f"https://127.0.0.1:{server.port}/topics/files"
-    curl = ["curl", "-sSk", version, "--max-time", str(WAIT)]
-    for _ in range(3):
-        told = subprocess.run([*curl, "-T", given, "-H", "Expect: 100-continue", url], capture_output=True, text=True)
-        assert '"accepted":1' in told.stdout, told
-    subprocess.run([*curl, "-o", got, url], check=True)
-    assert got.read_bytes() == given.read_bytes()
-    subprocess.run([*curl, "-X", "DELETE", url], check=True)
     server.until("tiderace_large_message_bytes", 0)
 
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from bodies import BLOCK, WAIT, Raw, digest, refused, rest
 from conftest import MIB
-from test_large import BLOCK, WAIT, Raw, digest, refused, rest
 
 KEPT = """
 [[topic]]
