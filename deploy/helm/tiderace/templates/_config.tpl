@@ -68,7 +68,6 @@ true
 {{- define "tiderace.toml" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $server := deepCopy (default dict $config.server) -}}
-{{- $_ := set $server "drain_over" (printf "%ds" (int64 .Values.drain.overSeconds)) -}}
 {{- with .Values.reloadInterval }}{{ $_ := set $server "reload_interval" . }}{{ end -}}
 {{/* Without logins the server answers to names that it knows alone, so that no page makes its own name lead there. */}}
 {{- if not (or $server.hosts (include "tiderace.logins" .) .Values.metrics.token.secret) -}}

@@ -52,6 +52,8 @@ spec:
       env:
         - name: TIDERACE_SERVER__NODE
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        # Beside the grace that it needs: a configuration that is read again reaches pods that have another one.
+        - {name: TIDERACE_SERVER__DRAIN_OVER, value: {{ printf "%ds" (int64 .Values.drain.overSeconds) }}}
         {{- with .Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
