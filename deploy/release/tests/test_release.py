@@ -173,7 +173,8 @@ def test_the_workflow_publishes_what_the_script_has_made():
     runs = [step.get("run", "") for step in files["steps"]]
     assert any(re.search(r"deploy/release/build \S+ release", run) for run in runs)
     uses = {step["uses"].split("@")[0]: step["with"] for step in files["steps"] if "uses" in step and "with" in step}
-    assert "release/SHA256SUMS" in uses["actions/attest-build-provenance"]["subject-checksums"]
+    attested = [step["with"] for step in jobs()["release"]["steps"] if "attest" in step.get("uses", "")]
+    assert [given["subject-checksums"] for given in attested] == ["release/SHA256SUMS"]
     assert uses["actions/upload-artifact"]["path"] == "release"
     (publish,) = [step["run"] for step in jobs()["release"]["steps"] if "run" in step]
     assert "gh release create" in publish and "--draft" in publish and "NOTES.md" in publish
@@ -183,5 +184,7 @@ def test_no_job_may_do_more_than_it_needs():
     rights = {name: job.get("permissions", {}) for name, job in jobs().items()}
     assert yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["permissions"] == {"contents": "read"}
     assert [name for name, given in rights.items() if given.get("contents") == "write"] == ["release"]
-    assert [name for name, given in rights.items() if "attestations" in given] == ["files"]
+    assert [name for name, given in rights.items() if "attestations" in given] == ["release"]
     assert "files" in jobs()["release"]["needs"] and "test" in jobs()["files"]["needs"]
+    # What cannot be taken back comes last.
+    assert jobs()["packages"]["needs"] == ["test", "files"]
