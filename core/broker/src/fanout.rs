@@ -59,6 +59,12 @@ impl Fanout {
         self.subscribers(topic).map(|known| known.by_pattern()).unwrap_or_default()
     }
 
+    /// How many subscriptions bring a topic: exactly, and by a pattern, if these have been looked up since patterns changed.
+    pub(crate) fn counts(&self, topic: &Topic) -> (u64, Option<u64>) {
+        let by_pattern = self.is_found(topic).then(|| self.by_pattern(topic).len() as u64);
+        (self.exact(topic).len() as u64, by_pattern)
+    }
+
     /// Whether nobody listens to exactly this topic, nor are its publishers to wait.
     pub(crate) fn is_idle(&self, topic: &Topic) -> bool {
         self.subscribers(topic).is_none_or(|subscribers| subscribers.is_idle())

@@ -262,9 +262,9 @@ impl HomeSide<'_> {
             }
             // Neither the sessions nor the views of the shard are the home's.
             Operation::Topic { path } => {
-                let entry = self.topic_entry(now, &path).map(Box::new);
+                let topic = Box::new(self.topic_at_home(now, path));
                 let requester = Box::new(requester);
-                return self.loopback.hand_on(LocalMessage::ShowTopic { requester, path, entry });
+                return self.loopback.hand_on(LocalMessage::ShowTopic { requester, topic });
             }
             Operation::Browse(browse) if browse.what == Browsable::Sessions => {
                 let requester = Box::new(requester);

@@ -8,7 +8,7 @@
 
 use tiderace_base::Now;
 use tiderace_topics::Path;
-use tiderace_wire::{OperationResult, TopicDetails, TopicEntry};
+use tiderace_wire::TopicDetails;
 
 use crate::fetch::entry;
 use crate::home_side::HomeSide;
@@ -17,26 +17,25 @@ use crate::session_side::SessionSide;
 
 impl HomeSide<'_> {
     /// What the home here keeps of a topic, if it is there.
-    pub(crate) fn topic_entry(&self, now: Now, path: &Path) -> Option<TopicEntry> {
-        let topic = self.topic(self.directory.find(path)?)?;
-        topic.is_known().then(|| entry(topic, now, (true, true)))
+    pub(crate) fn topic_at_home(&self, now: Now, path: Path) -> TopicDetails {
+        let topic = self.directory.find(&path).and_then(|key| self.topic(key));
+        let topic = topic.filter(|topic| topic.is_known());
+        let upstream = self.options.upstream_of(&path).map(|upstream| upstream.name.clone());
+        let entry = topic.map(|topic| entry(topic, now, (true, true)));
+        TopicDetails { path, entry, upstream, exact: 0, by_pattern: 0 }
     }
 }
 
 impl SessionSide<'_> {
-    /// What this shard knows of a topic.
-    pub(crate) fn show_topic(
-        &mut self,
-        now: Now,
-        path: Path,
-        entry: Option<TopicEntry>,
-    ) -> OperationResult {
-        let topic = self.directory.find(&path).and_then(|key| self.directory.get(key));
-        let exact = topic.map_or(0, |topic| self.fanout.exact(topic).len() as u64);
-        let mut by_pattern = 0;
-        let asked = self.with_pattern_subscribers(&path, |_| by_pattern += 1);
+    /// The same with the subscriptions of this shard.
+    pub(crate) fn show_topic(&mut self, now: Now, topic: &mut TopicDetails) {
+        let known = self.directory.find(&topic.path).and_then(|key| self.directory.get(key));
+        let (exact, found) = known.map_or((0, None), |topic| self.fanout.counts(topic));
+        let (mut by_pattern, mut asked) = (found.unwrap_or(0), 0);
+        if found.is_none() {
+            asked = self.with_pattern_subscribers(&topic.path, |_| by_pattern += 1);
+        }
         self.work.charge_at(now, DELIVERY * asked as u64);
-        let upstream = self.options.upstream_of(&path).map(|upstream| upstream.name.clone());
-        OperationResult::Topic(Box::new(TopicDetails { path, entry, upstream, exact, by_pattern }))
+        (topic.exact, topic.by_pattern) = (exact, by_pattern);
     }
 }

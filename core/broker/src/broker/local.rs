@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tiderace_base::{Now, SessionId};
 use tiderace_journal::AnswerKind;
 use tiderace_topics::compiled_bytes;
-use tiderace_wire::{Confirm, Destination, Kind, Reply, Run, Token, is_temporary};
+use tiderace_wire::{Confirm, Destination, Kind, OperationResult, Reply, Run, Token, is_temporary};
 
 use super::Broker;
 use crate::effects::Effects;
@@ -147,9 +147,10 @@ impl Broker {
                 let page = self.session_side().browse_sessions(now, &browse);
                 self.loopback.answer_operation(&requester, Ok(page), effects);
             }
-            LocalMessage::ShowTopic { requester, path, entry } => {
-                let topic = self.session_side().show_topic(now, path, entry.map(|entry| *entry));
-                self.loopback.answer_operation(&requester, Ok(topic), effects);
+            LocalMessage::ShowTopic { requester, mut topic } => {
+                self.session_side().show_topic(now, &mut topic);
+                let result = OperationResult::Topic(topic);
+                self.loopback.answer_operation(&requester, Ok(result), effects);
             }
             LocalMessage::Inserted { path, on } => self.deputy_side().insert(now, &path, on),
             LocalMessage::Upstream { session, asked } => {

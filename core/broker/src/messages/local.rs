@@ -10,7 +10,7 @@ use tiderace_base::{Close, Key, SessionId};
 use tiderace_queues::Segment;
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Browse, Confirm, Run, SubscriptionKey, ToUpstream, Token, TopicEntry, TopicSpec,
+    Browse, Confirm, Run, SubscriptionKey, ToUpstream, Token, TopicDetails, TopicSpec,
 };
 
 use crate::directory::SpecChange;
@@ -116,10 +116,8 @@ pub(crate) enum LocalMessage {
     ShowTopic {
         /// Who asks.
         requester: Box<Requester>,
-        /// Which topic.
-        path: Path,
-        /// What its home keeps of it, if that is here and it is there.
-        entry: Option<Box<TopicEntry>>,
+        /// What its home knows of it, if that is here.
+        topic: Box<TopicDetails>,
     },
     /// A session to an upstream is to ask for something there.
     Upstream {
