@@ -60,7 +60,7 @@ pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use numbering::Numbering;
 pub use operation::{
-    AUDIT, Applies, AuditEntry, AuditOutcome, AuditPage, AuditQuery, Audited, BACKUP,
+    AUDIT, Applies, AuditEntry, AuditOutcome, AuditPage, AuditQuery, AuditRecord, Audited, BACKUP,
     BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, BROWSE_LIMIT_MAX, BackupPart, BackupSize,
     Block, BlockEntry, BlockOperation, BlockQuery, BlockResult, Blocked, Browsable, Browse,
     BrowseCursor, Change, Comparison, Condition, ConfigChange, ConsumerEntry, DRAIN_DELAY_MAX,

@@ -13,24 +13,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, SessionId};
 use tiderace_broker::AskedChange;
-use tiderace_wire::{AuditOutcome, Audited, OperationResult, Reply, Token};
-
-/// What is to be recorded of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditRecord {
-    /// Who has asked; of a virtual host: `@HOST/NAME`.
-    pub who: Arc<str>,
-    /// The other node that has passed that on, if one has.
-    pub via: Option<Arc<str>>,
-    /// Where the client was.
-    pub from: Option<SocketAddr>,
-    /// What was asked for.
-    pub verb: &'static str,
-    /// What it was about.
-    pub on: Box<str>,
-    /// What has come of it.
-    pub outcome: AuditOutcome,
-}
+use tiderace_wire::{AuditOutcome, AuditRecord, Audited, OperationResult, Reply, Token};
 
 /// A change that somebody has asked for.
 pub(crate) struct Audit {
@@ -54,7 +37,9 @@ impl Audit {
         from: Option<SocketAddr>,
         tell: impl FnOnce(AuditRecord) + Send + 'static,
     ) -> Audit {
-        let AskedChange { who, via, what, .. } = change;
+        let AskedChange { who, via, mut what, .. } = change;
+        // No more of it is kept while it waits than is recorded.
+        what.on.truncate(clipped(&what.on).len());
         Audit { who, via, from, what, tell: Box::new(tell) }
     }
 
@@ -85,7 +70,7 @@ impl Audit {
         if is_dry && !matches!(outcome, AuditOutcome::Refused { .. }) {
             return;
         }
-        let on = clipped(&on).into();
+        let on = on.into();
         tell(AuditRecord { who, via, from, verb, on, outcome });
     }
 }

@@ -119,7 +119,6 @@ mod write;
 mod write_coalescing;
 mod ws;
 
-pub use audit::AuditRecord;
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
 pub use inherited::InheritedError;

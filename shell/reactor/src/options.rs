@@ -10,11 +10,11 @@ use tiderace_proxy::ClientField;
 use tiderace_spool::Spool;
 use tiderace_wire::{Protocol, Request, Response};
 
-use crate::audit::AuditRecord;
 use crate::driver::os::SocketOptions;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
 use crate::waker::{Answer, NodeAnswer};
+use tiderace_wire::AuditRecord;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
 #[derive(Clone, Debug)]

@@ -107,7 +107,9 @@ fn sessions_of_virtual_hosts_are_recorded_with_their_names() {
     let tess = format!("[[token]]\nname = \"tess\"\nsecret = {secret:?}\nhost = \"shop\"\n");
     let rule = "[[rule]]\nallow = [\"manage\", \"send\", \"create\"]\n\
                 principals = [\"user:tess\"]\nkind = \"queue\"\n";
-    let server = Managed::start("audit-hosts", &format!("{host}{tess}{rule}"));
+    // Rights on the node's own paths are of no use to who is in a host: the record is that of the whole node.
+    let node = "[[rule]]\nallow = [\"operate\", \"admin\"]\nprincipals = [\"user:tess\"]\npaths = [\"$sys/**\"]\n";
+    let server = Managed::start("audit-hosts", &format!("{host}{tess}{rule}{node}"));
     let post = |target: &str, body: &str| {
         let mut stream = TcpStream::connect(server.way().address).unwrap();
         let token = authorization(Show::Token(&token_of("tess")));
@@ -128,6 +130,8 @@ fn sessions_of_virtual_hosts_are_recorded_with_their_names() {
     ] {
         let said = post("/operations", &operation.to_string());
         assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{operation}: {said}");
+        let is_of_node = ["kick", "unview", "audit"].contains(&operation["do"].as_str().unwrap());
+        assert_eq!(said.contains("virtual host"), is_of_node, "{operation}: {said}");
     }
     let said = |record: &Value| {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();

@@ -40,8 +40,8 @@ impl AuditQuery {
 
     /// Whether a line is one of those that are wanted, wherever it stands.
     pub fn wants(&self, entry: &AuditEntry) -> bool {
-        self.who.as_ref().is_none_or(|who| **who == *entry.who)
-            && self.verb.as_ref().is_none_or(|verb| **verb == *entry.verb)
+        self.who.as_ref().is_none_or(|who| **who == *entry.record.who)
+            && self.verb.as_ref().is_none_or(|verb| **verb == *entry.record.verb)
     }
 
     /// Bytes of its texts.
@@ -58,7 +58,14 @@ pub struct AuditEntry {
     pub number: u64,
     /// When it was written, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Who has asked; empty in a line for several.
+    /// What it says.
+    pub record: AuditRecord,
+}
+
+/// What is recorded of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Who has asked, of a virtual host `@HOST/NAME`; empty in a line for several.
     pub who: Arc<str>,
     /// The server that has passed that on for somebody who is connected to it.
     pub via: Option<Arc<str>>,
@@ -113,12 +120,14 @@ impl AuditOutcome {
 impl AuditEntry {
     /// About what it takes, in memory as well as written as JSON.
     pub fn bytes(&self) -> usize {
-        let via = self.via.as_ref().map_or(0, |via| via.len());
-        ENTRY_BYTES + self.who.len() + via + self.on.len() + self.outcome.bytes()
+        let AuditRecord { who, via, on, outcome, .. } = &self.record;
+        let via = via.as_ref().map_or(0, |via| via.len());
+        ENTRY_BYTES + who.len() + via + on.len() + outcome.bytes()
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        let AuditEntry { number, time_ms, who, via, from, verb, on, outcome } = self;
+        let AuditEntry { number, time_ms, record } = self;
+        let AuditRecord { who, via, from, verb, on, outcome } = record;
         out.extend_from_slice(format!(r#"{{"number":{number},"time":{time_ms}"#).as_bytes());
         let from = from.map(|from| from.to_string());
         let text = |name: &str, text: &str, out: &mut Vec<u8>| {
@@ -194,26 +203,22 @@ mod tests {
     use crate::{NodeReport, OperationResult};
 
     fn entry(number: u64, outcome: AuditOutcome) -> AuditEntry {
-        AuditEntry {
-            number,
-            time_ms: 17,
+        let record = AuditRecord {
             who: "oli".into(),
             via: None,
             from: Some("10.1.2.3:5".parse().unwrap()),
             verb: "kick",
             on: "principal=ann".into(),
             outcome,
-        }
+        };
+        AuditEntry { number, time_ms: 17, record }
     }
 
     #[test]
     fn a_page_is_json() {
-        let left_out = AuditEntry {
-            from: None,
-            on: "".into(),
-            via: Some("edge".into()),
-            ..entry(4, AuditOutcome::LeftOut(9))
-        };
+        let mut left_out = entry(4, AuditOutcome::LeftOut(9));
+        (left_out.record.from, left_out.record.on) = (None, "".into());
+        left_out.record.via = Some("edge".into());
         let refused =
             AuditOutcome::Refused { code: "not-authorised", reason: "oli \"may\" not".into() };
         let entries = vec![

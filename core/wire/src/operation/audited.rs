@@ -22,6 +22,9 @@ pub struct Audited {
     pub is_dry: bool,
 }
 
+/// Characters of a view's text that are recorded.
+const VIEW_CHARS_MAX: usize = 1_024;
+
 impl Operation {
     /// What the record says, if something is changed that the server is looked after by, or all that is in it leaves it.
     pub fn audited(&self) -> Option<Audited> {
@@ -69,6 +72,9 @@ impl Operation {
                 ("delete-subscription", listed([queue(path)]))
             }
             Operation::View { name, text: Some(text) } => {
+                // It has not been looked at whether that may be so long, nor who may ask for it.
+                let end = text.char_indices().nth(VIEW_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+                let text = text.get(..end).unwrap_or_default();
                 ("view", format!("view={} text={text:?}", name.as_str()))
             }
             Operation::View { name, text: None } => ("unview", format!("view={}", name.as_str())),

@@ -27,7 +27,7 @@ use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
 
-pub use audit::{AUDIT, AuditEntry, AuditOutcome, AuditPage, AuditQuery};
+pub use audit::{AUDIT, AuditEntry, AuditOutcome, AuditPage, AuditQuery, AuditRecord};
 pub use audited::Audited;
 pub use blocks::{
     BLOCK_TIME_DEFAULT, BLOCK_TIME_MAX, BLOCKS_MAX, Block, BlockEntry, BlockOperation, BlockQuery,

@@ -59,7 +59,7 @@ impl Operator for Node {
         });
     }
 
-    fn record(&self, _: tiderace_reactor::AuditRecord) {}
+    fn record(&self, _: tiderace_wire::AuditRecord) {}
 
     fn reader_ended(&self, _: tiderace_base::SessionId) {}
 }

@@ -49,7 +49,7 @@ impl Lines {
 impl Kept {
     /// Keeps a line, and as many before it as there is room for.
     pub(super) fn add(&mut self, entry: Arc<AuditEntry>) {
-        match entry.outcome {
+        match entry.record.outcome {
             AuditOutcome::Done(_) => self.done.add(entry),
             _ => self.others.add(entry),
         }
@@ -106,6 +106,8 @@ fn taken<'a>(
 
 #[cfg(test)]
 mod tests {
+    use tiderace_wire::AuditRecord;
+
     use super::*;
 
     fn entry(number: u64, is_done: bool, on: &str) -> Arc<AuditEntry> {
@@ -113,7 +115,8 @@ mod tests {
         let outcome = if is_done { AuditOutcome::Done("{}".into()) } else { refused };
         let who = if number.is_multiple_of(2) { "ann" } else { "oli" }.into();
         let (via, from, on) = (None, None, on.into());
-        Arc::new(AuditEntry { number, time_ms: 0, who, via, from, verb: "kick", on, outcome })
+        let record = AuditRecord { who, via, from, verb: "kick", on, outcome };
+        Arc::new(AuditEntry { number, time_ms: 0, record })
     }
 
     fn numbers(page: &AuditPage) -> Vec<u64> {

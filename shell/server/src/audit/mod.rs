@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tiderace_base::{Sample, SampleValue};
-use tiderace_reactor::AuditRecord;
-use tiderace_wire::{AuditEntry, AuditOutcome, AuditPage, AuditQuery};
+use tiderace_wire::{AuditEntry, AuditOutcome, AuditPage, AuditQuery, AuditRecord};
 use tracing::{info, warn};
 
 use crate::metrics::AUDIT_RECORDS;
@@ -82,7 +81,7 @@ impl AuditLog {
         }
         let entry = book.keep(at.time_ms, record);
         drop(book);
-        self.count(&entry.outcome);
+        self.count(&entry.record.outcome);
         log(&entry);
         false
     }
@@ -161,8 +160,7 @@ impl Book {
 
     fn keep(&mut self, time_ms: u64, record: AuditRecord) -> Arc<AuditEntry> {
         self.last += 1;
-        let AuditRecord { who, via, from, verb, on, outcome } = record;
-        let entry = AuditEntry { number: self.last, time_ms, who, via, from, verb, on, outcome };
+        let entry = AuditEntry { number: self.last, time_ms, record };
         let entry = Arc::new(entry);
         self.kept.add(entry.clone());
         entry
@@ -171,7 +169,8 @@ impl Book {
 
 /// Writes the line of the log.
 fn log(entry: &AuditEntry) {
-    let AuditEntry { number, who, via, from, verb, on, outcome, .. } = entry;
+    let AuditEntry { number, record, .. } = entry;
+    let AuditRecord { who, via, from, verb, on, outcome } = record;
     let (who, via, from) =
         (&**who, via.as_deref(), from.as_ref().map(tracing::field::display::<&SocketAddr>));
     let word = outcome.word();
@@ -216,8 +215,9 @@ mod tests {
 
     fn shown(log: &AuditLog) -> Vec<(u64, String, &'static str, AuditOutcome)> {
         let page = log.page(&AuditQuery { after: Some(0), limit: 500, ..AuditQuery::default() });
-        let shown =
-            |it: &Arc<AuditEntry>| (it.number, it.who.to_string(), it.verb, it.outcome.clone());
+        let shown = |it: &Arc<AuditEntry>| {
+            (it.number, it.record.who.to_string(), it.record.verb, it.record.outcome.clone())
+        };
         page.entries.iter().map(shown).collect()
     }
 

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tiderace_base::{Close, CloseCode, SessionId, Span};
-use tiderace_reactor::{AuditRecord, NodeAnswer, Operator};
+use tiderace_reactor::{NodeAnswer, Operator};
 use tiderace_store::Backups;
 use tiderace_wire::{
-    AuditOutcome, AuditQuery, ConfigChange, LogWord, NodeOperation, NodeReport, OperationResult,
+    AuditOutcome, AuditQuery, AuditRecord, ConfigChange, LogWord, NodeOperation, NodeReport,
+    OperationResult,
 };
 use tracing::{error, info};
 
