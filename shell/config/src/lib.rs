@@ -85,7 +85,7 @@ pub use sections::tls::{
 pub use sections::upstreams::UpstreamConfig;
 pub use sections::views::ViewConfig;
 pub use sections::{SECTIONS, find_option, single_options};
-pub use show::{show_json, show_toml};
+pub use show::{show_json, show_places, show_toml};
 pub use sources::{FileSource, FlagSource, FlagTable, Sources};
 pub use spec::{DefaultValue, OptionSpec, SectionSpec};
 pub use suggest::nearest;

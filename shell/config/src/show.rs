@@ -14,6 +14,15 @@ use crate::table::Setting;
 
 /// As TOML, each line with the origin of its value as a comment.
 pub fn show_toml(loaded: &Loaded) -> String {
+    toml_of(loaded, Value::to_string)
+}
+
+/// The same for others to see: of each text with an address in it no more than the place where that leads to.
+pub fn show_places(loaded: &Loaded) -> String {
+    toml_of(loaded, |value| places_of(value).to_string())
+}
+
+fn toml_of(loaded: &Loaded, shown: impl Fn(&Value) -> String) -> String {
     let mut out = String::new();
     for table in &loaded.tables {
         let name = table.section.name;
@@ -26,7 +35,7 @@ pub fn show_toml(loaded: &Loaded) -> String {
             .iter()
             .filter(|setting| is_shown(loaded, setting))
             .map(|setting| {
-                (format!("{} = {}", setting.spec.name(), setting.value), &setting.origin)
+                (format!("{} = {}", setting.spec.name(), shown(&setting.value)), &setting.origin)
             })
             .collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0).min(60);
@@ -64,6 +73,27 @@ fn is_shown(loaded: &Loaded, setting: &Setting) -> bool {
     !(has_listeners && setting.spec.key == "server.listen" && setting.origin == Origin::Default)
 }
 
+fn places_of(value: &Value) -> Value {
+    match value {
+        Value::Text(text) => Value::Text(place_of(text)),
+        Value::List(values) => Value::List(values.iter().map(places_of).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A text without what an address may have beside its place. Where a user ends and a password, a host or a query begins is a
+/// matter of who reads it, so that nothing is left of one that has an `@`.
+fn place_of(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    if rest.contains('@') {
+        return format!("{scheme}://***");
+    }
+    match rest.find(['?', '#']) {
+        Some(end) => format!("{scheme}://{}?***", rest.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 fn to_json(value: &Value) -> Json {
     match value {
         Value::Boolean(flag) => json!(flag),
@@ -73,5 +103,27 @@ fn to_json(value: &Value) -> Json {
         Value::Text(text) => json!(text),
         // Sizes, times and masked secrets as they would be written, without the quotes.
         other => json!(other.to_string().trim_matches('"')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_addresses_no_more_than_the_place_is_shown() {
+        for (text, expected) in [
+            ("https://example.org:1/keys", "https://example.org:1/keys"),
+            ("https://ann:p,w'd@example.org/keys", "https://***"),
+            ("https://ann:p/w?d#x@example.org", "https://***"),
+            ("https://h/login?mail=a@b&token=x", "https://***"),
+            ("https://h/login?a=1,token='x'", "https://h/login?***"),
+            ("tls://d#e", "tls://d?***"),
+            ("map a/* to b/<path(1)>", "map a/* to b/<path(1)>"),
+        ] {
+            assert_eq!(place_of(text), expected);
+            let list = Value::List(vec![Value::Text(text.to_owned())]);
+            assert_eq!(places_of(&list), Value::List(vec![Value::Text(expected.to_owned())]));
+        }
     }
 }

@@ -6,13 +6,14 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::program::Directory;
 use crate::program::logins::{Show, Stomp, Way};
 use crate::program::watched::Watched;
+use crate::program::{Directory, FREE};
 
 /// What must not get out, wherever it stands.
-const SECRETS: [&str; 7] = [
+const SECRETS: [&str; 8] = [
     "planted-token-0123456",
+    "planted-query",
     "planted-environment",
     "planted-value",
     "planted-message",
@@ -58,10 +59,17 @@ fn the_archive_has_what_is_asked_for_and_no_secret() {
         "[log]\nlevel = \"debug\"\n\
          [[token]]\nname = \"one\"\nsecret = \"file:{}\"\n\
          [[token]]\nname = \"other\"\nsecret = \"sha256:{hash}\"\n\
+         [[token]]\nname = \"third\"\nsecret = \"env:PLANTED\"\n\
+         [auth_http]\nlogin_url = \"http://127.0.0.1:9/login?a=1,key=planted-query\"\n\
          [[rule]]\nallow = [\"publish\", \"send\", \"browse\", \"monitor\"]\nprincipals = [\"*\"]\npaths = [\"**\", \"$sys/**\"]\n",
         token.display(),
     );
-    let server = Watched::start(&directory.0, "", &config);
+    let file = directory.0.join("tiderace.toml");
+    let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{config}");
+    std::fs::write(&file, text).unwrap();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_tiderace"));
+    serve.args(["serve", "--config"]).arg(&file).env("PLANTED", "planted-environment");
+    let server = Watched::of(&mut serve);
     let address = server.addresses[0].to_string();
     let mut client =
         Stomp::log_in(&Way::plain(server.addresses[0]), Show::Token("planted-token-0123456"))
@@ -72,7 +80,6 @@ fn the_archive_has_what_is_asked_for_and_no_secret() {
         ));
         assert!(client.frame().starts_with("RECEIPT"));
     }
-    let file = directory.0.join("tiderace.toml");
     let login = ["-s", &address, "-P", "planted-token-0123456", "--config", file.to_str().unwrap()];
     let (output, archive) = support(&directory.0, "a.tar", &login);
     assert!(output.status.success(), "{output:?}");
@@ -80,8 +87,11 @@ fn the_archive_has_what_is_asked_for_and_no_secret() {
     assert_eq!(about["missing"], serde_json::json!({}), "{about}");
     assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
     let shown = String::from_utf8(member(&archive, "config.toml")).unwrap();
-    assert!(shown.contains("debug") && shown.contains("***"), "{shown}");
-    assert!(json(&archive, "doctor.json").as_array().is_some_and(|all| all.len() > 5));
+    assert!(shown.contains("debug") && shown.contains("env:PLANTED"), "{shown}");
+    assert!(shown.contains("http://127.0.0.1:9/login?***"), "{shown}");
+    let doctor = json(&archive, "doctor.json");
+    assert!(doctor.as_array().is_some_and(|all| all.len() > 5));
+    assert!(!doctor.to_string().contains("is taken by"), "{doctor}");
     assert!(json(&archive, "stats.json")["metrics"]["tiderace_queues"].is_u64());
     assert_eq!(json(&archive, "sessions.json")["matched"], 2);
     assert_eq!(json(&archive, "queues.json")["queues"].as_array().map(Vec::len), Some(1));
@@ -99,7 +109,8 @@ fn the_archive_has_what_is_asked_for_and_no_secret() {
     let (output, archive) =
         support(&directory.0, "b.tar", &["-s", &address, "-P", "planted-nobody-012"]);
     assert!(output.status.success(), "{output:?}");
-    assert!(json(&archive, "about.json")["missing"]["server"].is_string());
+    let missing = &json(&archive, "about.json")["missing"];
+    assert!(missing["server"].is_string() && missing["config.toml"].is_string(), "{missing}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("server is missing"), "{output:?}");
 }
 

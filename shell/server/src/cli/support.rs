@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Map, Value as Json, json};
 use tar::{Builder, Header};
 
-use super::client::Client;
+use super::client::{Answer, Client};
 use super::config_args::ConfigArgs;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
@@ -42,6 +42,8 @@ pub(crate) struct SupportArgs {
 struct Support {
     files: Vec<(&'static str, String)>,
     missing: Map<String, Json>,
+    /// Whether the server has stopped answering: what comes late would be taken for something else.
+    is_lost: bool,
 }
 
 /// Does what the command line asks for.
@@ -63,10 +65,6 @@ pub(crate) fn run(args: &SupportArgs) -> anyhow::Result<()> {
 }
 
 impl Support {
-    fn add(&mut self, name: &'static str, value: &Json) {
-        self.files.push((name, format!("{value:#}\n")));
-    }
-
     fn miss(&mut self, what: &str, why: &str) {
         self.missing.insert(what.to_owned(), json!(why));
     }
@@ -75,15 +73,20 @@ impl Support {
     fn machine(&mut self, args: &SupportArgs) {
         let loaded = ConfigArgs::of_file(args.config.clone()).load(args.config.is_none());
         match &loaded {
+            // Development mode's is not the server's.
+            _ if args.config.is_none() => {
+                self.miss("config.toml", "no file was named; name the server's with --config");
+            }
             Ok(loaded) => {
-                self.files.push(("config.toml", masked(&tiderace_config::show_toml(loaded))));
+                self.files.push(("config.toml", tiderace_config::show_places(loaded)));
             }
             // What is wrong is quoted, and may be a secret that stands where none should.
             Err(_) => {
                 self.miss("config.toml", "it cannot be used; `tiderace config check` says why");
             }
         }
-        let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
+        let known = loaded.as_ref().ok().filter(|_| args.config.is_some());
+        let config = known.map(|loaded| &loaded.config);
         self.files.push(("doctor.json", doctor::report(config)));
     }
 
@@ -92,20 +95,8 @@ impl Support {
         self.ask(&mut client, "stats", json!({"do": "stats"}), |stats| stats.clone());
         let sessions = json!({"do": "sessions", "sort": "backlog", "limit": MOST});
         self.ask(&mut client, "sessions", sessions, |answer| summary(answer, "sessions"));
-        let queues = top::queues(&mut client);
-        self.answered("queues", queues, |answer| summary(answer, "queues"));
-        match client.operate(&alarms::all(), None) {
-            Ok(answer) => {
-                let values = entries(&answer, "topics").into_iter();
-                let values = values.filter_map(|(_, value)| {
-                    let alarm = serde_json::from_slice::<Json>(&value?.body).ok()?;
-                    Some(picked(&alarm, &["name", "severity", "since"]))
-                });
-                let alarms: Vec<Json> = values.collect();
-                self.add("alarms.json", &json!(alarms));
-            }
-            Err(error) => self.miss("alarms", &reason(&error)),
-        }
+        self.told("queues", || Ok(summary(&top::queues(&mut client)?, "queues")));
+        self.told("alarms", || Ok(alarms_of(&client.operate(&alarms::all(), None)?)));
         // What was asked for is there, however the connection ends.
         let _ = client.leave();
     }
@@ -117,24 +108,20 @@ impl Support {
         operation: Json,
         told: impl Fn(&Json) -> Json,
     ) {
-        let answer = client.operate(&operation, None).map(|answer| answer.result);
-        self.answered(what, answer, told);
+        self.told(what, || Ok(told(&client.operate(&operation, None)?.result)));
     }
 
-    fn answered(
-        &mut self,
-        what: &'static str,
-        answer: Result<Json, ClientError>,
-        told: impl Fn(&Json) -> Json,
-    ) {
-        let file = match what {
-            "stats" => "stats.json",
-            "sessions" => "sessions.json",
-            _ => "queues.json",
-        };
-        match answer {
-            Ok(answer) => self.add(file, &told(&answer)),
-            Err(error) => self.miss(what, &reason(&error)),
+    /// Adds what the server tells, unless it has stopped answering.
+    fn told(&mut self, what: &'static str, ask: impl FnOnce() -> Result<Json, ClientError>) {
+        if self.is_lost {
+            return self.miss(what, "the server had stopped answering");
+        }
+        match ask() {
+            Ok(told) => self.files.push((file_of(what), format!("{told:#}\n"))),
+            Err(error) => {
+                self.is_lost = error.is_lost();
+                self.miss(what, &reason(&error));
+            }
         }
     }
 
@@ -147,7 +134,7 @@ impl Support {
             "architecture": std::env::consts::ARCH,
             "missing": self.missing,
         });
-        self.add("about.json", &about);
+        self.files.push(("about.json", format!("{about:#}\n")));
         let mut archive = Builder::new(new.part());
         for (name, text) in &self.files {
             let mut header = Header::new_ustar();
@@ -162,6 +149,26 @@ impl Support {
     }
 }
 
+/// The file of what the server tells.
+fn file_of(what: &str) -> &'static str {
+    match what {
+        "stats" => "stats.json",
+        "sessions" => "sessions.json",
+        "queues" => "queues.json",
+        _ => "alarms.json",
+    }
+}
+
+/// The alarms that there are.
+fn alarms_of(answer: &Answer) -> Json {
+    let values = entries(answer, "topics").into_iter();
+    let alarms = values.filter_map(|(_, value)| {
+        let alarm = serde_json::from_slice::<Json>(&value?.body).ok()?;
+        Some(picked(&alarm, &["name", "severity", "since"]))
+    });
+    alarms.collect()
+}
+
 /// Why something is missing, without names.
 fn reason(error: &ClientError) -> String {
     match error {
@@ -169,8 +176,16 @@ fn reason(error: &ClientError) -> String {
             let code = message.rsplit_once('(').map(|(_, code)| code.trim_end_matches(')'));
             format!("refused: {}", code.unwrap_or("the server says no"))
         }
+        ClientError::Silent(_) => "the server did not answer".to_owned(),
         error if error.is_lost() => "the connection was lost".to_owned(),
-        _ => "no server answers as one; name it with -s, and who may ask with -P".to_owned(),
+        ClientError::Secure { .. } | ClientError::Unsecured { .. } => {
+            "no secured connection came about; see --tls, --ca and --insecure".to_owned()
+        }
+        ClientError::Usage(_) => {
+            "the connection was asked for in a way that makes no sense".to_owned()
+        }
+        ClientError::Unexpected(_) => "it is not the server that was expected".to_owned(),
+        _ => "no server answers there; name it with -s".to_owned(),
     }
 }
 
@@ -211,42 +226,9 @@ fn picked(entry: &Json, names: &[&str]) -> Json {
     names.iter().filter(has).map(|name| ((*name).to_owned(), entry[*name].clone())).collect()
 }
 
-/// A configuration without what addresses may have in them beside a place: users, passwords and queries.
-fn masked(toml: &str) -> String {
-    let mut out = String::with_capacity(toml.len());
-    let mut rest = toml;
-    while let Some(at) = rest.find("://") {
-        let (before, behind) = rest.split_at(at + 3);
-        out.push_str(before);
-        let end = behind.find(['"', '\'', ' ', ',', '\n']).unwrap_or(behind.len());
-        let (address, after) = behind.split_at(end);
-        let place = address.split(['?', '#']).next().unwrap_or_default();
-        let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
-        if let Some((_, host)) = host.rsplit_once('@') {
-            out.push_str("***@");
-            out.push_str(host);
-        } else {
-            out.push_str(host);
-        }
-        out.push_str(path);
-        if place.len() < address.len() {
-            out.push_str("?***");
-        }
-        rest = after;
-    }
-    out + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_keep_their_places_alone() {
-        let toml = "a = \"https://ann:pw@example.org:1/keys?token=x\"\nb = [\"ws://b/@c\", \"tls://d#e\"] # f://g";
-        let expected = "a = \"https://***@example.org:1/keys?***\"\nb = [\"ws://b/@c\", \"tls://d?***\"] # f://g";
-        assert_eq!(masked(toml), expected);
-    }
 
     #[test]
     fn what_clients_are_called_is_left_out() {

@@ -125,10 +125,15 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What is wrong with this machine for a server with that configuration, as JSON.
+/// What is wrong with this machine for a server that runs with that configuration, as JSON. Its ports are taken, by it.
 pub(super) fn report(config: Option<&Config>) -> String {
     let mut findings: Vec<Finding> = config.and_then(certificates).into_iter().collect();
-    findings.extend(examine(&RealSystem, config, "."));
+    findings.extend(process_and_network(&RealSystem, config));
+    let data = config.and_then(|config| {
+        config.store.directory.as_deref().or(config.large_messages.directory.as_deref())
+    });
+    findings.extend(data.map(|data| machine::disk(&RealSystem, data)));
+    findings.extend(hardware(&RealSystem));
     to_json(&findings)
 }
 
@@ -162,25 +167,29 @@ pub(crate) fn port_owner(port: u16) -> Option<(u32, String)> {
 }
 
 fn examine(system: &dyn System, config: Option<&Config>, data: &str) -> Vec<Finding> {
+    let mut findings = process_and_network(system, config);
+    for listener in config.iter().flat_map(|config| &config.listeners) {
+        findings.push(ports::port(system, listener.address));
+    }
+    findings.push(machine::disk(system, data));
+    findings.extend(hardware(system));
+    findings
+}
+
+fn process_and_network(system: &dyn System, config: Option<&Config>) -> Vec<Finding> {
     let connections = config.map_or(0, |config| config.limits.connections_max as u64);
-    let mut findings = vec![
+    vec![
         process::open_files(system, connections),
         network::accept_backlog(system),
         network::syn_backlog(system),
         network::port_range(system),
         network::tcp_memory(system),
         network::connection_tracking(system),
-    ];
-    for listener in config.iter().flat_map(|config| &config.listeners) {
-        findings.push(ports::port(system, listener.address));
-    }
-    findings.extend([
-        machine::disk(system, data),
-        machine::memory(system),
-        machine::clock_source(system),
-        machine::huge_pages(system),
-    ]);
-    findings
+    ]
+}
+
+fn hardware(system: &dyn System) -> [Finding; 3] {
+    [machine::memory(system), machine::clock_source(system), machine::huge_pages(system)]
 }
 
 fn to_text(findings: &[Finding]) -> String {
