@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value as Json, json};
 use tiderace_base::{Close, CloseCode, Sample, SampleValue, SessionId};
-use tiderace_reactor::{AuditRecord, NodeAnswer, Operator};
-use tiderace_wire::NodeOperation;
+use tiderace_reactor::{NodeAnswer, Operator};
+use tiderace_wire::{AuditRecord, NodeOperation};
 
 use crate::control::Control;
 use crate::monitor::Monitor;

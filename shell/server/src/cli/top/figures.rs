@@ -142,7 +142,8 @@ fn alarms(stats: &Json) -> Vec<Json> {
     let mut alarms: Vec<Json> = entries
         .map(|entry| json!({"name": entry["alarm"], "severity": entry["severity"]}))
         .collect();
-    alarms.sort_by_key(|alarm| alarm["severity"] != "critical");
+    let worst = ["critical", "warning", "info"];
+    alarms.sort_by_key(|alarm| worst.iter().position(|severity| alarm["severity"] == *severity));
     alarms
 }
 
@@ -161,7 +162,8 @@ mod tests {
                     {"protocol": "native", "transport": "websocket", "value": 4},
                 ],
                 "tiderace_alarm": [
-                    {"alarm": "drain", "severity": "warning", "value": 1},
+                    {"alarm": "draining", "severity": "info", "value": 1},
+                    {"alarm": "disk-nearly-full", "severity": "warning", "value": 1},
                     {"alarm": "store-full", "severity": "critical", "value": 1},
                 ],
                 "tiderace_store_bytes": 4096, "tiderace_store_full": 1,
@@ -193,7 +195,9 @@ mod tests {
         let shown = of(stats(3_500, 17), None);
         assert_eq!(shown["connections"], json!({"stomp": 3, "native": 4}));
         assert_eq!(shown["uptime_ms"], 2_500);
-        assert_eq!(shown["alarms"][0]["name"], "store-full", "the worst is first");
+        let alarms: Vec<&Json> =
+            shown["alarms"].as_array().into_iter().flatten().map(|alarm| &alarm["name"]).collect();
+        assert_eq!(alarms, ["store-full", "disk-nearly-full", "draining"], "the worst is first");
         let store = json!({"bytes": 4096, "disk_free_bytes": 7, "full": true, "broken": false});
         assert_eq!(shown["store"], store);
         assert_eq!(shown["missing"]["queues"], "no (not-authorised)");

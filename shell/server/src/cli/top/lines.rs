@@ -34,11 +34,17 @@ pub(super) fn lines(figures: &Json, space: &Space) -> Vec<String> {
     let queues = figures["queues"].as_array().map_or(0, Vec::len);
     // A third of what is left is for queues, with the line above them and their names.
     let queue_rows = if queues == 0 { 0 } else { queues.min(room.saturating_sub(4) / 3) };
-    let queue_lines = if queue_rows == 0 { 0 } else { queue_rows + 2 };
+    // Why they are missing takes the line above as well.
+    let are_missing = figures["missing"].get("queues").is_some();
+    let queue_lines = match queue_rows {
+        0 if are_missing => 2,
+        0 => 0,
+        rows => rows + 2,
+    };
     let session_rows = room.saturating_sub(queue_lines + 2);
     lines.push(String::new());
     lines.extend(sessions(figures, session_rows.min(space.rows), space));
-    if queue_rows > 0 || figures["missing"].get("queues").is_some() {
+    if queue_rows > 0 || are_missing {
         lines.push(String::new());
         lines.extend(queues_of(figures, queue_rows.min(space.rows), space));
     }
@@ -343,6 +349,12 @@ mod tests {
         assert_eq!(lines(&figures, &space), expected);
         figures = shown();
         figures["missing"] = json!({"queues": "no c"});
-        assert_eq!(lines(&figures, &space).last().map(String::as_str), Some("no queues: no c"));
+        // However many sessions there are.
+        figures["sessions"] = json!(vec![figures["sessions"][0].clone(); 20]);
+        for height in [12, 40] {
+            let space = Space { rows: 10, height: Some(height), ..Space::default() };
+            let drawn = lines(&figures, &space);
+            assert_eq!(drawn.last().map(String::as_str), Some("no queues: no c"), "{drawn:#?}");
+        }
     }
 }

@@ -94,16 +94,19 @@ fn rows(text: &str) -> Result<usize, String> {
 /// Does what the command line asks for.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
-    let mut before = look(&mut client, args, ROWS)?.stats.ok();
+    let first = look(&mut client, args, ROWS)?;
     let is_drawn = !args.json && !args.once && std::io::stdout().is_terminal();
     let screen = if is_drawn { Some(Screen::open()?) } else { None };
     let mut view = View { args, screen, last: None };
-    if !is_drawn {
-        // Without an interval there are no rates.
-        let waited = wait(&mut client, args.interval);
-        waited.or_else(|lost| again(&mut client, lost, &mut view, &mut before))?;
+    if is_drawn {
+        // Without an interval there are no rates yet.
+        view.show(figures(&first, None, args.sort.name()))?;
     }
+    let mut before = first.stats.ok();
     loop {
+        if let Err(lost) = view.wait(&mut client)? {
+            again(&mut client, lost, &mut view, &mut before)?;
+        }
         match look(&mut client, args, view.rows()) {
             Ok(seen) => {
                 view.show(figures(&seen, before.as_ref(), args.sort.name()))?;
@@ -113,9 +116,6 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
         }
         if args.once && view.last.is_some() {
             return Ok(client.leave()?);
-        }
-        if let Err(lost) = view.wait(&mut client)? {
-            again(&mut client, lost, &mut view, &mut before)?;
         }
     }
 }

@@ -6,11 +6,13 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::exit;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -40,7 +42,7 @@ impl Screen {
         let before = if has_keys { tcgetattr(io::stdin()).ok() } else { None };
         let terminal = Arc::new(Mutex::new(Terminal { before, is_taken: false }));
         let (sender, redraw) = channel();
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH])?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH])?;
         let of_signals = terminal.clone();
         thread("signals", move || obey(signals, &of_signals, &sender))?;
         lock(&terminal).take()?;
@@ -98,7 +100,9 @@ impl Terminal {
         // A terminal that is gone needs nothing.
         let _ = write(END);
         if let Some(before) = &self.before {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+            // What was drawn need not have been shown: one that nobody reads would keep the command for ever.
+            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
     }
 }
@@ -126,9 +130,12 @@ fn obey(mut signals: Signals, terminal: &Mutex<Terminal>, redraw: &Sender<()>) {
             }
             SIGINT => leave(terminal),
             other => {
-                let mut terminal = lock(terminal);
-                terminal.give_back();
+                let terminal = lock_soon(terminal).map(|mut terminal| {
+                    terminal.give_back();
+                    terminal
+                });
                 let _ = emulate_default_handler(other);
+                drop(terminal);
             }
         }
         // Nobody draws any more.
@@ -138,9 +145,23 @@ fn obey(mut signals: Signals, terminal: &Mutex<Terminal>, redraw: &Sender<()>) {
 
 /// Nothing is drawn behind the end, since the lock is held.
 fn leave(terminal: &Mutex<Terminal>) {
-    let mut terminal = lock(terminal);
-    terminal.give_back();
-    exit(0);
+    let terminal = lock_soon(terminal).map(|mut terminal| {
+        terminal.give_back();
+        terminal
+    });
+    exit(if terminal.is_some() { 0 } else { 1 });
+}
+
+/// The same as [`lock`], unless a picture is being drawn on a terminal that nobody reads: the command ends all the same.
+fn lock_soon(terminal: &Mutex<Terminal>) -> Option<MutexGuard<'_, Terminal>> {
+    for _ in 0..100 {
+        match terminal.try_lock() {
+            Ok(terminal) => return Some(terminal),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    None
 }
 
 fn lock(terminal: &Mutex<Terminal>) -> MutexGuard<'_, Terminal> {
