@@ -37,8 +37,8 @@ use crate::tls::{self, CertificateWatch, TlsState};
 use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{
-    compose, drain, events, identities, logging, page, service_manager, socketio, sockets,
-    upstreams, watchdog,
+    allocator, compose, drain, events, identities, logging, page, service_manager, socketio,
+    sockets, upstreams, watchdog,
 };
 
 /// Logins that may wait for the worker: about a second's work.
@@ -53,6 +53,7 @@ const CLOSING: Duration = Duration::from_secs(30);
 pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let ServeRequest { loaded, load, development } = request;
     let config = &loaded.config;
+    allocator::refuse_huge_pages();
     // Before there are other threads.
     let sockets = sockets::take()?;
     logging::start(&config.log);

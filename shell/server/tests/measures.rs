@@ -4,9 +4,8 @@ use std::thread;
 use std::time::Instant;
 
 use crate::alarms::{Following, TIMEOUT, command, metric, run};
-use crate::program::Directory;
-use crate::program::FREE;
 use crate::program::watched::Watched;
+use crate::program::{Directory, FREE, Server};
 
 /// Waits until a metric has that value.
 fn wait_for(address: std::net::SocketAddr, line: &str, wanted: &str) {
@@ -104,4 +103,21 @@ fn the_process_says_when_it_began_and_what_it_may_have() {
     while number(most).unwrap() <= number(used).unwrap() {
         assert!(start.elapsed() < TIMEOUT, "shards have not told yet");
     }
+}
+
+#[test]
+fn the_server_is_given_no_huge_pages() {
+    let directory = Directory::new("measures-pages");
+    let server = Server::start(&directory.0, "");
+    let process = std::path::PathBuf::from(format!("/proc/{}", server.child.id()));
+    let told = |file: &str| std::fs::read_to_string(process.join(file)).unwrap();
+    let status = told("status");
+    if let Some(enabled) = status.lines().find_map(|line| line.strip_prefix("THP_enabled:")) {
+        assert_eq!(enabled.trim(), "0", "that the kernel gives them by itself is refused");
+    }
+    let maps = told("smaps");
+    let flags: Vec<_> = maps.lines().filter_map(|line| line.strip_prefix("VmFlags:")).collect();
+    assert!(!flags.is_empty(), "{maps}");
+    let advised = flags.iter().filter(|flags| flags.split(' ').any(|flag| flag == "hg")).count();
+    assert_eq!(advised, 0, "the allocator asks for none");
 }

@@ -1,4 +1,4 @@
-//! Disk, memory, clock and huge pages.
+//! Disk, memory and clock.
 //!
 //! Relies on `/proc` and `/sys`. Invariant: see [`super`].
 
@@ -102,21 +102,4 @@ pub(super) fn clock_source(system: &dyn System) -> Finding {
 
 fn is_fast(source: &str) -> bool {
     matches!(source, "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")
-}
-
-/// Huge pages for everything make small heaps large and stall on compaction.
-pub(super) fn huge_pages(system: &dyn System) -> Finding {
-    const CHECK: &str = "huge pages";
-    const PLACE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let Some(text) = system.read(PLACE) else { return Finding::hidden(CHECK, PLACE) };
-    let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    match chosen {
-        Some("always") => Finding::warn(
-            CHECK,
-            "Transparent huge pages are used always: memory grows in steps of 2 MiB.",
-            format!("echo madvise | sudo tee {PLACE}"),
-        ),
-        Some(other) => Finding::ok(CHECK, format!("Transparent huge pages: {other}.")),
-        None => Finding::hidden(CHECK, PLACE),
-    }
 }

@@ -188,8 +188,8 @@ fn process_and_network(system: &dyn System, config: Option<&Config>) -> Vec<Find
     ]
 }
 
-fn hardware(system: &dyn System) -> [Finding; 3] {
-    [machine::memory(system), machine::clock_source(system), machine::huge_pages(system)]
+fn hardware(system: &dyn System) -> [Finding; 2] {
+    [machine::memory(system), machine::clock_source(system)]
 }
 
 fn to_text(findings: &[Finding]) -> String {

@@ -39,7 +39,6 @@ impl Machine {
                 "MemTotal:       24577148 kB\nMemFree: 1 kB\nMemAvailable:   20000000 kB\n",
             )
             .file(CLOCK, "tsc\n")
-            .file(PAGES, "always [madvise] never\n")
     }
 }
 
@@ -47,7 +46,6 @@ const LIMITS: &str = "Limit                     Soft Limit           Hard Limit 
                       Max processes             95000                95000                processes \n\
                       Max open files            1024                 1048576              files     \n";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 impl System for Machine {
     fn read(&self, path: &str) -> Option<String> {
@@ -211,13 +209,11 @@ fn the_control_group_bounds_the_memory() {
 }
 
 #[test]
-fn a_slow_clock_and_eager_huge_pages_are_noticed() {
+fn a_slow_clock_is_noticed() {
     let slow = Machine::good().file(CLOCK, "hpet\n");
     expect(&machine::clock_source(&slow), Status::Warn, &["hpet", "No better one"]);
     let mendable = slow.file(&CLOCK.replace("current", "available"), "hpet tsc acpi_pm\n");
     expect(&machine::clock_source(&mendable), Status::Warn, &["echo tsc | sudo tee"]);
-    let eager = Machine::good().file(PAGES, "[always] madvise never\n");
-    expect(&machine::huge_pages(&eager), Status::Warn, &["echo madvise | sudo tee"]);
 }
 
 #[test]
