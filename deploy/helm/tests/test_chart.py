@@ -424,6 +424,9 @@ def test_the_server_keeps_a_quarter_of_what_its_pod_may_have(limit, budget):
         (["--set", "image.digest=sha256:12"], "digest"),
         (["--set", "resources.limits.memory=much"], "memory"),
         (["--set-string", "replicas=2"], "replicas"),
+        (["--set", "fullnameOverride=Upper"], "fullnameOverride"),
+        (["--set", "fullnameOverride=2push"], "fullnameOverride"),
+        (["--set", "fullnameOverride=" + "a" * 46], "fullnameOverride"),
     ],
 )
 def test_bad_values_are_refused(more, word):
