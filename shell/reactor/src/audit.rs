@@ -39,7 +39,7 @@ impl Audit {
     ) -> Audit {
         let AskedChange { who, via, mut what, .. } = change;
         // No more of it is kept while it waits than is recorded.
-        what.on.truncate(clipped(&what.on).len());
+        what.on = clipped(&what.on).to_owned();
         Audit { who, via, from, what, tell: Box::new(tell) }
     }
 
@@ -151,8 +151,9 @@ mod tests {
     fn audit(told: &Told, on: &str) -> Audit {
         let what = Audited { verb: "purge", on: on.to_owned(), is_dry: on == "dry" };
         let told = told.clone();
-        let tell = Box::new(move |record| told.lock().unwrap().push(record));
-        Audit { who: "ann".into(), via: None, from: None, what, tell }
+        let (link, session, token, who) = (0, session(1), 1, "ann".into());
+        let change = AskedChange { link, session, token, who, via: None, what };
+        Audit::new(change, None, move |record| told.lock().unwrap().push(record))
     }
 
     fn refused(token: Option<Token>) -> Reply {

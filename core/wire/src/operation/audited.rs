@@ -290,5 +290,7 @@ mod tests {
         ] {
             assert_eq!(named(&operation), Some((verb, on.to_owned())));
         }
+        let (_, on) = named(&view(Some(&"ä".repeat(VIEW_CHARS_MAX + 1)))).unwrap();
+        assert_eq!(on, format!("view=v text=\"{}\"", "ä".repeat(VIEW_CHARS_MAX)));
     }
 }
