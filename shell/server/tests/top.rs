@@ -149,6 +149,23 @@ fn a_terminal_is_left_as_it_was() {
 }
 
 #[test]
+fn a_terminal_that_shows_nothing_more_is_left_as_it_was() {
+    let server = Managed::start("top-blocked", "");
+    for end in ["q", "SIGTERM"] {
+        let mut terminal = Terminal::run(&server, (70, 12));
+        terminal.wait_for("SESSION");
+        // Ctrl-S: what is written from now on waits.
+        terminal.keys.write_all(b"\x13").unwrap();
+        match end {
+            "q" => terminal.keys.write_all(b"q").unwrap(),
+            name => kill(terminal.pid(), name.parse::<Signal>().unwrap()).unwrap(),
+        }
+        terminal.top.child.wait().unwrap();
+        assert!(terminal.has(LocalFlags::ICANON) && terminal.has(LocalFlags::ECHO), "{end}");
+    }
+}
+
+#[test]
 fn a_lost_connection_is_said_on_the_terminal() {
     let mut server = Managed::start("top-lost", "");
     let terminal = Terminal::run(&server, (20, 3));

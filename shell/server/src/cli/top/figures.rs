@@ -143,7 +143,8 @@ fn alarms(stats: &Json) -> Vec<Json> {
         .map(|entry| json!({"name": entry["alarm"], "severity": entry["severity"]}))
         .collect();
     let worst = ["critical", "warning", "info"];
-    alarms.sort_by_key(|alarm| worst.iter().position(|severity| alarm["severity"] == *severity));
+    let place = |alarm: &Json| worst.iter().position(|known| alarm["severity"] == *known);
+    alarms.sort_by_key(|alarm| place(alarm).unwrap_or(worst.len()));
     alarms
 }
 

@@ -94,8 +94,9 @@ fn rows(text: &str) -> Result<usize, String> {
 /// Does what the command line asks for.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
-    let first = look(&mut client, args, ROWS)?;
     let is_drawn = !args.json && !args.once && std::io::stdout().is_terminal();
+    // The terminal is taken when the server has answered: what is wrong before that is said as always.
+    let first = look(&mut client, args, rows_of(args, is_drawn))?;
     let screen = if is_drawn { Some(Screen::open()?) } else { None };
     let mut view = View { args, screen, last: None };
     if is_drawn {
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
         if let Err(lost) = view.wait(&mut client)? {
             again(&mut client, lost, &mut view, &mut before)?;
         }
-        match look(&mut client, args, view.rows()) {
+        match look(&mut client, args, rows_of(args, is_drawn)) {
             Ok(seen) => {
                 view.show(figures(&seen, before.as_ref(), args.sort.name()))?;
                 before = seen.stats.ok();
@@ -118,6 +119,12 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
             return Ok(client.leave()?);
         }
     }
+}
+
+/// How many rows a table may have.
+fn rows_of(args: &TopArgs, is_drawn: bool) -> usize {
+    let fit = if is_drawn { Screen::size().1.clamp(1, ROWS_MAX) } else { ROWS };
+    args.rows.unwrap_or(fit)
 }
 
 /// Connects again; what was counted before means nothing to what comes.
@@ -190,12 +197,6 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// How many rows a table may have.
-    fn rows(&self) -> usize {
-        let fit = self.screen.as_ref().map_or(ROWS, |_| Screen::size().1.clamp(1, ROWS_MAX));
-        self.args.rows.unwrap_or(fit)
-    }
-
     fn show(&mut self, figures: Json) -> anyhow::Result<()> {
         if self.screen.is_some() {
             self.last = Some(figures);
@@ -208,7 +209,10 @@ impl View<'_> {
             if self.last.is_some() {
                 writeln!(out).map_err(output_error)?;
             }
-            for line in lines(&figures, &Space { rows: self.rows(), ..Space::default() }) {
+            for line in lines(
+                &figures,
+                &Space { rows: rows_of(self.args, self.screen.is_some()), ..Space::default() },
+            ) {
                 writeln!(out, "{line}").map_err(output_error)?;
             }
             out.flush().map_err(output_error)?;
@@ -222,8 +226,12 @@ impl View<'_> {
         let Some(screen) = &self.screen else { return Ok(()) };
         let (width, height) = Screen::size();
         let room = height.saturating_sub(usize::from(!said.is_empty()));
-        let space =
-            Space { width: Some(width), height: Some(room), rows: self.rows(), is_styled: true };
+        let space = Space {
+            width: Some(width),
+            height: Some(room),
+            rows: rows_of(self.args, self.screen.is_some()),
+            is_styled: true,
+        };
         let mut drawn =
             self.last.as_ref().map(|figures| lines(figures, &space)).unwrap_or_default();
         if !said.is_empty() {

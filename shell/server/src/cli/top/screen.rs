@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
 };
@@ -22,14 +23,15 @@ const END: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// See the module's documentation.
 pub(super) struct Screen {
-    terminal: Arc<Mutex<Terminal>>,
+    terminal: Arc<Terminal>,
     redraw: Receiver<()>,
 }
 
 struct Terminal {
     /// How the terminal was, if keys come from it.
     before: Option<Termios>,
-    is_taken: bool,
+    /// Whether pictures are drawn on it. Who writes to it holds this.
+    is_taken: Mutex<bool>,
 }
 
 impl Screen {
@@ -40,12 +42,12 @@ impl Screen {
     pub(super) fn open() -> io::Result<Screen> {
         let has_keys = io::stdin().is_terminal();
         let before = if has_keys { tcgetattr(io::stdin()).ok() } else { None };
-        let terminal = Arc::new(Mutex::new(Terminal { before, is_taken: false }));
+        let terminal = Arc::new(Terminal { before, is_taken: Mutex::new(false) });
         let (sender, redraw) = channel();
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH])?;
         let of_signals = terminal.clone();
         thread("signals", move || obey(signals, &of_signals, &sender))?;
-        lock(&terminal).take()?;
+        terminal.take(&mut terminal.lock())?;
         if has_keys {
             let of_keys = terminal.clone();
             thread("keys", move || listen(&of_keys))?;
@@ -65,8 +67,8 @@ impl Screen {
     pub(super) fn draw(&self, lines: &[String]) -> io::Result<()> {
         let rows: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
         let text = format!("\x1b[H{}\x1b[J", rows.join("\r\n"));
-        let terminal = lock(&self.terminal);
-        if terminal.is_taken { write(&text) } else { Ok(()) }
+        let is_taken = self.terminal.lock();
+        if *is_taken { write(&text) } else { Ok(()) }
     }
 
     /// Waits for so long; whether something has changed the terminal meanwhile.
@@ -77,38 +79,64 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        lock(&self.terminal).give_back();
+        drop(self.terminal.give_back());
     }
 }
 
 impl Terminal {
-    fn take(&mut self) -> io::Result<()> {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless a picture is being drawn on a terminal that nobody reads: the command ends all the same.
+    fn lock_soon(&self) -> Option<MutexGuard<'_, bool>> {
+        for _ in 0..100 {
+            match self.is_taken.try_lock() {
+                Ok(is_taken) => return Some(is_taken),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        None
+    }
+
+    fn take(&self, is_taken: &mut bool) -> io::Result<()> {
         if let Some(before) = &self.before {
             let mut modes = before.clone();
             // Keys come one by one, and are not shown. Those that mean signals still do.
             modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
             tcsetattr(io::stdin(), OptionalActions::Now, &modes)?;
         }
-        self.is_taken = true;
+        *is_taken = true;
         write(BEGIN)
     }
 
-    fn give_back(&mut self) {
-        if !std::mem::take(&mut self.is_taken) {
-            return;
-        }
-        // A terminal that is gone needs nothing.
-        let _ = write(END);
+    /// Gives it back; nothing is drawn while what it returns is held. `None`: a picture is still being drawn, on a terminal that
+    /// nobody reads.
+    fn give_back(&self) -> Option<MutexGuard<'_, bool>> {
+        // Modes first, for which a terminal need not be read. One that is gone needs nothing.
         if let Some(before) = &self.before {
-            // What was drawn need not have been shown: one that nobody reads would keep the command for ever.
             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
+        let mut is_taken = self.lock_soon()?;
+        if std::mem::take(&mut *is_taken) && has_room() {
+            let _ = write(END);
+        }
+        Some(is_taken)
     }
 }
 
+/// Whether what is written to the terminal does not wait for somebody to read it.
+fn has_room() -> bool {
+    let out = io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok_and(|ready| ready == 1)
+}
+
 /// Ends the command when `q` is pressed.
-fn listen(terminal: &Mutex<Terminal>) {
+fn listen(terminal: &Terminal) {
     let keys = io::stdin().lock().bytes().map_while(Result::ok);
     for key in keys {
         if matches!(key, b'q' | b'Q') {
@@ -118,24 +146,23 @@ fn listen(terminal: &Mutex<Terminal>) {
 }
 
 /// Does what signals ask for.
-fn obey(mut signals: Signals, terminal: &Mutex<Terminal>, redraw: &Sender<()>) {
+fn obey(mut signals: Signals, terminal: &Terminal, redraw: &Sender<()>) {
     for signal in signals.forever() {
         match signal {
             SIGWINCH => {}
             SIGTSTP => {
-                lock(terminal).give_back();
+                drop(terminal.give_back());
                 // Returns when the command goes on.
                 let _ = emulate_default_handler(SIGTSTP);
-                let _ = lock(terminal).take();
+                if let Some(mut is_taken) = terminal.lock_soon() {
+                    let _ = terminal.take(&mut is_taken);
+                }
             }
             SIGINT => leave(terminal),
             other => {
-                let terminal = lock_soon(terminal).map(|mut terminal| {
-                    terminal.give_back();
-                    terminal
-                });
+                let is_taken = terminal.give_back();
                 let _ = emulate_default_handler(other);
-                drop(terminal);
+                drop(is_taken);
             }
         }
         // Nobody draws any more.
@@ -144,28 +171,9 @@ fn obey(mut signals: Signals, terminal: &Mutex<Terminal>, redraw: &Sender<()>) {
 }
 
 /// Nothing is drawn behind the end, since the lock is held.
-fn leave(terminal: &Mutex<Terminal>) {
-    let terminal = lock_soon(terminal).map(|mut terminal| {
-        terminal.give_back();
-        terminal
-    });
-    exit(if terminal.is_some() { 0 } else { 1 });
-}
-
-/// The same as [`lock`], unless a picture is being drawn on a terminal that nobody reads: the command ends all the same.
-fn lock_soon(terminal: &Mutex<Terminal>) -> Option<MutexGuard<'_, Terminal>> {
-    for _ in 0..100 {
-        match terminal.try_lock() {
-            Ok(terminal) => return Some(terminal),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-    None
-}
-
-fn lock(terminal: &Mutex<Terminal>) -> MutexGuard<'_, Terminal> {
-    terminal.lock().unwrap_or_else(PoisonError::into_inner)
+fn leave(terminal: &Terminal) {
+    let is_taken = terminal.give_back();
+    exit(if is_taken.is_some() { 0 } else { 1 });
 }
 
 fn write(text: &str) -> io::Result<()> {
