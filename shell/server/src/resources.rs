@@ -48,13 +48,18 @@ const COUNTED_EASILY: u64 = 10_000;
 /// How often more are counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 
+/// The directories that a server with this configuration writes to, and what for.
+pub(crate) fn written_to(config: &Config) -> impl Iterator<Item = (&'static str, &str)> {
+    let store = config.store.directory.iter().map(|directory| ("store", directory.as_str()));
+    let large = config.large_messages.directory.iter();
+    store.chain(large.map(|directory| ("large-messages", directory.as_str())))
+}
+
 impl Resources {
     /// Of a process that may have so many files, and writes to what the configuration names.
     pub(crate) fn new(config: &Config, files_max: usize) -> Resources {
-        let store = config.store.directory.iter().map(|directory| ("store", directory));
-        let large = config.large_messages.directory.iter();
-        let disks = store.chain(large.map(|directory| ("large-messages", directory)));
-        Resources::of(disks.map(|(purpose, directory)| (purpose, directory.clone())), files_max)
+        let disks = written_to(config);
+        Resources::of(disks.map(|(purpose, directory)| (purpose, directory.to_owned())), files_max)
     }
 
     fn of(disks: impl Iterator<Item = (&'static str, String)>, files_max: usize) -> Resources {

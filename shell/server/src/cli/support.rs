@@ -71,22 +71,19 @@ impl Support {
 
     /// What is known without the server: its configuration, and what the machine is like.
     fn machine(&mut self, args: &SupportArgs) {
-        let loaded = ConfigArgs::of_file(args.config.clone()).load(args.config.is_none());
+        // Development mode's is not the server's.
+        let loaded = args.config.clone().map(|file| ConfigArgs::of_file(Some(file)).load(false));
         match &loaded {
-            // Development mode's is not the server's.
-            _ if args.config.is_none() => {
-                self.miss("config.toml", "no file was named; name the server's with --config");
-            }
-            Ok(loaded) => {
+            None => self.miss("config.toml", "no file was named; name the server's with --config"),
+            Some(Ok(loaded)) => {
                 self.files.push(("config.toml", tiderace_config::show_places(loaded)));
             }
             // What is wrong is quoted, and may be a secret that stands where none should.
-            Err(_) => {
+            Some(Err(_)) => {
                 self.miss("config.toml", "it cannot be used; `tiderace config check` says why");
             }
         }
-        let known = loaded.as_ref().ok().filter(|_| args.config.is_some());
-        let config = known.map(|loaded| &loaded.config);
+        let config = loaded.as_ref().and_then(|loaded| Some(&loaded.as_ref().ok()?.config));
         self.files.push(("doctor.json", doctor::report(config)));
     }
 

@@ -22,7 +22,7 @@ use super::output::output_error;
 use system::{RealSystem, System};
 
 use crate::alarms::Holds;
-use crate::tls;
+use crate::{resources, tls};
 
 /// `tiderace doctor`.
 #[derive(Debug, Args)]
@@ -129,10 +129,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
 pub(super) fn report(config: Option<&Config>) -> String {
     let mut findings: Vec<Finding> = config.and_then(certificates).into_iter().collect();
     findings.extend(process_and_network(&RealSystem, config));
-    let data = config.and_then(|config| {
-        config.store.directory.as_deref().or(config.large_messages.directory.as_deref())
-    });
-    findings.extend(data.map(|data| machine::disk(&RealSystem, data)));
+    let written = config.into_iter().flat_map(resources::written_to);
+    findings.extend(written.map(|(_, directory)| machine::disk(&RealSystem, directory)));
     findings.extend(hardware(&RealSystem));
     to_json(&findings)
 }
@@ -160,12 +158,12 @@ fn certificates(config: &Config) -> Option<Finding> {
     }
 }
 
-/// Every check, in the order in which they are printed.
 /// The process that listens on a port of this machine, and its name, as far as this user may see it.
 pub(crate) fn port_owner(port: u16) -> Option<(u32, String)> {
     ports::owner(&RealSystem, port)
 }
 
+/// Every check, in the order in which they are printed.
 fn examine(system: &dyn System, config: Option<&Config>, data: &str) -> Vec<Finding> {
     let mut findings = process_and_network(system, config);
     for listener in config.iter().flat_map(|config| &config.listeners) {
