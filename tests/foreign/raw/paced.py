@@ -24,15 +24,15 @@ STEAL = 8
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 TICK = 0.005
 """How often this process looks whether it is run when it wants to be."""
-FAULT_SECONDS_MAX = 0.02
-"""The longest time that is taken off for one page fault, in which a virtual machine has to get a huge page from its host."""
+FAULT_SECONDS_MAX = 0.0001
+"""The longest time that is taken off for one page fault, in which a virtual machine may have to get the page from its host."""
 
 
 class Memory(typing.NamedTuple):
     """How many pages a thread has been given, and for how many seconds the kernel has worked for it.
 
-    A virtual machine gives free pages back to its host, and pays for the next use of each, some twenty microseconds: 10 ms for
-    the huge page that the server's allocator asks for, in the middle of a turn. That says nothing of the server.
+    A virtual machine gives free pages back to its host, and pays for the next use of each, some twenty microseconds. That says
+    nothing of the server, which is charged for the memory itself.
     """
 
     faults: int

@@ -13,6 +13,7 @@ import dear_many  # noqa: F401  (registers its cases)
 import dear_values  # noqa: F401  (registers its cases)
 import paced as honest
 
+
 @pytest.fixture(scope="module", autouse=True)
 def table():
     yield
@@ -72,7 +73,7 @@ def test_only_the_kernels_time_for_new_pages_is_taken_off():
     assert before == honest.Memory(faults=100, system=0.5)
     assert stat(100, 90).taken_since(before) == 0, "a system call that takes long is the server's"
     assert stat(101, 90).taken_since(before) == honest.FAULT_SECONDS_MAX, "one page is given in that time"
-    assert stat(200, 90).taken_since(before) == pytest.approx(0.4), "and no more than the kernel has worked"
+    assert stat(10_000, 90).taken_since(before) == pytest.approx(0.4), "and no more than the kernel has worked"
 
 
 def test_the_table_is_long_enough():
