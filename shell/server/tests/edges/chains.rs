@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::nodes::{Front, Node, Stomp, upstream};
+use super::nodes::{Front, Node, Stomp, upstream, wait};
 use crate::program::Directory;
 
 fn edge(directory: &Directory, above: SocketAddr) -> Node {
@@ -47,6 +47,12 @@ fn a_browser_that_loses_its_place_above_ends_alone() {
     }
     source.publish("fx/EUR", "1");
     assert_eq!(topic.next(), "1");
+    // What the source has not heard of it delivers again.
+    wait(|| {
+        let told = source.get("/manage/queues/orders%2Fnew");
+        let is_done = told.contains(r#""messages":0,"#) && told.contains(r#""in_flight":0,"#);
+        if is_done { Ok(()) } else { Err(told) }
+    });
     front.lead_to(None);
     middle.wait_for("away");
     for (client, queue) in [(&mut browser, "orders.shown"), (&mut late, "orders.late")] {
