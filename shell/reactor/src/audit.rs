@@ -25,8 +25,6 @@ pub(crate) struct Audit {
     tell: Box<dyn FnOnce(AuditRecord) + Send>,
 }
 
-/// Bytes of each text of a record, at most.
-const TEXT_BYTES_MAX: usize = 1_024;
 /// Changes of a shard whose answers are awaited.
 const WAITING_MAX: usize = 1_024;
 
@@ -39,7 +37,7 @@ impl Audit {
     ) -> Audit {
         let AskedChange { who, via, mut what, .. } = change;
         // No more of it is kept while it waits than is recorded.
-        what.on = clipped(&what.on).to_owned();
+        what.on = AuditRecord::clipped(&what.on).to_owned();
         Audit { who, via, from, what, tell: Box::new(tell) }
     }
 
@@ -49,10 +47,11 @@ impl Audit {
             Ok(result) => {
                 let mut json = Vec::new();
                 result.write_json(&mut json, false);
-                AuditOutcome::Done(clipped(&String::from_utf8_lossy(&json)).into())
+                AuditOutcome::Done(AuditRecord::clipped(&String::from_utf8_lossy(&json)).into())
             }
             Err(close) => {
-                let (code, reason) = (close.code.slug(), clipped(&close.reason).into());
+                let (code, reason) =
+                    (close.code.slug(), AuditRecord::clipped(&close.reason).into());
                 AuditOutcome::Refused { code, reason }
             }
         };
@@ -73,15 +72,6 @@ impl Audit {
         let on = on.into();
         tell(AuditRecord { who, via, from, verb, on, outcome });
     }
-}
-
-/// As much of a text as is recorded.
-fn clipped(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
 }
 
 /// The changes of a shard whose answers are awaited.
@@ -199,13 +189,13 @@ mod tests {
     #[test]
     fn what_waits_is_bounded_and_so_are_texts() {
         let (records, mut audits) = (Told::default(), Audits::default());
-        let long = "ä".repeat(TEXT_BYTES_MAX);
+        let long = "ä".repeat(AuditRecord::TEXT_BYTES_MAX);
         for token in 0..=WAITING_MAX as u32 {
             audits.begin(session(1), token, audit(&records, &long));
         }
         let told = std::mem::take(&mut *records.lock().unwrap());
         assert_eq!((told.len(), audits.0.len()), (1, WAITING_MAX));
-        assert_eq!(told[0].on.len(), TEXT_BYTES_MAX);
+        assert_eq!(told[0].on.len(), AuditRecord::TEXT_BYTES_MAX);
         assert_eq!(told[0].outcome, AuditOutcome::Unanswered);
         audits.begin(session(1), 7, audit(&records, "again"));
         assert_eq!(audits.0.len(), WAITING_MAX);

@@ -117,6 +117,20 @@ impl AuditOutcome {
     }
 }
 
+impl AuditRecord {
+    /// Bytes of each of its texts, at most.
+    pub const TEXT_BYTES_MAX: usize = 1_024;
+
+    /// As much of a text as is recorded.
+    pub fn clipped(text: &str) -> &str {
+        let mut end = text.len().min(AuditRecord::TEXT_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.get(..end).unwrap_or_default()
+    }
+}
+
 impl AuditEntry {
     /// About what it takes, in memory as well as written as JSON.
     pub fn bytes(&self) -> usize {

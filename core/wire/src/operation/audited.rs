@@ -7,8 +7,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 
 use super::{
-    Block, BlockOperation, DrainRequest, DurableSubscription, Kick, MoveMessages, NodeOperation,
-    Operation,
+    AuditRecord, Block, BlockOperation, DrainRequest, DurableSubscription, Kick, MoveMessages,
+    NodeOperation, Operation,
 };
 
 /// What the record of changes says of an operation.
@@ -21,9 +21,6 @@ pub struct Audited {
     /// Whether it only says what would be done: then there is something to record only if it is refused.
     pub is_dry: bool,
 }
-
-/// Characters of a view's text that are recorded.
-const VIEW_CHARS_MAX: usize = 1_024;
 
 impl Operation {
     /// What the record says, if something is changed that the server is looked after by, or all that is in it leaves it.
@@ -73,8 +70,7 @@ impl Operation {
             }
             Operation::View { name, text: Some(text) } => {
                 // It has not been looked at whether that may be so long, nor who may ask for it.
-                let end = text.char_indices().nth(VIEW_CHARS_MAX).map_or(text.len(), |(at, _)| at);
-                let text = text.get(..end).unwrap_or_default();
+                let text = AuditRecord::clipped(text);
                 ("view", format!("view={} text={text:?}", name.as_str()))
             }
             Operation::View { name, text: None } => ("unview", format!("view={}", name.as_str())),
@@ -290,7 +286,7 @@ mod tests {
         ] {
             assert_eq!(named(&operation), Some((verb, on.to_owned())));
         }
-        let (_, on) = named(&view(Some(&"ä".repeat(VIEW_CHARS_MAX + 1)))).unwrap();
-        assert_eq!(on, format!("view=v text=\"{}\"", "ä".repeat(VIEW_CHARS_MAX)));
+        let (_, on) = named(&view(Some(&"ä".repeat(AuditRecord::TEXT_BYTES_MAX)))).unwrap();
+        assert_eq!(on, format!("view=v text=\"{}\"", "ä".repeat(AuditRecord::TEXT_BYTES_MAX / 2)));
     }
 }
