@@ -40,7 +40,7 @@ pub(crate) struct SupportArgs {
 /// The files of an archive, and what is missing in it.
 #[derive(Default)]
 struct Support {
-    files: Vec<(&'static str, String)>,
+    files: Vec<(String, String)>,
     missing: Map<String, Json>,
     /// Whether the server has stopped answering: what comes late would be taken for something else.
     is_lost: bool,
@@ -76,7 +76,7 @@ impl Support {
         match &loaded {
             None => self.miss("config.toml", "no file was named; name the server's with --config"),
             Some(Ok(loaded)) => {
-                self.files.push(("config.toml", tiderace_config::show_places(loaded)));
+                self.files.push(("config.toml".to_owned(), tiderace_config::show_places(loaded)));
             }
             // What is wrong is quoted, and may be a secret that stands where none should.
             Some(Err(_)) => {
@@ -84,7 +84,7 @@ impl Support {
             }
         }
         let config = loaded.as_ref().and_then(|loaded| Some(&loaded.as_ref().ok()?.config));
-        self.files.push(("doctor.json", doctor::report(config)));
+        self.files.push(("doctor.json".to_owned(), doctor::report(config)));
     }
 
     /// What the server says of itself.
@@ -101,7 +101,7 @@ impl Support {
     fn ask(
         &mut self,
         client: &mut Client,
-        what: &'static str,
+        what: &str,
         operation: Json,
         told: impl Fn(&Json) -> Json,
     ) {
@@ -109,12 +109,12 @@ impl Support {
     }
 
     /// Adds what the server tells, unless it has stopped answering.
-    fn told(&mut self, what: &'static str, ask: impl FnOnce() -> Result<Json, ClientError>) {
+    fn told(&mut self, what: &str, ask: impl FnOnce() -> Result<Json, ClientError>) {
         if self.is_lost {
             return self.miss(what, "the server had stopped answering");
         }
         match ask() {
-            Ok(told) => self.files.push((file_of(what), format!("{told:#}\n"))),
+            Ok(told) => self.files.push((format!("{what}.json"), format!("{told:#}\n"))),
             Err(error) => {
                 self.is_lost = error.is_lost();
                 self.miss(what, &reason(&error));
@@ -131,7 +131,7 @@ impl Support {
             "architecture": std::env::consts::ARCH,
             "missing": self.missing,
         });
-        self.files.push(("about.json", format!("{about:#}\n")));
+        self.files.push(("about.json".to_owned(), format!("{about:#}\n")));
         let mut archive = Builder::new(new.part());
         for (name, text) in &self.files {
             let mut header = Header::new_ustar();
@@ -143,16 +143,6 @@ impl Support {
             added.with_context(|| format!("{name} cannot be written into the archive"))?;
         }
         archive.finish().context("the archive cannot be written")
-    }
-}
-
-/// The file of what the server tells.
-fn file_of(what: &str) -> &'static str {
-    match what {
-        "stats" => "stats.json",
-        "sessions" => "sessions.json",
-        "queues" => "queues.json",
-        _ => "alarms.json",
     }
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
         if let Err(lost) = view.wait(&mut client)? {
             again(&mut client, lost, &mut view, &mut before)?;
         }
-        match look(&mut client, args, rows_of(args, is_drawn)) {
+        match look(&mut client, args, view.rows()) {
             Ok(seen) => {
                 view.show(figures(&seen, before.as_ref(), args.sort.name()))?;
                 before = seen.stats.ok();
@@ -197,6 +197,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    fn rows(&self) -> usize {
+        rows_of(self.args, self.screen.is_some())
+    }
+
     fn show(&mut self, figures: Json) -> anyhow::Result<()> {
         if self.screen.is_some() {
             self.last = Some(figures);
@@ -209,10 +213,7 @@ impl View<'_> {
             if self.last.is_some() {
                 writeln!(out).map_err(output_error)?;
             }
-            for line in lines(
-                &figures,
-                &Space { rows: rows_of(self.args, self.screen.is_some()), ..Space::default() },
-            ) {
+            for line in lines(&figures, &Space { rows: self.rows(), ..Space::default() }) {
                 writeln!(out, "{line}").map_err(output_error)?;
             }
             out.flush().map_err(output_error)?;
@@ -226,12 +227,8 @@ impl View<'_> {
         let Some(screen) = &self.screen else { return Ok(()) };
         let (width, height) = Screen::size();
         let room = height.saturating_sub(usize::from(!said.is_empty()));
-        let space = Space {
-            width: Some(width),
-            height: Some(room),
-            rows: rows_of(self.args, self.screen.is_some()),
-            is_styled: true,
-        };
+        let space =
+            Space { width: Some(width), height: Some(room), rows: self.rows(), is_styled: true };
         let mut drawn =
             self.last.as_ref().map(|figures| lines(figures, &space)).unwrap_or_default();
         if !said.is_empty() {
