@@ -15,12 +15,15 @@ use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    AUDIT, BACKUP, Destination, Kind, NodeOperation, Operation, Target, TopicSpec, is_temporary,
+    AUDIT, BACKUP, Destination, Entrance, Kind, NodeOperation, Operation, Target, TopicSpec,
+    is_temporary,
 };
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
+use crate::authorise::{is_elsewhere, watches_alarms};
+use crate::managed_elsewhere::managed_elsewhere;
 use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
 use crate::{Action, BrokerOptions, Principal};
@@ -55,6 +58,18 @@ impl BrokerOptions {
             return self.may_temporarily(caller, action, path);
         }
         self.rules.authorise(caller.principal, action, kind, path)
+    }
+
+    /// Whether an operation may be asked for by the way that somebody has come: one that looks after the node is answered by none
+    /// that is for clients alone. Every protocol asks here, before anything else is decided.
+    ///
+    /// # Errors
+    /// Says where it is answered.
+    pub(crate) fn may_come_by(principal: &Principal, operation: &Operation) -> Result<(), Close> {
+        match principal.entrance {
+            Entrance::Clients if operation.manages() => Err(managed_elsewhere()),
+            Entrance::Clients | Entrance::Rules | Entrance::Admin(_) => Ok(()),
+        }
     }
 
     /// Whether somebody may see how others fare: who may monitor or administer, or has that right.
@@ -159,6 +174,10 @@ impl BrokerOptions {
             _ if allowed => Ok(()),
             Target::Exact(destination) if is_temporary(&destination.path) => Err(not_owner(name)),
             Target::Pattern(_, pattern) if means_temporary(pattern) => Err(not_owner(name)),
+            // Alarms may be watched by who may monitor them, but not there.
+            _ if is_elsewhere(principal, Action::Monitor) && watches_alarms(action, kind, name) => {
+                Err(managed_elsewhere())
+            }
             _ => Err(denied(&principal.name, action, kind, name)),
         }
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
-use tiderace_wire::EndPrincipal;
+use tiderace_wire::{EndPrincipal, Entrance};
 
 use crate::Principal;
 use crate::credential_id::CredentialId;
@@ -28,6 +28,10 @@ impl Principal {
             claims: end.claims().iter().cloned().collect(),
             relayed_by: Some(Arc::new(by.clone())),
             credential: CredentialId::LASTING,
+            entrance: match by.entrance {
+                Entrance::Admin(_) => Entrance::Rules,
+                entrance => entrance,
+            },
         }
     }
 

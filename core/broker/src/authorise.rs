@@ -14,15 +14,20 @@
 //! Of a principal of another node, which passes on what it asks for, that node has to have the right `relay` there besides:
 //! every function here asks for both.
 //!
+//! Who has come by the admin socket and need not log in may what the role of admins may, whatever the rules say, and what these allow
+//! him besides. Where a session has come by a way that is for clients alone, nobody has the rights by which the node is looked after.
+//!
 //! A rule that allows something on `**` says nothing of paths that begin with `$`, as wildcards do not
 //! name them; one that denies it does.
 
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, SessionId};
+use tiderace_manage::Role;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Kind, is_temporary};
+use tiderace_wire::{Entrance, Kind, is_temporary};
 
+use crate::managed_elsewhere::managed_elsewhere;
 use crate::placeholders::RulePath;
 use crate::principal::{PRESENCE, Principal, subject_of};
 
@@ -108,6 +113,12 @@ impl Action {
         )
     }
 
+    /// Whether it is how the node is looked after.
+    #[inline]
+    fn manages(self) -> bool {
+        matches!(self, Action::Admin | Action::Monitor | Action::Operate)
+    }
+
     /// Whether it shows, or takes away, what others have sent there.
     fn listens(self) -> bool {
         matches!(
@@ -180,6 +191,29 @@ struct Ready {
 }
 
 impl Ready {
+    fn new(rule: Rule) -> Ready {
+        Ready { places: rule.paths.iter().map(RulePath::new).collect(), rule }
+    }
+
+    /// One of those that make a role, for everybody.
+    fn of_role(made: &tiderace_manage::Rule) -> Ready {
+        let is_named = |name: &str| made.allow.contains(&name);
+        let actions = Action::ALL.into_iter().filter(|(name, _)| is_named(name));
+        let kind = match made.kind {
+            tiderace_manage::Kind::Any => None,
+            tiderace_manage::Kind::Queue => Some(Kind::Queue),
+            tiderace_manage::Kind::Service => Some(Kind::Service),
+            tiderace_manage::Kind::Topic => Some(Kind::Topic),
+        };
+        Ready::new(Rule {
+            allow: true,
+            actions: actions.map(|(_, action)| action).collect(),
+            who: vec![Who::All],
+            paths: made.paths.iter().filter_map(|path| Pattern::parse(path).ok()).collect(),
+            kind,
+        })
+    }
+
     fn covers(&self, principal: &Principal, kind: Kind, path: &Path) -> bool {
         let Ready { rule, places } = self;
         rule.kind.is_none_or(|own| own == kind)
@@ -195,6 +229,10 @@ pub enum Decision {
     NoRules,
     /// The server itself may do everything.
     Server,
+    /// It has come by the admin socket, and may what the role of admins may.
+    Local,
+    /// It has come by a way where nobody looks after the node.
+    Elsewhere,
     /// Nobody but the server publishes below `$sys`.
     Reserved,
     /// A temporary destination belongs to the session that made it, whatever the rules say.
@@ -223,6 +261,7 @@ impl Decision {
             self,
             Decision::NoRules
                 | Decision::Server
+                | Decision::Local
                 | Decision::Own
                 | Decision::Rule { allows: true, .. }
         )
@@ -231,19 +270,30 @@ impl Decision {
 
 /// All rules; without any, everything is allowed (`tiderace serve` refuses to do that in public).
 #[derive(Clone, Debug, Default)]
-pub struct Rules(Option<Vec<Ready>>);
+pub struct Rules {
+    /// Those of the configuration, in its order.
+    given: Option<Vec<Ready>>,
+    /// Those that make the role of admins, for those who have come by the admin socket.
+    admins: Vec<Ready>,
+}
 
 impl Rules {
     /// Everything is allowed: for dev mode and tests.
     pub fn allow_all() -> Rules {
-        Rules(None)
+        Rules::default()
     }
 
     /// Only what these rules allow.
     pub fn new(rules: Vec<Rule>) -> Rules {
-        let ready =
-            |rule: Rule| Ready { places: rule.paths.iter().map(RulePath::new).collect(), rule };
-        Rules(Some(rules.into_iter().map(ready).collect()))
+        let given = Some(rules.into_iter().map(Ready::new).collect());
+        Rules { given, admins: Role::Admin.rules().iter().map(Ready::of_role).collect() }
+    }
+
+    /// The lists by each of which the principal may be allowed something; none if there are no rules.
+    fn lists(&self, principal: &Principal) -> Option<impl Iterator<Item = &[Ready]>> {
+        let given = self.given.as_deref()?;
+        let own = principal.is_local().then_some(&*self.admins);
+        Some(own.into_iter().chain([given]))
     }
 
     /// Whether the principal may do that there. Of temporary destinations, which belong to sessions,
@@ -262,7 +312,7 @@ impl Rules {
     /// Whether the principal may subscribe to the same topics by these rules and by others, as far as is seen without looking
     /// at topics.
     pub(crate) fn show_the_same(&self, others: &Rules, principal: &Principal) -> bool {
-        let of = |rules: &Rules| rules.0.is_some();
+        let of = |rules: &Rules| rules.given.is_some();
         of(self) == of(others) && self.shown_to(principal).eq(others.shown_to(principal))
     }
 
@@ -270,7 +320,8 @@ impl Rules {
         &'a self,
         principal: &'a Principal,
     ) -> impl Iterator<Item = (bool, &'a [Pattern])> {
-        let rules = self.0.iter().flatten().map(|ready| &ready.rule);
+        // What admins may besides is the same by all rules.
+        let rules = self.given.iter().flatten().map(|ready| &ready.rule);
         let concerning = rules.filter(|rule| {
             rule.concerns(principal, Action::Subscribe)
                 && rule.kind.is_none_or(|kind| kind == Kind::Topic)
@@ -299,6 +350,7 @@ impl Rules {
             Some(edge) if !self.lets_relay(principal, kind, path) => {
                 denied(&edge.name, Action::Relay, kind, path.as_str())
             }
+            _ if is_elsewhere(principal, action) => managed_elsewhere(),
             _ => denied(&principal.name, action, kind, path.as_str()),
         }
     }
@@ -320,6 +372,9 @@ impl Rules {
     /// Inlined up to the rules, so that [`Rules::authorise`] makes no record of why when there are none.
     #[inline]
     fn decide(&self, principal: &Principal, action: Action, kind: Kind, path: &Path) -> Decision {
+        if is_elsewhere(principal, action) {
+            return Decision::Elsewhere;
+        }
         let own = if action.listens() { principal.owns_path(path) } else { None };
         if own == Some(false) {
             return Decision::Private;
@@ -327,11 +382,22 @@ impl Rules {
         if is_temporary(path) && !principal.is_server() {
             return Decision::Temporary;
         }
-        match &self.0 {
+        match &self.given {
             None => Decision::NoRules,
             Some(_) if principal.is_server() => Decision::Server,
+            Some(_) if principal.is_local() => {
+                self.decide_locally(own.is_some(), (principal, action, kind, path))
+            }
             Some(rules) => self.decide_by(rules, own.is_some(), (principal, action, kind, path)),
         }
+    }
+
+    #[cold]
+    fn decide_locally(&self, is_own: bool, asked: (&Principal, Action, Kind, &Path)) -> Decision {
+        if self.decide_by(&self.admins, is_own, asked).is_allowed() {
+            return Decision::Local;
+        }
+        self.decide_by(self.given.as_deref().unwrap_or_default(), is_own, asked)
     }
 
     #[inline(never)]
@@ -355,6 +421,9 @@ impl Rules {
             }
         }
         if decision == Decision::Nothing && watches_alarms(action, kind, path.as_str()) {
+            if is_elsewhere(principal, Action::Monitor) {
+                return Decision::Elsewhere;
+            }
             return self.decide_by(rules, false, (principal, Action::Monitor, kind, path));
         }
         if !decision.is_allowed() {
@@ -395,7 +464,7 @@ impl Rules {
         pattern: &Pattern,
     ) -> bool {
         let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
-        if own == Some(false) {
+        if own == Some(false) || is_elsewhere(principal, action) {
             return false;
         }
         if let Some(edge) = &principal.relayed_by
@@ -403,23 +472,14 @@ impl Rules {
         {
             return false;
         }
-        let Some(rules) = &self.0 else { return true };
-        let concerned = |ready: &&Ready| {
-            let rule = &ready.rule;
-            rule.concerns(principal, action) && rule.kind.is_none_or(|own| own == kind)
-        };
-        let concerned = rules.iter().filter(concerned);
-        let meets = |places: &[RulePath]| {
-            places.is_empty() || places.iter().any(|denied| denied.overlaps(principal, pattern))
-        };
-        concerned.clone().all(|ready| ready.rule.allow || !meets(&ready.places))
-            && (own == Some(true)
-                || concerned.filter(|ready| ready.rule.allow).any(|Ready { places, .. }| {
-                    places.is_empty()
-                        || places.iter().any(|allowed| allowed.contains(principal, pattern))
-                })
+        let Some(mut lists) = self.lists(principal) else { return true };
+        let asked = (principal, action, kind, pattern);
+        let is_given = || {
+            own == Some(true)
                 || watches_alarms(action, kind, &(pattern.literal_prefix() + "/"))
-                    && self.authorise_all(principal, Action::Monitor, kind, pattern))
+                    && self.authorise_all(principal, Action::Monitor, kind, pattern)
+        };
+        lists.any(|rules| allow_all(rules, asked, is_given))
     }
 
     /// Whether some rule lets the principal do that on any path of that kind.
@@ -429,9 +489,12 @@ impl Rules {
         {
             return false;
         }
-        let Some(rules) = &self.0 else { return true };
+        if is_elsewhere(principal, action) {
+            return false;
+        }
+        let Some(lists) = self.lists(principal) else { return true };
         principal.is_server()
-            || rules.iter().any(|Ready { rule, .. }| {
+            || lists.flatten().any(|Ready { rule, .. }| {
                 let of_kind = rule.kind.is_none_or(|own| own == kind);
                 rule.allow && of_kind && rule.concerns(principal, action)
             })
@@ -452,15 +515,47 @@ impl Rules {
         }
         let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
         own.unwrap_or_else(|| {
-            let Some(rules) = &self.0 else { return true };
+            if self.given.is_none() {
+                return !is_elsewhere(principal, action);
+            }
             // Of what it names each is asked for by itself.
             let concerned = |action| {
-                rules.iter().any(|ready| ready.rule.allow && ready.rule.concerns(principal, action))
+                let rules = self.lists(principal).into_iter().flatten().flatten();
+                let allows =
+                    |ready: &Ready| ready.rule.allow && ready.rule.concerns(principal, action);
+                !is_elsewhere(principal, action) && rules.into_iter().any(allows)
             };
             let watches = watches_alarms(action, Kind::Topic, &(pattern.literal_prefix() + "/"));
             concerned(action) || watches && concerned(Action::Monitor)
         })
     }
+}
+
+/// Whether these rules allow the action on all that the pattern names, or do not deny it and something else gives it.
+fn allow_all(
+    rules: &[Ready],
+    (principal, action, kind, pattern): (&Principal, Action, Kind, &Pattern),
+    is_given: impl Fn() -> bool,
+) -> bool {
+    let concerned = |ready: &&Ready| {
+        let rule = &ready.rule;
+        rule.concerns(principal, action) && rule.kind.is_none_or(|own| own == kind)
+    };
+    let concerned = rules.iter().filter(concerned);
+    let meets = |places: &[RulePath]| {
+        places.is_empty() || places.iter().any(|denied| denied.overlaps(principal, pattern))
+    };
+    let allows = |Ready { places, .. }: &Ready| {
+        places.is_empty() || places.iter().any(|allowed| allowed.contains(principal, pattern))
+    };
+    concerned.clone().all(|ready| ready.rule.allow || !meets(&ready.places))
+        && (concerned.filter(|ready| ready.rule.allow).any(allows) || is_given())
+}
+
+/// Whether it is how the node is looked after, and the principal has come by a way where nobody does.
+#[inline]
+pub(crate) fn is_elsewhere(principal: &Principal, action: Action) -> bool {
+    action.manages() && principal.entrance == Entrance::Clients
 }
 
 /// The sentence for a refused action.
@@ -475,7 +570,7 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
 }
 
 /// Whether it is to listen to what is wrong with the server: that may also be done by those who may monitor it there.
-fn watches_alarms(action: Action, kind: Kind, path: &str) -> bool {
+pub(crate) fn watches_alarms(action: Action, kind: Kind, path: &str) -> bool {
     action == Action::Subscribe && kind == Kind::Topic && path.starts_with(ALARMS)
 }
 

@@ -134,8 +134,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         debug_assert!(self.loopback.is_empty(), "a call has left messages in the loop-back list");
+        let mut together = CommandsTogether { entrance: commands.entrance(), ..Default::default() };
         let mut commands = commands.drain();
-        let mut together = CommandsTogether::default();
         for turn in 0usize.. {
             if turn.is_multiple_of(AHEAD) && commands.len() > 1 {
                 self.expect_commands(session, commands.as_slice());
@@ -319,7 +319,8 @@ impl Broker {
                 self.sessions.act_as(session, end.as_deref(), &mut together.own);
             }
             Command::Login(credentials) => {
-                self.notice_side().login(now, session, credentials, effects);
+                let shown = (credentials, together.entrance);
+                self.notice_side().login(now, session, shown, effects);
             }
             Command::Publish { run, confirm, confirm_first } => {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId};
-use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
+use tiderace_wire::{Credentials, Destination, Entrance, Kind, Reply, Target};
 
 use crate::authorise::Caller;
 use crate::credential_id::CredentialId;
@@ -38,7 +38,7 @@ impl Login {
 }
 
 impl SessionSide<'_> {
-    /// Who shows such credentials, unless they are to be verified first.
+    /// Who shows such credentials on that way, unless they are to be verified first.
     ///
     /// # Errors
     /// When nobody can have the name: what the server does, it does under a name that is a wildcard.
@@ -46,9 +46,12 @@ impl SessionSide<'_> {
     pub(crate) fn login(
         &mut self,
         session: SessionId,
-        mut credentials: Credentials,
+        (mut credentials, entrance): (Credentials, Entrance),
         effects: &mut Effects,
     ) -> Result<Option<Principal>, Close> {
+        if let Some(local) = Principal::unasked(&credentials, entrance) {
+            return Ok(Some(local));
+        }
         if let Some(host) = credentials.host.take() {
             self.name_host(session, &host);
         }
@@ -66,7 +69,7 @@ impl SessionSide<'_> {
             let reason = "nobody logs in as `*`, which means everybody; use another name";
             return Err(Close::new(CloseCode::LoginFailed, reason));
         }
-        Ok(Some(principal))
+        principal.logged_in_by(entrance).map(Some)
     }
 
     /// A session is somebody from now on, of which it has yet to be told.

@@ -61,6 +61,7 @@ mod long_jobs;
 mod loopback;
 mod loss_side;
 mod maker;
+mod managed_elsewhere;
 mod memory;
 mod messages;
 mod metrics;
@@ -158,6 +159,7 @@ pub use journal::{
     queue_owner,
 };
 pub use limits::{LimitPer, LimitRule};
+pub use managed_elsewhere::managed_elsewhere;
 pub use messages::{
     Answer, Ask, Body, Consumption, Envelope, First, Interest, Missed, SnapshotPage, Specs,
     SubscribeRequestId, ToExchange, ToHome, ToNotices, ToPublisher, ToSubscriber, ToViews,
@@ -169,7 +171,7 @@ pub use options::{
     UpstreamTopics,
 };
 pub use places::{NodeId, Place};
-pub use principal::Principal;
+pub use principal::{LOCAL, Principal};
 pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use relay::{Relay, Wanted};

@@ -10,7 +10,6 @@ use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
-use crate::Principal;
 use crate::effects::{AskNode, Effects, NodeEffect};
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
@@ -23,6 +22,7 @@ use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
 use crate::work::Deferred;
+use crate::{BrokerOptions, Principal};
 
 impl SessionSide<'_> {
     /// On the session's shard.
@@ -40,7 +40,9 @@ impl SessionSide<'_> {
         let principal = Principal::clone(&principal);
         let mut requester = Requester { session, token, principal, fence: 0 };
         let is_held = self.held_by(&operation).is_some();
-        match self.options.operated_at(&requester.principal, &operation, is_held) {
+        let may = BrokerOptions::may_come_by(&requester.principal, &operation);
+        match may.and_then(|()| self.options.operated_at(&requester.principal, &operation, is_held))
+        {
             Ok(None) => {}
             Ok(Some((home, principal))) => {
                 let relay = ToHome::Relay(Relay::operation(principal, requester, operation));

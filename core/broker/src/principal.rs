@@ -1,11 +1,13 @@
 //! Who a client is, and which paths are its own or kept from it.
 //!
-//! Relies on claims. Invariant: nobody but the server is called `*`; an anonymous client owns nothing.
+//! Relies on claims. Invariant: nobody but the server is called `*`, and nobody `uid:` and a number who has not come by the admin
+//! socket; an anonymous client owns nothing.
 
 use std::sync::Arc;
 
+use tiderace_base::{Close, CloseCode};
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::{host_of, within_host};
+use tiderace_wire::{Credentials, EVERY_HOST, Entrance, host_of, within_host};
 
 use crate::claims::Claims;
 use crate::credential_id::CredentialId;
@@ -29,6 +31,8 @@ pub struct Principal {
     pub relayed_by: Option<Arc<Principal>>,
     /// What it has logged in with.
     pub credential: CredentialId,
+    /// By which way it has come.
+    pub entrance: Entrance,
 }
 
 impl Principal {
@@ -48,7 +52,49 @@ impl Principal {
             claims: Claims::default(),
             relayed_by: None,
             credential: CredentialId::LASTING,
+            entrance: Entrance::Rules,
         }
+    }
+
+    /// A process of that user that has come by the admin socket and need not log in.
+    pub fn local(user: u32) -> Principal {
+        Principal {
+            host: Some(EVERY_HOST.into()),
+            entrance: Entrance::Admin(user),
+            ..Principal::named(format!("{LOCAL}{user}"))
+        }
+    }
+
+    /// Who has come by the admin socket and shows nothing.
+    pub(crate) fn unasked(shown: &Credentials, entrance: Entrance) -> Option<Principal> {
+        match entrance {
+            Entrance::Admin(user) if shown.are_absent() => Some(Principal::local(user)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of those.
+    pub fn is_local(&self) -> bool {
+        matches!(self.entrance, Entrance::Admin(_))
+    }
+
+    /// The same of somebody who has logged in, which makes him nobody else on the admin socket.
+    ///
+    /// # Errors
+    /// When the name is one of those who need not log in there.
+    pub fn logged_in_by(self, entrance: Entrance) -> Result<Principal, Close> {
+        if self.name.starts_with(LOCAL) {
+            let reason = format!(
+                "nobody logs in as {}: names that begin with `{LOCAL}` are those of processes on the admin socket",
+                self.name
+            );
+            return Err(Close::new(CloseCode::LoginFailed, reason));
+        }
+        let entrance = match entrance {
+            Entrance::Admin(_) => Entrance::Rules,
+            entrance => entrance,
+        };
+        Ok(Principal { entrance, ..self })
     }
 
     /// Whether it is the same one, whatever it has logged in with.
@@ -131,6 +177,9 @@ impl Principal {
         &*self.name == "*"
     }
 }
+
+/// How the names of those begin who have come by the admin socket and need not log in.
+pub const LOCAL: &str = "uid:";
 
 /// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
 pub(crate) const PRESENCE: &str = "$sys/presence/";

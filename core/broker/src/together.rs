@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use tiderace_base::Key;
+use tiderace_wire::Entrance;
 
 use crate::Principal;
 use crate::collections::Map;
@@ -26,6 +27,8 @@ pub(crate) struct CommandsTogether {
     pub(crate) transaction: Option<Box<Transaction>>,
     /// While the session acts for somebody else: its own principal.
     pub(crate) own: Option<Rc<Principal>>,
+    /// By which way the session has come.
+    pub(crate) entrance: Entrance,
 }
 
 /// Recoverable subscriptions that begin in one call. They count as one, so that no position passes what

@@ -2,6 +2,7 @@
 //!
 //! Protocol-neutral: a STOMP SEND, an MQTT PUBLISH and an HTTP POST all become the same command.
 
+mod credentials;
 mod weight;
 
 use bytes::Bytes;
@@ -10,10 +11,11 @@ use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 
 use crate::{
-    Call, Destination, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder, SubscriptionKey,
-    Target,
+    Call, Destination, Entrance, ExchangeSend, Flags, Kind, Meta, Position, Run, RunBuilder,
+    SubscriptionKey, Target,
 };
 
+pub use credentials::Credentials;
 pub use weight::Weight;
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
@@ -32,26 +34,6 @@ impl Confirm {
     /// A single token.
     pub fn one(token: Token) -> Confirm {
         Confirm { from: token, to: token }
-    }
-}
-
-/// How a client proves who it is.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
-    /// The login name; absent for anonymous clients and for tokens.
-    pub login: Option<String>,
-    /// The password.
-    pub passcode: Option<String>,
-    /// A bearer token.
-    pub token: Option<String>,
-    /// The name by which the client wants to reach the server, if its protocol has a place for that; it goes before the
-    /// one of the request that the session began with.
-    pub host: Option<String>,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("login", &self.login).finish_non_exhaustive()
     }
 }
 
@@ -279,6 +261,7 @@ pub struct Commands {
     now: Time,
     /// The file that the session's input lies in, if it does.
     input: Option<Bytes>,
+    entrance: Entrance,
 }
 
 #[derive(Debug)]
@@ -318,6 +301,16 @@ impl Commands {
     /// The session's input lies in a file: large bodies that are parts of it stay there. Absent: it lies in memory.
     pub fn set_input_file(&mut self, input: Option<Bytes>) {
         self.input = input;
+    }
+
+    /// Tells by which way the session has come that gives them.
+    pub fn set_entrance(&mut self, entrance: Entrance) {
+        self.entrance = entrance;
+    }
+
+    /// By which way the session has come that gives them.
+    pub fn entrance(&self) -> Entrance {
+        self.entrance
     }
 
     /// A large part of the session's input as a part of the file that it lies in, for a message that is published in a

@@ -16,6 +16,7 @@ mod command;
 mod deltas;
 mod destination;
 mod end_principal;
+mod entrance;
 mod exchange;
 mod flags;
 mod framing;
@@ -51,6 +52,7 @@ pub use command::{
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use end_principal::{EndClaim, EndPrincipal, EndPrincipalError};
+pub use entrance::Entrance;
 pub use exchange::{Call, Exchange, ExchangeKey, ExchangeSend, Side};
 pub use flags::{Flags, Meta, PRIORITY_MAX, PRIORITY_USUAL};
 pub use framing::{Framing, MessageFraming, PacketFraming};

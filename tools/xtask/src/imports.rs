@@ -32,6 +32,7 @@ const ROWS: &[Row] = &[
             "core/delta",
             "core/filter",
             "core/journal",
+            "core/manage",
             "core/queues",
             "core/topics",
             "core/value",

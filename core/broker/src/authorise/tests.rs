@@ -232,3 +232,84 @@ fn who_may_monitor_may_listen_to_alarms_and_to_nothing_else() {
         assert_eq!(may, expected, "{pattern:?}");
     }
 }
+
+#[test]
+fn who_has_come_by_the_admin_socket_may_what_admins_may_and_what_rules_allow_him() {
+    use Action::{
+        Admin, Browse, Create, Manage, Monitor, Operate, Publish, Relay, Send, Subscribe,
+    };
+    let rules = Rules::new(vec![
+        rule(false, &[Monitor, Operate, Admin, Browse, Subscribe], Who::All, "**"),
+        rule(false, &[Monitor, Operate, Admin], Who::All, "$sys/**"),
+        rule(true, &[Publish], Who::User("uid:0".into()), "fx/**"),
+    ]);
+    let (root, named) = (Principal::local(0), Principal::named("uid:0"));
+    let rows = [
+        (Monitor, Kind::Topic, "$sys/stats", true),
+        (Operate, Kind::Topic, "$sys/sessions", true),
+        (Admin, Kind::Topic, "$sys/config", true),
+        (Browse, Kind::Service, "a", true),
+        (Subscribe, Kind::Topic, "fx/a", true),
+        (Manage, Kind::Queue, "jobs", true),
+        (Send, Kind::Queue, "jobs", true),
+        (Create, Kind::Queue, "dsub/a", true),
+        (Publish, Kind::Topic, "fx/a", true),
+        (Publish, Kind::Topic, "other", false),
+        (Relay, Kind::Topic, "fx/a", false),
+        // What is private is private to admins, too.
+        (Subscribe, Kind::Topic, "user/ann/a", false),
+        (Subscribe, Kind::Topic, "temp/s1/a", false),
+    ];
+    for (action, kind, at, expected) in rows {
+        let path = Path::parse(at).unwrap();
+        let decision = rules.explain(&root, action, kind, &path);
+        assert_eq!(decision.is_allowed(), expected, "{} on {at}: {decision:?}", action.name());
+        assert_eq!(rules.authorise(&root, action, kind, &path), expected, "{at}");
+        let is_given = action == Publish && expected;
+        assert_eq!(rules.authorise(&named, action, kind, &path), is_given, "{at}");
+    }
+    let path = Path::parse("$sys/stats").unwrap();
+    assert_eq!(rules.explain(&root, Monitor, Kind::Topic, &path), Decision::Local);
+    let all = Pattern::parse("**").unwrap();
+    assert!(rules.authorise_all(&root, Subscribe, Kind::Topic, &all));
+    assert!(!rules.authorise_all(&named, Subscribe, Kind::Topic, &all));
+    assert!(rules.authorise_somewhere(&root, Subscribe, &all));
+    assert!(rules.authorise_anywhere(&root, Browse, Kind::Queue));
+    assert!(!rules.authorise_anywhere(&root, Action::Serve, Kind::Service));
+}
+
+#[test]
+fn on_a_way_for_clients_nobody_looks_after_the_node() {
+    let everything = [Action::Monitor, Action::Operate, Action::Admin, Action::Subscribe];
+    let given = Rules::new(vec![
+        rule(true, &everything, Who::All, "$sys/**"),
+        rule(true, &everything, Who::All, "**"),
+    ]);
+    let ann = Principal::named("ann").logged_in_by(Entrance::Clients).unwrap();
+    let path = Path::parse("$sys/alarms/disk").unwrap();
+    let all = Pattern::parse("$sys/**").unwrap();
+    for rules in [given, Rules::allow_all()] {
+        for action in everything {
+            let manages = action != Action::Subscribe;
+            assert_eq!(rules.authorise(&ann, action, Kind::Topic, &path), !manages);
+            assert_eq!(rules.authorise_all(&ann, action, Kind::Topic, &all), !manages);
+            assert_eq!(rules.authorise_anywhere(&ann, action, Kind::Topic), !manages);
+            assert_eq!(rules.authorise_somewhere(&ann, action, &all), !manages);
+            if manages {
+                let decision = rules.explain(&ann, action, Kind::Topic, &path);
+                assert_eq!(decision, Decision::Elsewhere);
+                let refusal = rules.refusal(&ann, action, Kind::Topic, &path);
+                assert_eq!(refusal.code, CloseCode::ManagedElsewhere);
+            }
+        }
+    }
+    // The right to monitor lets nobody watch alarms there.
+    let rules = Rules::new(vec![rule(true, &[Action::Monitor], Who::All, "$sys/**")]);
+    assert!(!rules.authorise(&ann, Action::Subscribe, Kind::Topic, &path));
+    let bob = Principal::named("bob");
+    assert!(rules.authorise(&bob, Action::Subscribe, Kind::Topic, &path));
+    // On the admin socket a login makes nobody an admin, and nobody has the name of one.
+    let logged_in = Principal::named("ann").logged_in_by(Entrance::Admin(0)).unwrap();
+    assert_eq!(logged_in, Principal::named("ann"));
+    assert!(Principal::named("uid:0").logged_in_by(Entrance::Rules).is_err());
+}

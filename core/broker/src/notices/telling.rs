@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Credentials, Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec,
+    Credentials, Entrance, Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec,
 };
 
 use super::missing::widen;
@@ -82,10 +82,10 @@ impl NoticeSide<'_> {
         &mut self,
         now: Now,
         session: SessionId,
-        credentials: Credentials,
+        shown: (Credentials, Entrance),
         effects: &mut Effects,
     ) {
-        match self.sessions.login(session, credentials, effects) {
+        match self.sessions.login(session, shown, effects) {
             Ok(Some(principal)) => self.logged_in(now, session, principal, effects),
             Ok(None) => {}
             Err(close) => {

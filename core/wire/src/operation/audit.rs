@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tiderace_base::ShownPeer;
 use tiderace_value::append_text;
 
 /// Where rules are looked up for who may read the record.
@@ -143,7 +144,7 @@ impl AuditEntry {
         let AuditEntry { number, time_ms, record } = self;
         let AuditRecord { who, via, from, verb, on, outcome } = record;
         out.extend_from_slice(format!(r#"{{"number":{number},"time":{time_ms}"#).as_bytes());
-        let from = from.map(|from| from.to_string());
+        let from = from.map(|from| ShownPeer(from).to_string());
         let text = |name: &str, text: &str, out: &mut Vec<u8>| {
             out.extend_from_slice(format!(",\"{name}\":").as_bytes());
             append_text(out, text);
@@ -214,6 +215,7 @@ impl AuditPage {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
     use crate::{NodeReport, OperationResult};
 
     fn entry(number: u64, outcome: AuditOutcome) -> AuditEntry {

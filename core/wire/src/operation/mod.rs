@@ -10,6 +10,7 @@ mod browse;
 mod bytes;
 mod drain;
 mod durable;
+mod manages;
 mod node;
 mod queue;
 mod read;

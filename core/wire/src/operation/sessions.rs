@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Network, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Network, SessionId, ShardId, is_local};
 use tiderace_value::append_text;
 
 use super::{SessionEntry, SessionState};
@@ -191,7 +191,7 @@ pub struct SessionFacts {
     pub groups: Arc<[Arc<str>]>,
     /// The virtual host that it is in.
     pub host: Option<Arc<str>>,
-    /// Where its client is; behind a proxy that is trusted, what that has said of it.
+    /// Where its client is; behind a proxy that is trusted, what that has said of it. One of a Unix socket is shown as `local`.
     pub address: IpAddr,
     /// The port there; zero if the proxy has not said it.
     pub port: u16,
@@ -259,7 +259,13 @@ impl SessionFacts {
             }
             append_text(out, group);
         }
-        out.extend_from_slice(format!("],\"address\":\"{}\"", self.address).as_bytes());
+        match is_local(self.address) {
+            true => out.extend_from_slice(b"],\"address\":\"local\""),
+            false => {
+                let address = format!("],\"address\":\"{}\"", self.address);
+                out.extend_from_slice(address.as_bytes());
+            }
+        }
         if self.port != 0 {
             out.extend_from_slice(format!(",\"port\":{}", self.port).as_bytes());
         }

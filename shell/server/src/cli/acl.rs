@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use tiderace_broker::{Action, Decision, Principal};
+use tiderace_broker::{Action, Decision, LOCAL, Principal};
 use tiderace_config::{Loaded, Table};
 use tiderace_topics::Path;
 use tiderace_wire::Kind;
@@ -30,7 +30,7 @@ enum AclCommand {
 
 #[derive(Debug, Args)]
 struct ExplainArgs {
-    /// Who: a name; `anonymous` for somebody who does not log in.
+    /// Who: a name; `anonymous` for somebody who does not log in, `uid:0` for root on the admin socket.
     user: String,
     /// What: an action of the rules, such as `publish`.
     action: String,
@@ -92,6 +92,9 @@ fn principal(args: &ExplainArgs, loaded: &Loaded) -> anyhow::Result<Principal> {
     if args.user == "anonymous" {
         return Ok(Principal::anonymous());
     }
+    if let Some(user) = args.user.strip_prefix(LOCAL).and_then(|user| user.parse().ok()) {
+        return Ok(Principal::local(user));
+    }
     let auth = &loaded.config.auth;
     let users = auth.users.iter().filter(|user| user.name == args.user);
     let tokens = auth.tokens.iter().filter(|token| token.principal == args.user);
@@ -117,6 +120,10 @@ fn reason(decision: &Decision, loaded: &Loaded) -> String {
             "the configuration has neither users nor rules, so everything is allowed".to_owned()
         }
         Decision::Server => "it is the server".to_owned(),
+        Decision::Local => "who has come by the admin socket may what admins may".to_owned(),
+        Decision::Elsewhere => {
+            "the server is looked after at other listeners, or on its admin socket".to_owned()
+        }
         Decision::Reserved => "nobody but the server changes what is below $sys".to_owned(),
         Decision::Temporary => {
             "a temporary destination belongs to the session that made it".to_owned()

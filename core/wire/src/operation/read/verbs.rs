@@ -156,3 +156,22 @@ fn each_verb_that_changes_something_is_audited_by_its_name_and_no_other_is() {
         assert_eq!(is_dry, asks, "{}", verb.name);
     }
 }
+
+#[test]
+fn a_verb_looks_after_the_node_if_it_takes_a_right_of_the_node() {
+    for verb in VERBS {
+        let operation = parsed(&asked(verb, "dry_run", None)).unwrap();
+        let of_node = verb.rights.iter().any(|right| right.at.starts_with("$sys"));
+        assert_eq!(operation.manages(), of_node, "{}", verb.name);
+    }
+    let fetch = |selector| parsed(&format!(r#"{{"do":"fetch","selector":{selector}}}"#)).unwrap();
+    for (selector, manages) in [
+        (r#""$sys/alarms/**""#, true),
+        (r#""$sys/alarms/disk""#, true),
+        (r#"["$sys/alarms/*","fx/*"]"#, false),
+        (r#""$sys/**""#, false),
+        (r#""**""#, false),
+    ] {
+        assert_eq!(fetch(selector).manages(), manages, "{selector}");
+    }
+}
