@@ -6,8 +6,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -30,10 +32,17 @@ enum Stream {
     Secured(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
+/// What carries the bytes.
+#[derive(Debug)]
+enum Carrier {
+    Network(TcpStream),
+    Local(UnixStream),
+}
+
 /// A socket that remembers the first it has heard until somebody is logged in.
 #[derive(Debug)]
 struct Socket {
-    stream: TcpStream,
+    stream: Carrier,
     heard: Vec<u8>,
     /// Until when login must be done; absent once it is.
     deadline: Option<Instant>,
@@ -45,7 +54,8 @@ impl Channel {
         let place = format!("{host}:{port}");
         let failure = |reason: String| ClientError::Secure { place: place.clone(), reason };
         let config = tls.is_asked().then(|| tls.config()).transpose().map_err(failure)?;
-        let mut socket = Socket::new(open(host, port)?).map_err(ClientError::Io)?;
+        let carrier = Carrier::Network(open(host, port)?);
+        let mut socket = Socket::new(carrier).map_err(ClientError::Io)?;
         let stream = match config {
             None => Stream::Plain(socket),
             Some(config) => {
@@ -65,11 +75,30 @@ impl Channel {
         Ok(Channel { stream, host: host.to_owned(), place, tls: tls.clone() })
     }
 
+    /// Connects to a server on this machine by its Unix socket.
+    pub(super) fn open_socket(path: &Path) -> Result<Channel, ClientError> {
+        let place = format!("unix:{}", path.display());
+        let failure = |error: io::Error| {
+            let reason = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "only root and the user of the server may; run the command as one of these"
+                        .to_owned()
+                }
+                _ => error.to_string(),
+            };
+            ClientError::Connect { place: place.clone(), reason }
+        };
+        let stream = UnixStream::connect(path).map_err(failure)?;
+        let socket = Socket::new(Carrier::Local(stream)).map_err(ClientError::Io)?;
+        let (stream, host) = (Stream::Plain(socket), "localhost".to_owned());
+        Ok(Channel { stream, host, place, tls: TlsArgs::default() })
+    }
+
     /// Somebody is logged in: from now on the server may take its time.
     pub(super) fn settle(&mut self) -> Result<(), ClientError> {
         let socket = self.inner();
         (socket.deadline, socket.heard) = (None, Vec::new());
-        socket.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(ClientError::Io)
+        socket.stream.set_read_timeout(ANSWER_TIMEOUT).map_err(ClientError::Io)
     }
 
     /// Says more of why nobody could log in, if TLS has to do with it.
@@ -90,8 +119,12 @@ impl Channel {
         }
     }
 
-    /// The socket, for its deadlines.
-    pub(super) fn socket(&self) -> &TcpStream {
+    /// How long reading may take.
+    pub(super) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.carrier().set_read_timeout(timeout)
+    }
+
+    fn carrier(&self) -> &Carrier {
         match &self.stream {
             Stream::Plain(socket) => &socket.stream,
             Stream::Secured(stream) => &stream.sock.stream,
@@ -112,14 +145,54 @@ impl Channel {
             // The connection is finished either way.
             let _ = stream.flush();
         }
-        let _ = self.socket().shutdown(Shutdown::Both);
+        let _ = match self.carrier() {
+            Carrier::Network(stream) => stream.shutdown(Shutdown::Both),
+            Carrier::Local(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
+impl Carrier {
+    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Carrier::Network(stream) => stream.set_read_timeout(Some(timeout)),
+            Carrier::Local(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+}
+
+impl Read for Carrier {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Carrier::Network(stream) => stream.read(buffer),
+            Carrier::Local(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Carrier {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Carrier::Network(stream) => stream.write(bytes),
+            Carrier::Local(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 impl Socket {
-    fn new(stream: TcpStream) -> io::Result<Socket> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT * 6))?;
+    fn new(stream: Carrier) -> io::Result<Socket> {
+        let write_timeout = Some(ANSWER_TIMEOUT * 6);
+        match &stream {
+            Carrier::Network(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_write_timeout(write_timeout)?;
+            }
+            Carrier::Local(stream) => stream.set_write_timeout(write_timeout)?,
+        }
         Ok(Socket { stream, heard: Vec::new(), deadline: Some(Instant::now() + ANSWER_TIMEOUT) })
     }
 
@@ -146,7 +219,7 @@ impl Read for Socket {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_read_timeout(left)?;
         let count = self.stream.read(buffer)?;
         let fresh = buffer.get(..count).unwrap_or_default();
         let room = HEARD_BYTES_MAX.saturating_sub(self.heard.len());
@@ -220,7 +293,7 @@ mod tests {
     fn pair() -> (Socket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (Socket::new(stream).unwrap(), listener.accept().unwrap().0)
+        (Socket::new(Carrier::Network(stream)).unwrap(), listener.accept().unwrap().0)
     }
 
     #[test]

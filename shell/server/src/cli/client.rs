@@ -7,6 +7,7 @@
 mod coming_back;
 
 use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
@@ -51,22 +52,40 @@ impl Login {
 /// A server, and how it is reached.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) at: At,
     pub(super) tls: TlsArgs,
 }
 
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub(super) enum At {
+    Host { host: String, port: u16 },
+    Socket(PathBuf),
+}
+
 impl Target {
-    /// Host and port, as HTTP has them.
+    /// Host and port, or the path of a socket, by which servers are told apart.
     pub(super) fn authority(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        match &self.at {
+            At::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            At::Host { host, port } => format!("{host}:{port}"),
+            At::Socket(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// The same as HTTP has it, which wants a host.
+    fn host_field(&self) -> String {
+        match &self.at {
+            At::Host { .. } => self.authority(),
+            At::Socket(_) => "localhost".to_owned(),
         }
     }
 
     fn channel(&self) -> Result<Channel, ClientError> {
-        Channel::open(&self.host, self.port, &self.tls)
+        match &self.at {
+            At::Host { host, port } => Channel::open(host, *port, &self.tls),
+            At::Socket(path) => Channel::open_socket(path),
+        }
     }
 }
 
@@ -148,7 +167,7 @@ impl Client {
     pub(super) fn connect(targets: Vec<Target>, login: Login) -> Result<Client, ClientError> {
         let mut found = Err(ClientError::Usage("name a server".to_owned()));
         for target in &targets {
-            found = target.channel().map(|channel| (channel, target.authority()));
+            found = target.channel().map(|channel| (channel, target.host_field()));
             if !matches!(found, Err(ClientError::Connect { .. })) {
                 break;
             }
@@ -355,10 +374,9 @@ impl Client {
 
     /// Sends what has been said and takes in what comes next.
     fn receive(&mut self, timeout: Duration) -> Result<(), ClientError> {
-        let socket = self.connection.stream().socket();
         // None at all would mean for ever.
         let timeout = timeout.max(Duration::from_millis(1));
-        socket.set_read_timeout(Some(timeout)).map_err(ClientError::Io)?;
+        self.connection.stream().set_read_timeout(timeout).map_err(ClientError::Io)?;
         let Client {
             connection,
             outstanding,

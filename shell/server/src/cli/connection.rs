@@ -4,9 +4,9 @@
 
 use clap::{ArgAction, Args};
 
-use super::client::{Client, Login, Target};
+use super::client::{At, Client, Login, Target};
 use super::error::ClientError;
-use super::place::Place;
+use super::place::{HostPlace, Place};
 use super::tls::TlsArgs;
 
 /// Where the server is and who logs in.
@@ -14,7 +14,8 @@ use super::tls::TlsArgs;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// The server, as host, host:port or address: tls://, https:// and wss:// speak TLS, tcp://, http:// and
-    /// ws:// plain text. Of several, separated by commas, the first that answers.
+    /// ws:// plain text. unix:/PATH is a server's admin socket on this machine, unix: the one of the packages; it
+    /// wants no login. Of several, separated by commas, the first that answers.
     #[arg(
         short = 's',
         long = "server",
@@ -58,7 +59,20 @@ impl ConnectionArgs {
 
     /// Host and port, and how the connection is secured.
     fn target(&self, place: &Place) -> Result<Target, ClientError> {
-        let Place { host, port, scheme } = place;
+        let HostPlace { host, port, scheme } = match place {
+            Place::Host(place) => place,
+            Place::Socket(path) if self.tls.is_asked() => {
+                return Err(ClientError::Secure {
+                    place: format!("unix:{}", path.display()),
+                    reason:
+                        "a Unix socket needs none; leave out --tls, --ca, --insecure and --cert"
+                            .to_owned(),
+                });
+            }
+            Place::Socket(path) => {
+                return Ok(Target { at: At::Socket(path.clone()), tls: self.tls.clone() });
+            }
+        };
         let usual = scheme.and_then(|scheme| scheme.port).unwrap_or(PORT);
         let port = port.or(self.port).unwrap_or(usual);
         let tls = match scheme {
@@ -75,7 +89,7 @@ impl ConnectionArgs {
             }
             _ => self.tls.clone(),
         };
-        Ok(Target { host: host.clone(), port, tls })
+        Ok(Target { at: At::Host { host: host.clone(), port }, tls })
     }
 }
 
@@ -102,7 +116,11 @@ mod tests {
             let words = ["x"].into_iter().chain(line.split(' '));
             let connection = Line::try_parse_from(words).unwrap().connection;
             let target = connection.target(&connection.servers[0]);
-            target.map(|it| (it.port, it.tls.is_asked())).map_err(|error| error.to_string())
+            let port = |it: &Target| match it.at {
+                At::Host { port, .. } => port,
+                At::Socket(_) => 0,
+            };
+            target.map(|it| (port(&it), it.tls.is_asked())).map_err(|error| error.to_string())
         };
         for (line, expected) in [
             ("-s a", (7800, false)),
@@ -115,17 +133,22 @@ mod tests {
             ("-s wss://a:2 -p 1 --ca f", (2, true)),
             ("-s http://a", (80, false)),
             ("-s tcp://a", (7800, false)),
+            ("-s unix:/a -p 1", (0, false)),
         ] {
             assert_eq!(resolve(line), Ok(expected), "{line}");
         }
         let expected = "no secured connection with a:80: http:// means plain text; write tls://, \
                         or leave out --tls, --ca, --insecure and --cert";
         assert_eq!(resolve("-s http://a --ca f"), Err(expected.to_owned()));
+        let expected = "no secured connection with unix:/a: a Unix socket needs none; leave out --tls, \
+                        --ca, --insecure and --cert";
+        assert_eq!(resolve("-s unix:/a --tls"), Err(expected.to_owned()));
 
-        let line = Line::try_parse_from(["x", "-p", "3", "--host", "a,tls://b:2,[::1]"]).unwrap();
+        let line =
+            Line::try_parse_from(["x", "-p", "3", "--host", "a,tls://b:2,[::1],unix:/c"]).unwrap();
         let targets = line.connection.servers.iter().map(|place| line.connection.target(place));
         let names: Vec<String> = targets.map(|target| target.unwrap().authority()).collect();
-        assert_eq!(names, ["a:3", "b:2", "[::1]:3"]);
+        assert_eq!(names, ["a:3", "b:2", "[::1]:3", "unix:/c"]);
     }
 
     #[test]

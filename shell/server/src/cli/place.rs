@@ -1,12 +1,25 @@
-//! Where a server is, as people write it: `example.org`, `example.org:7800`, `https://example.org`.
+//! Where a server is, as people write it: `example.org`, `example.org:7800`, `https://example.org`, `unix:/run/tiderace/admin.sock`.
 //!
 //! Pure. Invariant: a scheme that is written gets what it means, in plain text or over TLS, or is refused.
 
+use std::path::PathBuf;
 use std::str::FromStr;
+
+/// Where the packages have the admin socket.
+const ADMIN_SOCKET: &str = "/run/tiderace/admin.sock";
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) enum Place {
+    /// A host.
+    Host(HostPlace),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+/// Where a server is in a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostPlace {
     pub(super) host: String,
     /// The port, if one is written.
     pub(super) port: Option<u16>,
@@ -27,12 +40,32 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Place, String> {
+        match text.strip_prefix("unix:") {
+            Some(rest) => socket(rest).map(Place::Socket),
+            None => text.parse().map(Place::Host),
+        }
+    }
+}
+
+/// A Unix socket by its path; nothing is the place where the packages have it.
+fn socket(rest: &str) -> Result<PathBuf, String> {
+    match rest.strip_prefix("//").unwrap_or(rest) {
+        "" => Ok(PathBuf::from(ADMIN_SOCKET)),
+        path if path.starts_with('/') => Ok(PathBuf::from(path)),
+        _ => Err(format!("write the whole path of the socket, such as unix:{ADMIN_SOCKET}")),
+    }
+}
+
+impl FromStr for HostPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HostPlace, String> {
         let (scheme, rest) = match text.split_once("://") {
             None => (None, text),
             Some((name, rest)) => {
                 let found = SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name));
                 let names = SCHEMES.map(|scheme| scheme.name).join("://, ");
-                let scheme = found.ok_or(format!("write one of {names}://"))?;
+                let scheme = found.ok_or(format!("write one of {names}://, or unix:/PATH"))?;
                 (Some(*scheme), rest.strip_suffix('/').unwrap_or(rest))
             }
         };
@@ -43,7 +76,7 @@ impl FromStr for Place {
         if host.is_empty() {
             return Err("write a host, such as example.org".to_owned());
         }
-        Ok(Place { host: host.to_owned(), port, scheme })
+        Ok(HostPlace { host: host.to_owned(), port, scheme })
     }
 }
 
@@ -102,9 +135,17 @@ mod tests {
             ("http://127.0.0.1:7800/", "127.0.0.1", Some(7800), Some(false)),
             ("ws://a", "a", None, Some(false)),
         ] {
-            let place: Place = text.parse().unwrap();
+            let place: HostPlace = text.parse().unwrap();
+            assert_eq!(text.parse(), Ok(Place::Host(place.clone())));
             let found = place.scheme.map(|scheme| scheme.is_secured);
             assert_eq!((&*place.host, place.port, found), (host, port, secured), "{text}");
+        }
+        for (text, path) in [
+            ("unix:", "/run/tiderace/admin.sock"),
+            ("unix:/tmp/a.sock", "/tmp/a.sock"),
+            ("unix:///tmp/a.sock", "/tmp/a.sock"),
+        ] {
+            assert_eq!(text.parse(), Ok(Place::Socket(path.into())), "{text}");
         }
     }
 
@@ -122,6 +163,8 @@ mod tests {
             ("a:70000", "\"70000\" is no port"),
             ("[::1", "a bracket is open"),
             ("[::1]7800", "write a colon"),
+            ("unix:admin.sock", "write the whole path"),
+            ("unix://host/admin.sock", "write the whole path"),
         ] {
             let error = text.parse::<Place>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

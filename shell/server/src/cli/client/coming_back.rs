@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tiderace_base::UpstreamUrl;
 use tiderace_client::ConnectionError;
 
-use super::{Client, Target, brief, told};
+use super::{At, Client, Target, brief, told};
 use crate::cli::error::{ANSWER_TIMEOUT, ClientError};
 use crate::cli::output::note;
 
@@ -104,7 +104,7 @@ impl Client {
             .filter(|url| url.is_secure() || !tls.is_asked())
             .map(|url| {
                 let tls = if url.is_secure() { tls.clone().asked() } else { tls.clone() };
-                Target { host: url.host().to_owned(), port: url.port(), tls }
+                Target { at: At::Host { host: url.host().to_owned(), port: url.port() }, tls }
             })
             .collect();
         self.reconnect.go_to(targets.iter().map(Target::authority));
@@ -123,7 +123,8 @@ impl Client {
         self.messages.retain(|message| message.delivery.is_none());
         self.exchanges.clear();
         (self.browsed, self.answer) = (0, None);
-        let opened = self.connection.reopen(target.channel()?, &address, self.login.auth());
+        let host = target.host_field();
+        let opened = self.connection.reopen(target.channel()?, &host, self.login.auth());
         if let Err(error) = opened {
             return Err(self.connection.stream_mut().explain(told(error)));
         }

@@ -160,7 +160,8 @@ fn good(message: &ClientMessage<'_>, answers: &mut Vec<Vec<u8>>) -> Option<()> {
 const NOBODY: Login = Login { login: None, passcode: None };
 
 fn connect(port: u16, login: &Login) -> Result<Client, ClientError> {
-    let target = Target { host: "127.0.0.1".to_owned(), port, tls: TlsArgs::default() };
+    let target =
+        Target { at: At::Host { host: "127.0.0.1".to_owned(), port }, tls: TlsArgs::default() };
     Client::connect(vec![target], login.clone())
 }
 
