@@ -26,6 +26,7 @@ use crate::sections::hosts::{VirtualHostConfig, VirtualHostsConfig};
 use crate::sections::http2::Http2Config;
 use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
+use crate::sections::management::ManagementConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
@@ -44,7 +45,10 @@ use crate::sections::views::ViewConfig;
 use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
-use crate::{build_auth, build_hosts, build_limits, build_proxies, build_tls, build_upstreams};
+use crate::{
+    build_auth, build_hosts, build_limits, build_management, build_proxies, build_tls,
+    build_upstreams,
+};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -96,6 +100,7 @@ pub(crate) fn build(
         hosts: repeated(tables, "virtual_host", VirtualHostConfig::from_values),
         log: single(tables, "log", LogConfig::from_values)?,
         monitoring: single(tables, "monitoring", MonitoringConfig::from_values)?,
+        management: single(tables, "management", ManagementConfig::from_values)?,
     };
     check_relations(&config, tables, problems);
     check_dead_letters(tables, problems);
@@ -113,6 +118,7 @@ pub(crate) fn build(
     check_login_times(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     check_drain(&config, tables, problems);
+    build_management::check(&config, tables, problems);
     Some(config)
 }
 
@@ -173,6 +179,7 @@ fn listener(
     section: Option<ListenerSection>,
 ) -> ListenerConfig {
     let usual = if tls.only { ListenerTls::Only } else { ListenerTls::Either };
+    let management = section.as_ref().is_some_and(|section| section.management);
     let (name, protocol, own, stays_open) = match section {
         Some(section) => (section.name, section.protocol, section.tls, section.stays_open),
         None => (None, None, None, false),
@@ -188,7 +195,8 @@ fn listener(
         address: listen.address,
         protocol: protocol.unwrap_or(of_address),
         tls: own.unwrap_or(usual),
-        stays_open,
+        stays_open: stays_open || management,
+        management,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::sections::hosts::{VirtualHostConfig, VirtualHostsConfig};
 use crate::sections::http2::Http2Config;
 use crate::sections::large_messages::LargeMessagesConfig;
 use crate::sections::limits::LimitsConfig;
+use crate::sections::management::ManagementConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
@@ -114,4 +115,6 @@ pub struct Config {
     pub log: LogConfig,
     /// Metrics and health.
     pub monitoring: MonitoringConfig,
+    /// By which ways the server is looked after.
+    pub management: ManagementConfig,
 }

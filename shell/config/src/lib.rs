@@ -15,6 +15,7 @@ mod build_auth_http;
 mod build_hosts;
 mod build_jwt;
 mod build_limits;
+mod build_management;
 mod build_proxies;
 mod build_tls;
 mod build_upstreams;
@@ -64,6 +65,7 @@ pub use sections::hosts::{UnknownHosts, VirtualHostConfig, VirtualHostsConfig};
 pub use sections::http2::Http2Config;
 pub use sections::large_messages::LargeMessagesConfig;
 pub use sections::limits::LimitsConfig;
+pub use sections::management::{ManagementConfig, ManagementListeners};
 pub use sections::native::NativeConfig;
 pub use sections::operations::{
     LogConfig, LogFormat, LogLevel, MonitoringAccess, MonitoringConfig,

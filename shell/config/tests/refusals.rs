@@ -34,6 +34,15 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("[[limits]]\nheaders_max = 9", "t.toml:1:3: `limits` is one table; write [limits]"),
     ("limits = 3", "t.toml:1:1: `limits` is one table; write [limits]"),
     ("user = [1]", "t.toml:1:9: `user` is a list of tables; write [[user]]"),
+    // By which ways it is looked after.
+    (
+        "[management]\nlisteners = \"marked\"",
+        "t.toml:2:1: management.listeners: nobody could look after the server; set `management = true` for a [[listener]], or name a management.socket",
+    ),
+    (
+        "[management]\nsocket = \"admin.sock\"",
+        "t.toml:2:1: management.socket: name the whole path, such as /run/tiderace/admin.sock",
+    ),
     // Proxies.
     (
         "[proxy]\nheader = \"x-forwarded-for\"",

@@ -57,7 +57,7 @@ impl<D: Driver> Shard<D> {
     fn admit(&mut self, stream: D::Stream, peer: SocketAddr, listener: u16) {
         let options = &self.shared.options;
         let first_byte = options.deadlines.first_byte;
-        let reason = if self.shared.is_blocked(self.now.time, peer.ip()) {
+        let reason = if self.shared.is_blocked(self.now.time, peer) {
             Some(Rejected::Blocked)
         } else if self.shared.sockets() >= options.connections_max {
             Some(Rejected::Limit)

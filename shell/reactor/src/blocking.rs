@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tiderace_base::{Close, CloseCode, Key, SessionId};
-use tiderace_broker::Principal;
+use tiderace_broker::{LOCAL, Principal};
 use tiderace_wire::{Block, BlockOperation, BlockResult, Blocked, OperationResult, blocked_close};
 
 use crate::blocks::until_ms;
@@ -62,6 +62,10 @@ impl<D: Driver> Shard<D> {
             let reason = "logins are not verified here: a client that is kept out by its name takes another one; block the address, or configure users or tokens";
             return Err(Close::new(CloseCode::BadOperation, reason));
         }
+        if matches!(&block.who, Blocked::Principal(name) if name.starts_with(LOCAL)) {
+            let reason = "nobody who may use the admin socket is kept out of it; end his sessions by `kick`, or take `management.socket` out of the configuration";
+            return Err(Close::new(CloseCode::BadOperation, reason));
+        }
         if !block.force {
             check_loopback(&block.who)?;
             self.check_other(link, asking, &block.who)?;
@@ -107,7 +111,7 @@ impl<D: Driver> Shard<D> {
     ) -> Result<Principal, Close> {
         let (now, blocks) = (self.now.time, &self.shared.blocks);
         let connection = key.and_then(|key| self.connections.get(key));
-        let of_address = connection.and_then(|it| blocks.of_address(now, it.peer.address()));
+        let of_address = connection.and_then(|it| self.shared.kept_out(now, it.peer.socket()));
         let broker = &mut self.broker;
         let name = || broker.name_at_login(session, &principal);
         let blocked = of_address.or_else(|| blocks.of_principal(now, name));
@@ -121,12 +125,11 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Ends a session that begins now if its client's address is kept out: the connection may have been accepted before that, and
+    /// Ends a session that begins now if its client is kept out: the connection may have been accepted before that, and
     /// had no session that could be ended.
     pub(crate) fn end_if_blocked(&mut self, key: Key) {
-        let (now, blocks) = (self.now.time, &self.shared.blocks);
         let connection = self.connections.get(key);
-        let close = connection.and_then(|it| blocks.of_address(now, it.peer.address()));
+        let close = connection.and_then(|it| self.shared.kept_out(self.now.time, it.peer.socket()));
         if let Some(close) = close {
             self.end(key, &close, Farewell::Full);
             self.drain_effects();

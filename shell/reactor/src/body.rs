@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
         if let Route::Session(ticket) = &route
             && head.body() != Body::None
         {
-            let Some(session) = self.holder(protocol, ticket) else {
+            let Some(session) = self.holder(key, protocol, ticket) else {
                 let response = self.unknown(protocol, request);
                 return self.respond(key, head, response, bytes.len());
             };

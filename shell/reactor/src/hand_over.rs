@@ -134,7 +134,7 @@ impl<D: Driver> Shard<D> {
         }
         .unwrap_or_default()
         .into();
-        let found = self.holder(protocol, &ticket)?;
+        let found = self.holder(key, protocol, &ticket)?;
         let live = self.connections.get_mut(found)?.live()?;
         let its = self.broker.principal_name(live.id)?;
         let now = self.now;

@@ -158,7 +158,7 @@ impl<D: Driver> Shard<D> {
                 self.metrics.http_requests.add(1);
                 let response = match found {
                     Some((_, Route::Respond(response))) => response,
-                    _ => (self.shared.services.http)(&request),
+                    _ => (self.shared.services.http)(&request, self.entrance_of(key)),
                 };
                 self.respond(key, head, response, available)
             }

@@ -1,37 +1,74 @@
 //! Listening sockets that the process was given by the one that started it, such as systemd, which keeps them open while
 //! one server ends and the next begins.
 //!
-//! Relies on nothing but addresses. Invariant: each socket goes to one listener, and none is left over, as connections to it
+//! Relies on nothing but addresses and paths. Invariant: each socket goes to one listener, and none is left over, as connections to it
 //! would wait for ever.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 /// A socket that the process was given is that of a connection, or no listener has its address.
 #[derive(Debug, thiserror::Error)]
 #[error("the socket for {address} that the server was given cannot be used: {problem}")]
 pub struct InheritedError {
-    /// Its address.
-    pub address: SocketAddr,
+    /// Its address, or its path.
+    pub address: String,
     /// What is wrong, and what to do.
     pub problem: &'static str,
 }
 
+/// Listening sockets that the process was given.
+#[derive(Debug, Default)]
+pub struct GivenSockets {
+    /// Those with addresses.
+    pub addresses: Vec<TcpListener>,
+    /// Unix sockets.
+    pub unix: Vec<UnixListener>,
+}
+
 /// The sockets, each with its address.
 #[derive(Debug)]
-pub(crate) struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub(crate) struct Inherited {
+    addresses: Vec<(SocketAddr, TcpListener)>,
+    unix: Vec<(PathBuf, UnixListener)>,
+}
 
 impl Inherited {
     /// Takes sockets.
     ///
     /// # Errors
     /// When the operating system does not know one of them.
-    pub(crate) fn new(sockets: Vec<TcpListener>) -> io::Result<Inherited> {
-        let sockets = sockets.into_iter().map(|socket| {
+    pub(crate) fn new(sockets: GivenSockets) -> io::Result<Inherited> {
+        let addresses = sockets.addresses.into_iter().map(|socket| {
             socket.set_nonblocking(true)?;
             Ok((socket.local_addr()?, socket))
         });
-        sockets.collect::<io::Result<_>>().map(Inherited)
+        let unix = sockets.unix.into_iter().map(|socket| {
+            socket.set_nonblocking(true)?;
+            // One without a name is nobody's.
+            let path = socket.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
+            Ok((path, socket))
+        });
+        let addresses = addresses.collect::<io::Result<_>>()?;
+        Ok(Inherited { addresses, unix: unix.collect::<io::Result<_>>()? })
+    }
+
+    /// The socket with that path, if there is one.
+    pub(crate) fn take_unix(&mut self, wanted: &Path) -> Option<mio::net::UnixListener> {
+        let index = self.unix.iter().position(|(path, _)| path == wanted)?;
+        Some(mio::net::UnixListener::from_std(self.unix.remove(index).1))
+    }
+
+    /// Whether a Unix socket is left over.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub(crate) fn check_unix(&self) -> Result<(), InheritedError> {
+        let Some((path, _)) = self.unix.first() else { return Ok(()) };
+        let problem = "it is not the admin socket; name it in `management.socket`, or remove it from the socket unit";
+        Err(InheritedError { address: path.display().to_string(), problem })
     }
 
     /// The socket for each of these addresses, if there is one.
@@ -44,9 +81,9 @@ impl Inherited {
     ) -> Result<Vec<Option<mio::net::TcpListener>>, InheritedError> {
         // A socket of a connection is what super-servers hand over.
         let is_connected = |it: &TcpListener| socket2::SockRef::from(it).peer_addr().is_ok();
-        if let Some((address, _)) = self.0.iter().find(|(_, it)| is_connected(it)) {
+        if let Some((address, _)) = self.addresses.iter().find(|(_, it)| is_connected(it)) {
             let problem = "it is a connection; in a socket unit, remove `Accept=yes`";
-            return Err(InheritedError { address: *address, problem });
+            return Err(InheritedError { address: address.to_string(), problem });
         }
         // Exact ones first: a socket for all addresses could serve several listeners.
         let mut given: Vec<_> =
@@ -54,19 +91,19 @@ impl Inherited {
         for (given, wanted) in given.iter_mut().zip(wanted) {
             *given = given.take().or_else(|| self.take(|has| covers(has, wanted)));
         }
-        match self.0.first() {
+        match self.addresses.first() {
             None => Ok(given),
             Some((address, _)) => {
                 let problem = "no listener has this address; add it to `server.listen`, or remove it \
                                from the socket unit";
-                Err(InheritedError { address: *address, problem })
+                Err(InheritedError { address: address.to_string(), problem })
             }
         }
     }
 
     fn take(&mut self, is_it: impl Fn(SocketAddr) -> bool) -> Option<mio::net::TcpListener> {
-        let index = self.0.iter().position(|(address, _)| is_it(*address))?;
-        Some(mio::net::TcpListener::from_std(self.0.remove(index).1))
+        let index = self.addresses.iter().position(|(address, _)| is_it(*address))?;
+        Some(mio::net::TcpListener::from_std(self.addresses.remove(index).1))
     }
 }
 
@@ -89,6 +126,10 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn given(addresses: Vec<TcpListener>) -> Inherited {
+        Inherited::new(GivenSockets { addresses, unix: Vec::new() }).unwrap()
+    }
+
     fn bound(text: &str) -> (TcpListener, SocketAddr) {
         let socket = TcpListener::bind(text).unwrap();
         let address = socket.local_addr().unwrap();
@@ -100,7 +141,7 @@ mod tests {
         let (one, first) = bound("127.0.0.1:0");
         let (two, second) = bound("127.0.0.1:0");
         let free = address("127.0.0.1:1");
-        let inherited = Inherited::new(vec![one, two]).unwrap();
+        let inherited = given(vec![one, two]);
         let given = inherited.distribute([second, free, first].into_iter()).unwrap();
         let got: Vec<_> =
             given.iter().map(|it| it.as_ref().map(|socket| socket.local_addr().unwrap())).collect();
@@ -111,14 +152,12 @@ mod tests {
     fn what_nobody_listens_to_is_refused() {
         let (socket, own) = bound("127.0.0.1:0");
         let other = SocketAddr::new(own.ip(), own.port() ^ 1);
-        let error =
-            Inherited::new(vec![socket]).unwrap().distribute([other].into_iter()).unwrap_err();
+        let error = given(vec![socket]).distribute([other].into_iter()).unwrap_err();
         assert!(error.to_string().contains(&own.to_string()), "{error}");
         let (listener, own) = bound("127.0.0.1:0");
         let stream = std::net::TcpStream::connect(own).unwrap();
         let connected = TcpListener::from(std::os::fd::OwnedFd::from(stream));
-        let inherited = Inherited::new(vec![listener, connected]).unwrap();
-        let error = inherited.distribute([own].into_iter()).unwrap_err();
+        let error = given(vec![listener, connected]).distribute([own].into_iter()).unwrap_err();
         assert!(error.to_string().contains("is a connection"), "{error}");
     }
 

@@ -19,12 +19,13 @@
 //! | `client_session_ids`, `detached_sessions`, `limited_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
-//! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
+//! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `listener_at`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `driver` | the seam to the operating system and to the simulator |
 //!
 //! | what it does | what it is |
 //! |---|---|
 //! | `turn`, `node` | one turn; threads |
+//! | `entrances` | by which way clients come, and who may look after the node there |
 //! | `accept`, `sniff`, `http`, `body`, `upgrade`, `ws`, `session` | what happens in each stage |
 //! | `upstream`: `dial`, `handshake` | connecting to other servers |
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
@@ -56,6 +57,7 @@ mod detach;
 mod detached_sessions;
 mod drain;
 pub mod driver;
+mod entrances;
 mod h2;
 mod hand_over;
 mod hosts;
@@ -69,6 +71,7 @@ mod large_input;
 mod limit_registry;
 mod limited;
 mod limited_sessions;
+mod listener_at;
 mod log;
 mod login;
 mod login_ends;
@@ -121,7 +124,8 @@ mod ws;
 
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
-pub use inherited::InheritedError;
+pub use inherited::{GivenSockets, InheritedError};
+pub use listener_at::ListenerAt;
 pub use metrics::{METRICS, NodeCounts};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn, spawn_on};
 pub use options::{

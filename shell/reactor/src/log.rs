@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use tiderace_base::{Close, CloseCode, RateLimiter, Span, Time};
+use tiderace_base::{Close, CloseCode, RateLimiter, ShownPeer, Span, Time};
 
 /// Writes the lines of one shard.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct EndLog {
 impl EndLog {
     /// A connection ends.
     pub(crate) fn ended(&mut self, now: Time, peer: SocketAddr, close: &Close) {
-        let reason = close.code.slug();
+        let (reason, peer) = (close.code.slug(), ShownPeer(peer));
         let ordinary =
             matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::ShuttingDown);
         if ordinary {

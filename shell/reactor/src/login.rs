@@ -5,7 +5,7 @@
 //! its client.
 
 use tiderace_base::{CloseCode, Key, Time};
-use tiderace_wire::Reply;
+use tiderace_wire::{Entrance, Reply};
 
 use crate::decided_login::DecidedLogin;
 use crate::driver::Driver;
@@ -42,7 +42,9 @@ impl<D: Driver> Shard<D> {
     fn verified(&mut self, decided: DecidedLogin) {
         let DecidedLogin { session, result, valid_for } = decided;
         let key = self.broker.link_of(session).and_then(|link| self.find(link, session));
+        let entrance = key.map_or(Entrance::Rules, |key| self.entrance_of(key));
         let result = result.and_then(|principal| self.broker.admit_login(principal));
+        let result = result.and_then(|principal| principal.logged_in_by(entrance));
         let result = result.and_then(|principal| self.admit_unblocked(key, session, principal));
         let (result, admitted) = self.admit_limited(session, result);
         self.metrics.count_login(result.as_ref().err().map(|close| close.code));

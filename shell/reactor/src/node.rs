@@ -4,8 +4,9 @@
 //! shard that fails takes the process with it, unless the options say otherwise.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -16,13 +17,14 @@ use tiderace_broker::AccessChange;
 use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
 use crate::drain::board::DrainPlan;
-use crate::driver::os::{ListeningSocket, OsDriver, listen};
+use crate::driver::os::{AnyListener, ListeningSocket, LocalListener, OsDriver, open};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
-use crate::inherited::{Inherited, InheritedError};
+use crate::inherited::{GivenSockets, Inherited, InheritedError};
+use crate::listener_at::ListenerAt;
 use crate::mailbox::Post;
 use crate::metrics::{NodeCounts, UPSTREAM_ROWS, broker_by_shard, collect, collect_broker};
-use crate::options::{Options, Services};
+use crate::options::{ListenerOptions, Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::sniff::Pin;
@@ -39,6 +41,14 @@ pub enum SpawnError {
         /// The address.
         address: SocketAddr,
         /// What the operating system said.
+        error: io::Error,
+    },
+    /// The admin socket cannot be opened.
+    #[error("cannot open the admin socket {}: {error}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// What the operating system said, or who has it.
         error: io::Error,
     },
     /// A socket that the process was given cannot be used.
@@ -71,7 +81,7 @@ pub enum SpawnError {
 /// A running node. Dropping it does not stop the node.
 #[derive(Debug)]
 pub struct NodeHandle {
-    /// What is listened on, in the order of [`Options::listeners`], with ports that were chosen.
+    /// The addresses that are listened on, in the order of [`Options::listeners`], with ports that were chosen.
     pub addresses: Vec<SocketAddr>,
     control: NodeControl,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -245,7 +255,7 @@ impl NodeHandle {
 /// When an option cannot be fulfilled, or a thread cannot be started; shards that had begun before it run on
 /// then, so the process has to end.
 pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnError> {
-    spawn_on(Vec::new(), options, services)
+    spawn_on(GivenSockets::default(), options, services)
 }
 
 /// As [`spawn`], with sockets that the process was given by the one that started it: each is used by the listener of its
@@ -254,7 +264,7 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
 /// # Errors
 /// As [`spawn`], and when a socket is that of a connection or no listener has its address: connections would wait there for ever.
 pub fn spawn_on(
-    sockets: Vec<TcpListener>,
+    sockets: GivenSockets,
     options: Options,
     services: Services,
 ) -> Result<NodeHandle, SpawnError> {
@@ -264,7 +274,11 @@ pub fn spawn_on(
     check_upstreams(&options)?;
     let pins = pins(&options, &services)?;
     let mut listeners = open_all(Inherited::new(sockets)?, &options)?;
-    let addresses = listeners.iter().map(|it| it.socket.local_addr()).collect::<io::Result<_>>()?;
+    let address = |it: &ListeningSocket| match &it.socket {
+        AnyListener::Address(socket) => Some(socket.local_addr()),
+        AnyListener::Local(_) => None,
+    };
+    let addresses = listeners.iter().filter_map(address).collect::<io::Result<_>>()?;
     let epoch = Instant::now();
     let mut drivers = Vec::new();
     let mut wakes = Vec::new();
@@ -338,17 +352,38 @@ fn assemble<D: Driver>(
     (Arc::new(Shared::new(options, services, pins, wakers)), posts)
 }
 
-fn open_all(inherited: Inherited, options: &Options) -> Result<Vec<ListeningSocket>, SpawnError> {
-    let addresses = options.listeners.iter().map(|listener| listener.address);
-    let given = inherited.distribute(addresses)?;
-    let opened = options.listeners.iter().zip(given).map(|(wanted, given)| {
-        let address = wanted.address;
+fn open_all(
+    mut inherited: Inherited,
+    options: &Options,
+) -> Result<Vec<ListeningSocket>, SpawnError> {
+    let address_of = |listener: &ListenerOptions| match &listener.at {
+        ListenerAt::Address(address) => Some(*address),
+        ListenerAt::Socket(_) => None,
+    };
+    let listeners = &options.listeners;
+    let paths = listeners.iter().map(|listener| match &listener.at {
+        ListenerAt::Socket(path) => inherited
+            .take_unix(path)
+            .map(|socket| AnyListener::Local(LocalListener::inherited(socket, path))),
+        ListenerAt::Address(_) => None,
+    });
+    let local: Vec<Option<AnyListener>> = paths.collect();
+    inherited.check_unix()?;
+    let mut given = inherited.distribute(listeners.iter().filter_map(address_of))?.into_iter();
+    let opened = listeners.iter().zip(local).map(|(wanted, local)| {
+        let given = match &wanted.at {
+            ListenerAt::Address(_) => given.next().flatten().map(AnyListener::Address),
+            ListenerAt::Socket(_) => local,
+        };
         let is_inherited = given.is_some();
         let opened = match given {
             Some(socket) => Ok(socket),
-            None => listen(address, options.listen_backlog, &options.socket),
+            None => open(&wanted.at, options.listen_backlog, &options.socket),
         };
-        let socket = opened.map_err(|error| SpawnError::Listen { address, error })?;
+        let socket = opened.map_err(|error| match wanted.at.clone() {
+            ListenerAt::Address(address) => SpawnError::Listen { address, error },
+            ListenerAt::Socket(path) => SpawnError::Socket { path, error },
+        })?;
         Ok(ListeningSocket { socket, is_inherited })
     });
     opened.collect()

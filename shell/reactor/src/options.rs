@@ -3,14 +3,16 @@
 //! Every wait and every buffer that a stranger can cause has its limit here.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tiderace_base::{Networks, Span};
 use tiderace_proxy::ClientField;
 use tiderace_spool::Spool;
-use tiderace_wire::{Protocol, Request, Response};
+use tiderace_wire::{Entrance, Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
+use crate::listener_at::ListenerAt;
 use crate::store_gateway::StoreGateway;
 use crate::upstream::options::UpstreamOptions;
 use crate::waker::{Answer, NodeAnswer};
@@ -23,6 +25,8 @@ pub struct Options {
     pub shards: usize,
     /// Where to listen.
     pub listeners: Vec<ListenerOptions>,
+    /// The users who may look after the node on its admin socket, without a login.
+    pub admins: Vec<u32>,
     /// Connections the kernel keeps waiting per listener.
     pub listen_backlog: i32,
     /// Connections at a time; more are closed at once.
@@ -83,6 +87,7 @@ impl Default for Options {
         Options {
             shards: 1,
             listeners: Vec::new(),
+            admins: Vec::new(),
             listen_backlog: 4096,
             connections_max: 1_000_000,
             connections_per_address_max: 0,
@@ -126,11 +131,11 @@ impl Default for Http2Options {
     }
 }
 
-/// One address to listen on.
+/// One place to listen.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// The address; port 0 for one that is free.
-    pub address: SocketAddr,
+    /// Where.
+    pub at: ListenerAt,
     /// The only protocol spoken here, by its name; `http` stands for HTTP and WebSocket. Absent:
     /// all, told apart by the first bytes.
     pub protocol: Option<String>,
@@ -138,16 +143,30 @@ pub struct ListenerOptions {
     pub security: Security,
     /// Whether it stays open while the node drains, and its connections stay.
     pub stays_open: bool,
+    /// Whether the node is looked after there, by those who may.
+    pub manages: bool,
 }
 
 impl ListenerOptions {
     /// A listener for everything.
     pub fn at(address: SocketAddr) -> ListenerOptions {
         ListenerOptions {
-            address,
+            at: ListenerAt::Address(address),
             protocol: None,
             security: Security::default(),
             stays_open: false,
+            manages: true,
+        }
+    }
+
+    /// The admin socket, which stays open when the node drains.
+    pub fn admin_socket(path: PathBuf) -> ListenerOptions {
+        ListenerOptions {
+            at: ListenerAt::Socket(path),
+            protocol: None,
+            security: Security::Plain,
+            stays_open: true,
+            manages: true,
         }
     }
 }
@@ -341,8 +360,8 @@ impl std::fmt::Debug for Services {
     }
 }
 
-/// Answers a request that is no protocol's. Runs on a shard: it must not wait for anything.
-pub type HttpHandler = dyn Fn(&Request<'_>) -> Response + Send + Sync;
+/// Answers a request that is no protocol's and has come by that way. Runs on a shard: it must not wait for anything.
+pub type HttpHandler = dyn Fn(&Request<'_>, Entrance) -> Response + Send + Sync;
 
 /// Whether a listener's connections are secured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

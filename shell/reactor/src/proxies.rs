@@ -14,7 +14,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tiderace_base::{Close, CloseCode, Key, Time};
+use tiderace_base::{Close, CloseCode, Key, Time, is_local, local_user};
 use tiderace_proxy::{Preface, Recognised, client_of, read_preface, recognise};
 
 use crate::connection::{Connection, Flags, Peer};
@@ -29,7 +29,7 @@ use crate::shared::Shared;
 impl Proxies {
     /// Whether what that address says of its clients is believed.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.contains(address)
+        !is_local(address) && self.trusted.contains(address)
     }
 
     /// What a connection from that address may begin with.
@@ -40,8 +40,11 @@ impl Proxies {
 
 impl Shared {
     /// Whether connections from that address are refused as they come. Of a trusted proxy's it is known later whose they are.
-    pub(crate) fn is_blocked(&self, now: Time, address: IpAddr) -> bool {
-        self.blocks.of_address(now, address).is_some() && !self.options.proxies.trusts(address)
+    pub(crate) fn is_blocked(&self, now: Time, peer: SocketAddr) -> bool {
+        // Who may not use the admin socket is told so.
+        local_user(peer).is_none()
+            && self.kept_out(now, peer).is_some()
+            && !self.options.proxies.trusts(peer.ip())
     }
 
     /// The client of a request with these fields that a connection of that address has brought.
@@ -56,8 +59,8 @@ impl Shared {
     ) -> Result<SocketAddr, Close> {
         let client = self.named_client(peer, fields)?;
         // Also of a connection that was there before.
-        match self.blocks.of_address(now, client.ip()) {
-            Some(blocked) => Err(blocked),
+        match self.kept_out(now, client) {
+            Some(close) => Err(close),
             None => Ok(client),
         }
     }
@@ -70,9 +73,14 @@ impl Shared {
         let proxies = &self.options.proxies;
         match proxies.field {
             Some(field) if proxies.trusts(peer.ip()) => {
-                client_of(field, fields, &proxies.trusted, peer).map_err(|error| {
+                let invalid = |error: String| {
                     Close::new(CloseCode::ForwardedInvalid, format!("{error} (by {})", peer.ip()))
-                })
+                };
+                let client = client_of(field, fields, &proxies.trusted, peer);
+                match client.map_err(|error| invalid(error.to_string())) {
+                    Ok(client) if is_local(client.ip()) => Err(invalid(NO_CLIENT.to_owned())),
+                    client => client,
+                }
             }
             _ => Ok(peer),
         }
@@ -115,6 +123,10 @@ impl<D: Driver> Shard<D> {
     fn take_preface(&mut self, key: Key, bytes: &[u8]) -> Step {
         let (length, client) = match read_preface(bytes) {
             Ok(Preface::More) => return Step::Wait(0),
+            Ok(Preface::Whole { client: Some(client), .. }) if is_local(client.ip()) => {
+                let code = CloseCode::ProxyHeaderInvalid;
+                return self.refuse_preface(key, code, NO_CLIENT.to_owned(), bytes.len());
+            }
             Ok(Preface::Whole { length, client }) => (length, client),
             Err(error) => {
                 let code = CloseCode::ProxyHeaderInvalid;
@@ -182,6 +194,9 @@ impl<D: Driver> Shard<D> {
         true
     }
 }
+
+/// A proxy names what stands for clients that have no address.
+const NO_CLIENT: &str = "no client has the address that is named";
 
 /// A client behind a proxy has as many connections as it may.
 pub(crate) fn too_many(client: IpAddr) -> Close {

@@ -46,7 +46,7 @@ impl<D: Driver> Shard<D> {
                     return true;
                 }
             },
-            (None, Route::Session(ticket)) => self.holder(protocol, ticket),
+            (None, Route::Session(ticket)) => self.holder(key, protocol, ticket),
             (None, Route::Respond(_)) => None,
         };
         let Some(session) = session else {
@@ -153,9 +153,10 @@ impl<D: Driver> Shard<D> {
         self.end_if_blocked(key);
     }
 
-    /// The record of the session of that ticket, if it is here and knows the ticket's secret.
-    pub(crate) fn holder(&mut self, protocol: u16, ticket: &Ticket) -> Option<Key> {
-        if ticket.shard != self.id {
+    /// The record of the session of that ticket, if it is here and knows the ticket's secret, and what asks for it has come by the
+    /// same way as that session.
+    pub(crate) fn holder(&mut self, by: Key, protocol: u16, ticket: &Ticket) -> Option<Key> {
+        if ticket.shard != self.id || self.entrance_of(by) != self.entrance_of(ticket.key) {
             return None;
         }
         let live = self.connections.get_mut(ticket.key)?.live()?;

@@ -220,6 +220,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let address = connection.peer.socket();
+        let entrance = self.shared.options.entrance(connection.listener, address);
+        self.commands.set_entrance(entrance);
         let Stage::Live(live) = &mut connection.stage else {
             self.commands.drain();
             return;

@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
     /// The record of the session that a probe is for.
     fn taken(&mut self, probe: Key, ticket: &Ticket) -> Option<Key> {
         let protocol = self.connections.get_mut(probe)?.live()?.protocol;
-        self.holder(protocol, ticket).filter(|found| *found != probe)
+        self.holder(probe, protocol, ticket).filter(|found| *found != probe)
     }
 
     /// Tells a session of a step, and gives the reason if it refuses an offer.

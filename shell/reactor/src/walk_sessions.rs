@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, SessionId};
+use tiderace_base::{Close, CloseCode, Key, Network, SessionId, is_local};
 use tiderace_wire::{SessionEntry, SessionFacts, SessionFilter, SessionPage};
 
 use crate::connection::{Connection, Flags, Live, Stage};
@@ -149,12 +149,15 @@ impl<D: Driver> Shard<D> {
         live: &Live,
     ) -> bool {
         let SessionFilter { id, protocol, principal, address, backlog } = filter;
+        let client = connection.peer.address();
+        // Who has no address is in no network.
+        let is_there = |network: Network| !is_local(client) && network.contains(client);
         let is_called = |name: &str| {
             self.broker.principal_of(live.id).is_some_and(|principal| principal.is_called(name))
         };
         id.is_none_or(|id| id == live.id)
             && protocol.as_deref().is_none_or(|name| name == self.protocol_name(live))
-            && address.is_none_or(|network| network.contains(connection.peer.address()))
+            && address.is_none_or(is_there)
             && (*backlog == 0 || self.broker.backlog_bytes(live.id) as u64 >= *backlog)
             && principal.as_deref().is_none_or(is_called)
     }

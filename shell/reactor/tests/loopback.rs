@@ -254,7 +254,7 @@ fn a_failing_shard_is_an_error_or_the_end_of_the_process() {
     let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { listeners, abort_on_failure, ..Options::default() };
     let mut services = services(Arc::new(AtOnce));
-    services.http = Arc::new(|_| panic!("asked to"));
+    services.http = Arc::new(|_, _| panic!("asked to"));
     let node = spawn(options, services).unwrap();
     let mut stream = connect(node.addresses[0]);
     stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();

@@ -3,6 +3,8 @@
 //! Pure: no part is started here. Invariant: every option of the configuration that concerns a part
 //! ends up in that part's options and nowhere else.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -14,9 +16,9 @@ use tiderace_broker::{
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
-    LargeMessagesConfig, LimitConfig, LimitPerWord, ListenerProtocol, ListenerTls, PrincipalMatch,
-    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync,
-    SubscriptionConfig, ViewConfig,
+    LargeMessagesConfig, LimitConfig, LimitPerWord, ListenerProtocol, ListenerTls,
+    ManagementListeners, PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind,
+    ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -24,7 +26,7 @@ use tiderace_filter::Selector;
 use tiderace_native::{NativeMetrics, NativeOptions};
 use tiderace_queues::{DispatchPolicy, FullPolicy, Policy, QueueOptions};
 use tiderace_reactor::{
-    Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions,
+    Deadlines, Http2Options, ListenerAt, ListenerOptions, Options, Security, SocketOptions,
 };
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_spool::Spool;
@@ -106,6 +108,29 @@ fn view(view: &ViewConfig) -> Option<(Path, Box<str>)> {
     Some((Path::parse(&view.name).ok()?, view.text.as_str().into()))
 }
 
+/// Where to listen: the addresses in their order, and then the admin socket.
+fn listeners(config: &Config) -> Vec<ListenerOptions> {
+    let is_everywhere = config.management.listeners == ManagementListeners::All;
+    let addresses = config.listeners.iter().map(|listener| ListenerOptions {
+        at: ListenerAt::Address(listener.address),
+        protocol: match listener.protocol {
+            ListenerProtocol::Any => None,
+            ListenerProtocol::Http => Some("http".to_owned()),
+            ListenerProtocol::RSocket => Some("rsocket".to_owned()),
+            ListenerProtocol::Stomp => Some("stomp".to_owned()),
+        },
+        security: match listener.tls {
+            ListenerTls::Either => Security::Either,
+            ListenerTls::Only => Security::Tls,
+            ListenerTls::Off => Security::Plain,
+        },
+        stays_open: listener.stays_open,
+        manages: is_everywhere || listener.management,
+    });
+    let socket = config.management.socket.as_ref().map(PathBuf::from);
+    addresses.chain(socket.map(ListenerOptions::admin_socket)).collect()
+}
+
 /// The event loop's options.
 pub(crate) fn reactor(
     config: &Config,
@@ -120,25 +145,8 @@ pub(crate) fn reactor(
     Ok(Options {
         release_freed: Some(crate::allocator::release_freed),
         shards: shards(config),
-        listeners: config
-            .listeners
-            .iter()
-            .map(|listener| ListenerOptions {
-                address: listener.address,
-                protocol: match listener.protocol {
-                    ListenerProtocol::Any => None,
-                    ListenerProtocol::Http => Some("http".to_owned()),
-                    ListenerProtocol::RSocket => Some("rsocket".to_owned()),
-                    ListenerProtocol::Stomp => Some("stomp".to_owned()),
-                },
-                security: match listener.tls {
-                    ListenerTls::Either => Security::Either,
-                    ListenerTls::Only => Security::Tls,
-                    ListenerTls::Off => Security::Plain,
-                },
-                stays_open: listener.stays_open,
-            })
-            .collect(),
+        listeners: listeners(config),
+        admins: BTreeSet::from([0, rustix::process::geteuid().as_raw()]).into_iter().collect(),
         connections_max: if limits.connections_max == 0 {
             possible
         } else {

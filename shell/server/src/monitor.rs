@@ -9,15 +9,15 @@ use std::time::SystemTime;
 
 use tiderace_auth::callout::CalloutCounters;
 use tiderace_auth::{AuthHandle, Check};
-use tiderace_base::{Sample, SampleValue};
-use tiderace_broker::{Action, Rules};
+use tiderace_base::{Sample, SampleValue, local_user};
+use tiderace_broker::{Action, Rules, managed_elsewhere};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
 use tiderace_native::NativeMetrics;
 use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_spool::Spool;
 use tiderace_topics::Path;
-use tiderace_wire::{Credentials, DrainPhase, Kind, Request, Response};
+use tiderace_wire::{Credentials, DrainPhase, Entrance, Kind, Request, Response};
 
 use crate::alarms::AlarmBoard;
 use crate::audit::AuditLog;
@@ -82,8 +82,8 @@ pub(crate) struct Monitor {
 pub(crate) const PATHS: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
 impl Monitor {
-    /// The answer to a request.
-    pub(crate) fn answer(&self, request: &Request<'_>) -> Response {
+    /// The answer to a request that has come by that way.
+    pub(crate) fn answer(&self, request: &Request<'_>, entrance: Entrance) -> Response {
         if !matches!(request.method, "GET" | "HEAD") {
             let mut response =
                 Response::refusal(405, "method-not-allowed", "only GET and HEAD are answered here");
@@ -96,6 +96,7 @@ impl Monitor {
                 self.guarded(request, self.access.health_access, || text(200, "live\n".to_owned()))
             }
             "/readyz" => self.guarded(request, self.access.health_access, || self.readiness()),
+            "/metrics" if entrance == Entrance::Clients => elsewhere(),
             "/metrics" => self.guarded(request, self.access.metrics_access, || self.metrics()),
             _ => {
                 Response::refusal(404, "not-found", "there is nothing here; / lists what there is")
@@ -192,7 +193,8 @@ impl Monitor {
         answer: impl FnOnce() -> Response,
     ) -> Response {
         // What comes by a proxy may come from anywhere, also if the proxy forgets to say so.
-        let near = request.peer.ip().to_canonical().is_loopback() && !self.is_behind_proxies;
+        let is_loopback = request.peer.ip().to_canonical().is_loopback();
+        let near = is_loopback && !self.is_behind_proxies || local_user(request.peer).is_some();
         match access {
             MonitoringAccess::Open => answer(),
             MonitoringAccess::Loopback if near => answer(),
@@ -239,6 +241,12 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
     /metrics     for Prometheus\n\
     /livez       is the process alive?\n\
     /readyz      may traffic be sent here?\n";
+
+/// What is told by others than clients is asked for where these do not come.
+fn elsewhere() -> Response {
+    let close = managed_elsewhere();
+    Response::refusal(close.code.http(), close.code.slug(), &close.reason)
+}
 
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];

@@ -155,14 +155,14 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         http: {
             let monitor = monitor.clone();
             let (has_page, has_sdk) = (development && !config.proxy.is_on(), config.server.sdk);
-            Arc::new(move |request: &Request<'_>| {
+            Arc::new(move |request: &Request<'_>, entrance| {
                 if monitor::PATHS.contains(&request.path) {
-                    return monitor.answer(request);
+                    return monitor.answer(request, entrance);
                 }
                 let own = www.as_ref().and_then(|www| www.answer(request));
                 own.or_else(|| has_sdk.then(|| page::sdk(request)).flatten())
                     .or_else(|| has_page.then(|| page::answer(request)).flatten())
-                    .unwrap_or_else(|| monitor.answer(request))
+                    .unwrap_or_else(|| monitor.answer(request, entrance))
             })
         },
         verifier: Arc::new(Logins {
@@ -291,6 +291,9 @@ fn announce(development: bool, config: &Config, addresses: &[std::net::SocketAdd
             protocol = ?listener.protocol,
             "listening"
         );
+    }
+    if let Some(path) = &config.management.socket {
+        info!(event = "admin-socket-open", path, "the admin socket is open");
     }
     let shards = compose::shards(config);
     info!(event = "server-started", version = env!("CARGO_PKG_VERSION"), shards, "started");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod admin_socket;
 mod alarms;
 mod audit;
 mod authentication_page;
@@ -20,6 +21,7 @@ mod hosts;
 mod lasting_logins;
 mod limits;
 mod management;
+mod management_ways;
 mod measures;
 mod operations;
 mod program;

@@ -23,13 +23,13 @@ const MAKER: &str = "maker";
 /// A server with somebody for each role, and for the rights of each verb alone.
 pub(crate) struct Node {
     pub(crate) directory: Directory,
-    server: Watched,
+    pub(crate) server: Watched,
     /// A session of ann's, and its id.
     _ann: LoggedIn,
     session: String,
 }
 
-fn token_of(name: &str) -> String {
+pub(crate) fn token_of(name: &str) -> String {
     format!("the token of {name}")
 }
 
@@ -40,8 +40,13 @@ fn only(verb: &Verb) -> String {
 
 impl Node {
     pub(crate) fn start(name: &str) -> Node {
-        let directory = Directory::new(name);
-        let mut config = format!("[store]\ndirectory = {:?}\n", directory.0.join("store"));
+        Node::with(Directory::new(name), "")
+    }
+
+    /// The same with more in its configuration; it is looked after at the last of its addresses.
+    pub(crate) fn with(directory: Directory, more: &str) -> Node {
+        let store = directory.0.join("store");
+        let mut config = format!("{more}[store]\ndirectory = {store:?}\n");
         let mut rules = String::new();
         let roles = Role::ALL.map(|role| role.name().to_owned());
         let alone = VERBS.iter().map(only);
@@ -63,7 +68,7 @@ impl Node {
             rules.extend(verb.rights.iter().map(|right| right.to_toml(&[&who])));
         }
         let server = Watched::start(&directory.0, "", &(config + &rules));
-        let way = Way::plain(server.addresses[0]);
+        let way = Way::plain(*server.addresses.last().unwrap());
         let ann = LoggedIn::begin("stomp", &way, Show::Token(&token_of("ann"))).unwrap();
         let mut node = Node { directory, server, _ann: ann, session: String::new() };
         let made = json!({"do": "update", "path": "made/a", "text": "1"});
@@ -79,7 +84,7 @@ impl Node {
     }
 
     pub(crate) fn way(&self) -> Way {
-        Way::plain(self.server.addresses[0])
+        Way::plain(*self.server.addresses.last().unwrap())
     }
 
     pub(crate) fn request(
@@ -268,7 +273,7 @@ fn allowed(verb: &Verb, answer: &Value) -> bool {
 }
 
 /// The answers that say that somebody may, and yet no more than that.
-fn is_done(verb: &Verb, status: u16) -> bool {
+pub(crate) fn is_done(verb: &Verb, status: u16) -> bool {
     // There is no backup of that number.
     status == if verb.name == "backup-read" { 400 } else { 200 }
 }

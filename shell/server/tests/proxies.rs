@@ -361,6 +361,26 @@ fn a_request_whose_client_is_no_address_is_refused() {
 }
 
 #[test]
+fn no_client_is_one_that_has_no_address() {
+    let directory = Directory::new("proxy-local");
+    let server = open(&directory, &format!("{TRUSTED}header = \"x-forwarded-for\"\n"));
+    for client in ["::", "0.0.0.0", "::ffff:0.0.0.0", "[::]:0"] {
+        let way = with(&server, &format!("X-Forwarded-For: {client}\r\n"));
+        let (head, body) = exchange(&way, "GET /metrics HTTP/1.1\r\n", "");
+        assert!(
+            head.starts_with("HTTP/1.1 400") && body.contains("forwarded-invalid"),
+            "{head}{body}"
+        );
+    }
+    let server = open(&directory, &format!("{TRUSTED}protocol = \"require\"\n"));
+    for header in ["PROXY TCP6 :: ::1 0 1\r\n", "PROXY TCP4 0.0.0.0 127.0.0.1 0 1\r\n"] {
+        let said = answer(server.address, header.as_bytes());
+        assert!(said.contains("no client has the address"), "{said}");
+    }
+    assert_eq!(ended(&by(&server, v1("203.0.113.7:9")), "proxy-header-invalid"), 2);
+}
+
+#[test]
 fn what_is_for_this_machine_alone_is_not_for_clients_of_its_proxy() {
     let directory = Directory::new("proxy-loopback");
     let more = format!(

@@ -131,7 +131,7 @@ fn services(shards: usize) -> Services {
                 tiderace_socketio::inner(Arc::default()),
             ),
         ],
-        http: Arc::new(|_| Response { status: 404, ..Response::default() }),
+        http: Arc::new(|_, _| Response { status: 404, ..Response::default() }),
         verifier: Arc::new(Everybody),
         internal_sessions: Vec::new(),
         spool: None,

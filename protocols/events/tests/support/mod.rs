@@ -142,7 +142,7 @@ impl World {
         };
         let services = Services {
             protocols: vec![protocol(Arc::new(events))],
-            http: Arc::new(|_: &Request<'_>| Response { status: 404, ..Response::default() }),
+            http: Arc::new(|_: &Request<'_>, _| Response { status: 404, ..Response::default() }),
             verifier: Arc::new(Desk),
             internal_sessions: Vec::new(),
             spool: None,

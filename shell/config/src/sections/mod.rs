@@ -16,6 +16,7 @@ pub(crate) mod hosts;
 pub(crate) mod http2;
 pub(crate) mod large_messages;
 pub(crate) mod limits;
+pub(crate) mod management;
 pub(crate) mod native;
 pub(crate) mod operations;
 pub(crate) mod presence;
@@ -82,6 +83,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     hosts::VirtualHostConfig::SECTION,
     operations::LogConfig::SECTION,
     operations::MonitoringConfig::SECTION,
+    management::ManagementConfig::SECTION,
 ];
 
 /// Every option that stands once in the file: those that environment and flags can set.

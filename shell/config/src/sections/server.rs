@@ -54,6 +54,8 @@ section! {
         "name" name: Option<String> = Absent, Kind::Name;
         /// Whether it stays open while the server drains, and its connections stay: for those who operate it.
         "stays_open" stays_open: bool = Is("false"), Kind::Boolean;
+        /// Whether it is for those who look after the server, see `management.listeners`; it stays open while the server drains.
+        "management" management: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -84,6 +86,8 @@ pub struct ListenerConfig {
     pub tls: ListenerTls,
     /// Whether it stays open while the server drains, and its connections stay.
     pub stays_open: bool,
+    /// Whether it is for those who look after the server.
+    pub management: bool,
 }
 
 impl ListenerConfig {

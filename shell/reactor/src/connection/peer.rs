@@ -1,31 +1,47 @@
-//! Addresses of clients.
+//! Where clients are.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// A socket address in 18 bytes instead of 32. Scope and flow of IPv6 are not kept.
+use tiderace_base::{local_peer, local_user};
+
+/// Where a client is, in 18 bytes instead of 32. Scope and flow of IPv6 are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     address: [u8; 16],
     port: [u8; 2],
 }
 
+/// How the address of one begins that has none, a process on this machine: the user stands behind it. Nobody has a multicast
+/// address, and one that is named all the same becomes another.
+const LOCAL: [u8; 12] = [0xff; 12];
+
 impl Peer {
-    /// The address without the port.
+    /// The address without the port; of those that have none the one that stands for it.
     pub(crate) fn address(self) -> IpAddr {
-        Ipv6Addr::from(self.address).to_canonical()
+        self.socket().ip()
     }
 
     /// The whole address.
     pub(crate) fn socket(self) -> SocketAddr {
-        SocketAddr::new(self.address(), u16::from_be_bytes(self.port))
+        match self.address {
+            [begins @ .., a, b, c, d] if begins == LOCAL => {
+                local_peer(u32::from_be_bytes([a, b, c, d]))
+            }
+            address => {
+                let address = Ipv6Addr::from(address).to_canonical();
+                SocketAddr::new(address, u16::from_be_bytes(self.port))
+            }
+        }
     }
 }
 
 impl From<SocketAddr> for Peer {
     fn from(peer: SocketAddr) -> Self {
-        let address = match peer.ip() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
+        let address = match (local_user(peer), peer.ip()) {
+            (Some(user), _) => Ipv6Addr::from(u128::MAX << 32 | u128::from(user)),
+            (None, IpAddr::V4(v4)) => v4.to_ipv6_mapped(),
+            (None, IpAddr::V6(v6)) if v6.octets().starts_with(&LOCAL) => Ipv6Addr::UNSPECIFIED,
+            (None, IpAddr::V6(v6)) => v6,
         };
         Peer { address: address.octets(), port: peer.port().to_be_bytes() }
     }
@@ -45,5 +61,9 @@ mod tests {
         let mapped: SocketAddr = "[::ffff:10.1.2.3]:9".parse().unwrap();
         let plain: SocketAddr = "10.1.2.3:9".parse().unwrap();
         assert_eq!(Peer::from(mapped).socket(), plain);
+        let local = local_peer(70_000);
+        assert_eq!(Peer::from(local).socket(), local);
+        let nobody: SocketAddr = "[ffff:ffff:ffff:ffff:ffff:ffff:0:7]:5".parse().unwrap();
+        assert_eq!(local_user(Peer::from(nobody).socket()), None);
     }
 }

@@ -3,6 +3,7 @@
 //! [`os`] is the operating system, [`sim`] a network, a clock and a fate decided by a seed. The
 //! loop cannot tell them apart, so what the simulator finds is true of the server.
 
+mod local;
 mod names;
 pub mod os;
 pub mod sim;

@@ -7,16 +7,20 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tiderace_base::{Key, Now, Span, Time};
 
+use super::local::{SocketFile, accept_locally, listen_locally};
 use super::names::Names;
 use super::{Accepted, Driver, EVENTS_PER_POLL, Event, NameAnswer, Wake};
+use crate::listener_at::ListenerAt;
 
 /// How sockets are set up. Absent values leave the choice to the operating system, whose
 /// autotuning is usually better than a guess.
@@ -49,20 +53,79 @@ impl Default for SocketOptions {
 #[derive(Debug)]
 pub struct ListeningSocket {
     /// The socket.
-    pub socket: TcpListener,
+    pub socket: AnyListener,
     /// Whether another process holds it as well, such as systemd, so that nobody can listen there anew.
     pub is_inherited: bool,
+}
+
+/// A socket of either kind.
+#[derive(Debug)]
+pub enum AnyListener {
+    /// One with an address.
+    Address(TcpListener),
+    /// The admin socket.
+    Local(LocalListener),
+}
+
+/// A Unix socket that listens.
+#[derive(Debug)]
+pub struct LocalListener {
+    socket: UnixListener,
+    /// Its file, if this process has made it. It goes behind the socket, so that nobody listens there then.
+    _file: Option<SocketFile>,
+    path: PathBuf,
+}
+
+impl LocalListener {
+    /// Opens one to which its owner alone may connect.
+    ///
+    /// # Errors
+    /// When another server listens there, or the operating system does not allow it.
+    pub fn open(path: &Path, backlog: i32) -> io::Result<LocalListener> {
+        let (socket, file) = listen_locally(path, backlog)?;
+        Ok(LocalListener { socket, _file: Some(file), path: path.to_owned() })
+    }
+
+    /// One that the process was given.
+    pub fn inherited(socket: UnixListener, path: &Path) -> LocalListener {
+        LocalListener { socket, _file: None, path: path.to_owned() }
+    }
+}
+
+impl AnyListener {
+    fn place(&self) -> io::Result<ListenerAt> {
+        Ok(match self {
+            AnyListener::Address(socket) => ListenerAt::Address(socket.local_addr()?),
+            AnyListener::Local(local) => ListenerAt::Socket(local.path.clone()),
+        })
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            AnyListener::Address(socket) => socket,
+            AnyListener::Local(local) => &mut local.socket,
+        }
+    }
+
+    fn accept(&self) -> io::Result<Accepted<TcpStream>> {
+        match self {
+            AnyListener::Address(socket) => {
+                socket.accept().map(|(stream, peer)| Accepted::Stream(stream, peer))
+            }
+            AnyListener::Local(local) => accept_locally(&local.socket),
+        }
+    }
 }
 
 /// A place to listen, whether or not that is done.
 #[derive(Debug)]
 struct Listening {
-    socket: Option<TcpListener>,
+    socket: Option<AnyListener>,
     is_inherited: bool,
     /// An inherited socket that is not accepted from: connections wait in it.
-    unused: Option<TcpListener>,
+    unused: Option<AnyListener>,
     /// Where it was when it was open last, with the port that was chosen.
-    address: SocketAddr,
+    at: ListenerAt,
 }
 
 /// Sockets, epoll and clocks of one shard.
@@ -93,10 +156,11 @@ impl OsDriver {
         let mut listeners = Vec::new();
         for (index, ListeningSocket { mut socket, is_inherited }) in sockets.into_iter().enumerate()
         {
-            poll.registry().register(&mut socket, listener_token(index), Interest::READABLE)?;
-            let address = socket.local_addr()?;
+            let token = listener_token(index);
+            poll.registry().register(socket.source(), token, Interest::READABLE)?;
+            let at = socket.place()?;
             let socket = Some(socket);
-            listeners.push(Listening { socket, is_inherited, unused: None, address });
+            listeners.push(Listening { socket, is_inherited, unused: None, at });
         }
         let driver = OsDriver {
             poll,
@@ -110,13 +174,17 @@ impl OsDriver {
         Ok((driver, Arc::new(OsWake(waker))))
     }
 
-    fn prepare(&self, stream: TcpStream) -> io::Result<TcpStream> {
-        // A small message must not wait for the acknowledgement of the one before it.
-        stream.set_nodelay(true)?;
+    fn prepare(&self, stream: TcpStream, is_local: bool) -> io::Result<TcpStream> {
         let socket = socket2::SockRef::from(&stream);
         if let Some(bytes) = self.options.send_buffer_bytes {
             socket.set_send_buffer_size(bytes)?;
         }
+        // The rest is about networks.
+        if is_local {
+            return Ok(stream);
+        }
+        // A small message must not wait for the acknowledgement of the one before it.
+        stream.set_nodelay(true)?;
         if let Some(span) = self.options.unreachable_after {
             let interval = (span / KEEPALIVE_PROBES).max(Span::from_secs(1));
             let keepalive = TcpKeepalive::new().with_time(span).with_interval(interval);
@@ -190,10 +258,13 @@ impl Driver for OsDriver {
             return Accepted::Empty;
         };
         match socket.accept() {
-            Ok((stream, peer)) => match self.prepare(stream) {
-                Ok(stream) => Accepted::Stream(stream, peer),
-                Err(_) => Accepted::Failed,
-            },
+            Ok(Accepted::Stream(stream, peer)) => {
+                match self.prepare(stream, matches!(socket, AnyListener::Local(_))) {
+                    Ok(stream) => Accepted::Stream(stream, peer),
+                    Err(_) => Accepted::Failed,
+                }
+            }
+            Ok(other) => other,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Accepted::Empty,
             Err(error) => match error.raw_os_error() {
                 Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
@@ -206,7 +277,7 @@ impl Driver for OsDriver {
     }
 
     fn connect(&mut self, address: SocketAddr) -> io::Result<TcpStream> {
-        self.prepare(TcpStream::connect(address)?)
+        self.prepare(TcpStream::connect(address)?, false)
     }
 
     fn connected(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
@@ -227,14 +298,14 @@ impl Driver for OsDriver {
     fn stop_accepting(&mut self) {
         for mut socket in self.listeners.drain(..).filter_map(|listener| listener.socket) {
             // Closing the socket would do as well; an error here changes nothing.
-            let _ = self.poll.registry().deregister(&mut socket);
+            let _ = self.poll.registry().deregister(socket.source());
         }
     }
 
     fn close_listener(&mut self, listener: u16) -> bool {
         let Some(listening) = self.listeners.get_mut(usize::from(listener)) else { return false };
         let Some(mut socket) = listening.socket.take() else { return false };
-        let _ = self.poll.registry().deregister(&mut socket);
+        let _ = self.poll.registry().deregister(socket.source());
         listening.unused = listening.is_inherited.then_some(socket);
         true
     }
@@ -245,10 +316,10 @@ impl Driver for OsDriver {
         if listening.socket.is_none() {
             let mut socket = match listening.unused.take() {
                 Some(socket) => socket,
-                None => listen(listening.address, backlog, &self.options)?,
+                None => open(&listening.at, backlog, &self.options)?,
             };
             let registry = self.poll.registry();
-            registry.register(&mut socket, listener_token(index), Interest::READABLE)?;
+            registry.register(socket.source(), listener_token(index), Interest::READABLE)?;
             listening.socket = Some(socket);
         }
         Ok(())
@@ -289,16 +360,25 @@ impl Driver for OsDriver {
 
 /// Opens a listener.
 ///
+/// # Errors
+/// When something listens there already, or the operating system does not allow it.
+pub fn open(at: &ListenerAt, backlog: i32, options: &SocketOptions) -> io::Result<AnyListener> {
+    match at {
+        ListenerAt::Address(address) => {
+            listen(*address, backlog, options).map(AnyListener::Address)
+        }
+        ListenerAt::Socket(path) => LocalListener::open(path, backlog).map(AnyListener::Local),
+    }
+}
+
+/// Opens a listener at an address.
+///
 /// `SO_REUSEPORT` is not used: with it a second server on the same port would start without an
 /// error and take half of the connections.
 ///
 /// # Errors
 /// When the address is taken or not one of this machine's.
-pub fn listen(
-    address: SocketAddr,
-    backlog: i32,
-    options: &SocketOptions,
-) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, backlog: i32, options: &SocketOptions) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

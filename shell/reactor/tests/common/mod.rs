@@ -21,7 +21,7 @@ use tiderace_base::{Close, CloseCode, Span};
 use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
 use tiderace_reactor::{Answer, LoginClient, NoOperator, Services, Verifier};
-use tiderace_wire::{Credentials, Request, Response};
+use tiderace_wire::{Credentials, Entrance, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
     }
 }
 
-fn page(request: &Request<'_>) -> Response {
+fn page(request: &Request<'_>, _: Entrance) -> Response {
     match request.path {
         "/page" => Response {
             status: 200,

@@ -10,12 +10,11 @@
 mod kept;
 mod refusals;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tiderace_base::{Sample, SampleValue};
+use tiderace_base::{Sample, SampleValue, ShownPeer};
 use tiderace_wire::{AuditEntry, AuditOutcome, AuditPage, AuditQuery, AuditRecord};
 use tracing::{info, warn};
 
@@ -171,8 +170,8 @@ impl Book {
 fn log(entry: &AuditEntry) {
     let AuditEntry { number, record, .. } = entry;
     let AuditRecord { who, via, from, verb, on, outcome } = record;
-    let (who, via, from) =
-        (&**who, via.as_deref(), from.as_ref().map(tracing::field::display::<&SocketAddr>));
+    let from = from.map(|from| tracing::field::display(ShownPeer(from)));
+    let (who, via) = (&**who, via.as_deref());
     let word = outcome.word();
     match outcome {
         AuditOutcome::Done(result) => info!(

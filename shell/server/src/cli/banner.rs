@@ -96,6 +96,7 @@ mod tests {
             protocol,
             tls: tiderace_config::ListenerTls::Either,
             stays_open: false,
+            management: false,
         }
     }
 

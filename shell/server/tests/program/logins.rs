@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -32,6 +34,8 @@ impl<T: Read + Write> Wire for T {}
 #[derive(Clone)]
 pub(crate) struct Way {
     pub(crate) address: SocketAddr,
+    /// The Unix socket by which it is reached instead, if it is.
+    pub(crate) socket: Option<PathBuf>,
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// What a proxy sends before everything else.
     pub(crate) preface: Vec<u8>,
@@ -41,7 +45,12 @@ pub(crate) struct Way {
 
 impl Way {
     pub(crate) fn plain(address: SocketAddr) -> Way {
-        Way { address, tls: None, preface: Vec::new(), fields: String::new() }
+        Way { address, socket: None, tls: None, preface: Vec::new(), fields: String::new() }
+    }
+
+    /// By a Unix socket.
+    pub(crate) fn local(path: &Path) -> Way {
+        Way { socket: Some(path.to_owned()), ..Way::plain(([127, 0, 0, 1], 0).into()) }
     }
 
     /// By TLS, trusting that authority, with a certificate and its key if there is one.
@@ -71,6 +80,9 @@ impl Way {
     }
 
     pub(crate) fn open(&self) -> Box<dyn Wire> {
+        if let Some(path) = &self.socket {
+            return Box::new(UnixStream::connect(path).unwrap());
+        }
         let mut socket = TcpStream::connect(self.address).unwrap();
         socket.write_all(&self.preface).unwrap();
         match &self.tls {

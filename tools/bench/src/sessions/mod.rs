@@ -217,7 +217,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
     Services {
         spool: None,
         protocols,
-        http: Arc::new(|_| Response::new(404, "text/plain", "")),
+        http: Arc::new(|_, _| Response::new(404, "text/plain", "")),
         internal_sessions: vec![publisher::internal_session(plan)],
         operator: Arc::new(NoOperator),
         store_gateway: None,

@@ -169,6 +169,8 @@ fn examine(system: &dyn System, config: Option<&Config>, data: &str) -> Vec<Find
     for listener in config.iter().flat_map(|config| &config.listeners) {
         findings.push(ports::port(system, listener.address));
     }
+    let socket = config.and_then(|config| config.management.socket.as_deref());
+    findings.extend(socket.map(|path| ports::admin_socket(system, path)));
     findings.push(machine::disk(system, data));
     findings.extend(hardware(system));
     findings

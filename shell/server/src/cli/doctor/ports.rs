@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::Finding;
 use super::system::System;
@@ -47,6 +48,27 @@ pub(super) fn port(system: &dyn System, address: SocketAddr) -> Finding {
             "Choose another address with --listen.",
         ),
     }
+}
+
+/// The place of the admin socket.
+pub(super) fn admin_socket(system: &dyn System, path: &str) -> Finding {
+    const CHECK: &str = "admin socket";
+    let directory = Path::new(path).parent().and_then(Path::to_str).unwrap_or("/");
+    let Err(error) = system.write_test(directory) else {
+        return Finding::ok(CHECK, format!("{path} can be made."));
+    };
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "Make it: sudo install -d -o tiderace -m 0700 {directory}\nIn the systemd unit: RuntimeDirectory=tiderace makes /run/tiderace."
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "Run this as the user of the server, or give it the directory: sudo chown tiderace {directory}"
+            )
+        }
+        _ => "Name another place in management.socket.".to_owned(),
+    };
+    Finding::fail(CHECK, format!("{path} cannot be made in {directory}: {error}."), remedy)
 }
 
 /// The process that listens on a port.

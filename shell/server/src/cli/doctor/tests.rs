@@ -225,3 +225,12 @@ fn the_json_form_has_four_keys() {
     ]);
     assert_eq!(to_json(&findings), format!("{expected:#}\n"));
 }
+
+#[test]
+fn the_admin_socket_needs_a_directory_that_can_be_written() {
+    let path = "/run/tiderace/admin.sock";
+    assert_eq!(ports::admin_socket(&Machine::good(), path).status, Status::Ok);
+    let finding = ports::admin_socket(&Machine { unwritable: true, ..Machine::good() }, path);
+    assert_eq!(finding.status, Status::Fail);
+    assert!(finding.finding.contains("cannot be made in /run/tiderace"), "{}", finding.finding);
+}
