@@ -33,7 +33,7 @@ pub use allowance::{Allowance, Allowances, ClientLimit, ClientLimits, Wait};
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow, ErrorClass, Severity};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};
-pub use local_peer::{ShownPeer, is_local, local_peer, local_user};
+pub use local_peer::{LOCAL_NAMES, ShownPeer, is_local, is_local_name, local_peer, local_user};
 pub use memory::{CountedBlock, Memory, MemoryUse, SharedCharge};
 pub use metric::{MetricKind, MetricRow, Sample, SampleValue};
 pub use name::is_name;

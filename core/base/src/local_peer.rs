@@ -7,6 +7,15 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+/// How the names of those begin who come by a Unix socket and need not log in; the number of the user stands behind it.
+pub const LOCAL_NAMES: &str = "uid:";
+
+/// Whether that is the name of somebody who has come by a Unix socket, which nobody else may have.
+pub fn is_local_name(name: &str) -> bool {
+    let number = name.strip_prefix(LOCAL_NAMES);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
+}
+
 /// What stands for a client of a Unix socket that runs as that user.
 pub fn local_peer(user: u32) -> SocketAddr {
     SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, user).into()
@@ -44,6 +53,16 @@ impl fmt::Display for ShownPeer {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_processes_are_told_from_others() {
+        for name in ["uid:0", "uid:70000", "uid:007"] {
+            assert!(is_local_name(name), "{name}");
+        }
+        for name in ["uid:", "uid:ann", "uid:0x", "uid", "ann", "UID:0", " uid:0"] {
+            assert!(!is_local_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_client_without_an_address_is_told_from_others() {

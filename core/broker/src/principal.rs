@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, is_local_name};
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{Credentials, EVERY_HOST, Entrance, host_of, within_host};
 
@@ -83,9 +83,9 @@ impl Principal {
     /// # Errors
     /// When the name is one of those who need not log in there.
     pub fn logged_in_by(self, entrance: Entrance) -> Result<Principal, Close> {
-        if self.name.starts_with(LOCAL) {
+        if is_local_name(&self.name) {
             let reason = format!(
-                "nobody logs in as {}: names that begin with `{LOCAL}` are those of processes on the admin socket",
+                "nobody logs in as {}: `{LOCAL}` and a number is the name of processes on the admin socket",
                 self.name
             );
             return Err(Close::new(CloseCode::LoginFailed, reason));
@@ -179,7 +179,7 @@ impl Principal {
 }
 
 /// How the names of those begin who have come by the admin socket and need not log in.
-pub const LOCAL: &str = "uid:";
+pub const LOCAL: &str = tiderace_base::LOCAL_NAMES;
 
 /// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
 pub(crate) const PRESENCE: &str = "$sys/presence/";

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::is_name;
+use tiderace_base::{is_local_name, is_name};
 
 /// A name and one of its values, as the login of the principal tells it.
 pub type EndClaim = (Arc<str>, Arc<str>);
@@ -28,6 +28,11 @@ pub enum EndPrincipalError {
         "the name of a user or a group has white space, wildcards or control characters, or is empty or longer than 128 characters"
     )]
     BadName,
+    /// It is the name of a process on the admin socket of a node, which is nobody elsewhere.
+    #[error(
+        "who has come by the admin socket of a server is nobody at another one; log in to ask for this"
+    )]
+    Local,
     /// There are too many groups or claims, or too many bytes of them.
     #[error(
         "the user is in more than 256 groups, has more than 256 claims, or they have more than 16384 bytes together"
@@ -53,6 +58,9 @@ impl EndPrincipal {
     ) -> Result<EndPrincipal, EndPrincipalError> {
         if !is_name(&name) || !groups.iter().all(|group| is_name(group)) {
             return Err(EndPrincipalError::BadName);
+        }
+        if is_local_name(&name) {
+            return Err(EndPrincipalError::Local);
         }
         let in_groups: usize = groups.iter().map(|group| group.len()).sum();
         let in_claims: usize = claims.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -108,6 +116,12 @@ mod tests {
             let groups = vec![name.to_owned()];
             assert_eq!(made("ann", groups, vec![]), Some(EndPrincipalError::BadName), "{name}");
         }
+    }
+
+    #[test]
+    fn a_process_on_an_admin_socket_is_nobody_at_another_node() {
+        assert_eq!(made("uid:0", vec![], vec![]), Some(EndPrincipalError::Local));
+        assert_eq!(made("uid:ann", vec![], vec![]), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn configuration(directory: &Path) -> String {
     std::fs::write(&other, "the token of another").unwrap();
     let (socket, store) = (directory.join("admin.sock"), directory.join("store"));
     format!(
-        "[management]\nsocket = {socket:?}\n[store]\ndirectory = {store:?}\n\
+        "[monitoring]\nmetrics_access = \"authorised\"\n[management]\nsocket = {socket:?}\n[store]\ndirectory = {store:?}\n\
          [[token]]\nname = \"ann\"\nsecret = \"file:{}\"\n\
          [[token]]\nname = \"uid:0\"\nsecret = \"file:{}\"\n\
          [[rule]]\nallow = [\"subscribe\"]\nprincipals = [\"user:ann\"]\npaths = [\"fx/**\"]\n\
@@ -68,6 +68,15 @@ impl Node {
 /// The user of this test, as the server knows it.
 fn own(node: &Node) -> u32 {
     std::fs::metadata(&node.socket).unwrap().uid()
+}
+
+#[test]
+fn metrics_are_for_its_owner_whatever_they_take_elsewhere() {
+    let node = Node::start("admin-socket-metrics");
+    let status = |way: &Way| exchange(way, "GET /metrics HTTP/1.1\r\n", "").0;
+    assert!(status(&node.way()).contains(" 200 "));
+    let elsewhere = status(&Way::plain(node.server.addresses[0]));
+    assert!(elsewhere.contains(" 401 "), "{elsewhere}");
 }
 
 #[test]

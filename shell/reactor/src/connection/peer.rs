@@ -14,6 +14,8 @@ pub(crate) struct Peer {
 /// How the address of one begins that has none, a process on this machine: the user stands behind it. Nobody has a multicast
 /// address, and one that is named all the same becomes another.
 const LOCAL: [u8; 12] = [0xff; 12];
+/// That other one: what is sent there is thrown away (RFC 6666), and it stands for no Unix socket.
+const NOBODY: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0);
 
 impl Peer {
     /// The address without the port; of those that have none the one that stands for it.
@@ -40,7 +42,7 @@ impl From<SocketAddr> for Peer {
         let address = match (local_user(peer), peer.ip()) {
             (Some(user), _) => Ipv6Addr::from(u128::MAX << 32 | u128::from(user)),
             (None, IpAddr::V4(v4)) => v4.to_ipv6_mapped(),
-            (None, IpAddr::V6(v6)) if v6.octets().starts_with(&LOCAL) => Ipv6Addr::UNSPECIFIED,
+            (None, IpAddr::V6(v6)) if v6.octets().starts_with(&LOCAL) => NOBODY,
             (None, IpAddr::V6(v6)) => v6,
         };
         Peer { address: address.octets(), port: peer.port().to_be_bytes() }
@@ -50,6 +52,8 @@ impl From<SocketAddr> for Peer {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use tiderace_base::is_local;
+
     use super::*;
 
     #[test]
@@ -63,7 +67,12 @@ mod tests {
         assert_eq!(Peer::from(mapped).socket(), plain);
         let local = local_peer(70_000);
         assert_eq!(Peer::from(local).socket(), local);
-        let nobody: SocketAddr = "[ffff:ffff:ffff:ffff:ffff:ffff:0:7]:5".parse().unwrap();
-        assert_eq!(local_user(Peer::from(nobody).socket()), None);
+        for nobody in
+            ["[ffff:ffff:ffff:ffff:ffff:ffff:0:7]:5", "[ffff:ffff:ffff:ffff:ffff:ffff::]:0"]
+        {
+            let nobody: SocketAddr = nobody.parse().unwrap();
+            let kept = Peer::from(nobody).socket();
+            assert!(local_user(kept).is_none() && !is_local(kept.ip()), "{kept}");
+        }
     }
 }

@@ -50,7 +50,10 @@ fn is_served(path: &Path) -> io::Result<bool> {
     match socket.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
-        _ => Ok(true),
+        // One that is busy has no room.
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
@@ -72,8 +75,6 @@ pub(super) fn listen_locally(path: &Path, backlog: i32) -> io::Result<(UnixListe
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile { path: path.to_owned(), id: identity(path)? };
-    // Until it listens, nobody can connect, whatever the mode.
-    fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
     socket.listen(backlog)?;
     Ok((UnixListener::from_std(socket.into()), file))
 }
