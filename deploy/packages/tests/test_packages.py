@@ -106,5 +106,5 @@ def test_they_live_in_a_debian_that_is_booted_for_them(packages):
     (old, new, _) = packages
     said = run(*as_root, str(PACKAGES / "tests" / "boot"), str(old), str(new), str(TARGET / "tools"))
     assert [line.split()[1].rstrip(":,") for line in said.splitlines()] == [
-        "installed", "publish", "upgraded", "reloaded", "restarted", "a", "stopped", "purged",
+        "installed", "looked", "publish", "upgraded", "reloaded", "restarted", "a", "stopped", "purged",
     ]
