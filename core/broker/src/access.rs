@@ -91,7 +91,9 @@ impl BrokerOptions {
         let (about, rights): (_, &[Action]) = match operation {
             Operation::Sessions(_) => return self.may_watch(principal, Action::Monitor),
             Operation::Node(asked) => match &**asked {
-                NodeOperation::Reload { .. } => (CONFIG, &[Action::Admin]),
+                NodeOperation::Reload { .. } | NodeOperation::Explain(_) => {
+                    (CONFIG, &[Action::Admin])
+                }
                 NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
                     (BACKUP, &[Action::Admin])
                 }

@@ -13,7 +13,7 @@ mod verb;
 
 pub use place::Place;
 pub use role::{Kind, Right, Role, Rule};
-pub use table::{DRY_RUN, VERBS};
+pub use table::{ACTIONS, DRY_RUN, VERBS};
 pub use verb::{Danger, Effect, Field, FieldKind, Rest, Verb};
 
 /// The verb of that name.

@@ -254,6 +254,39 @@ pub const VERBS: &[Verb] = &[
         .may(Role::Viewer, &[Right::node("monitor", "$sys/alarms/*")])
         .or_nothing()
         .command("alarms"),
+    Verb::reads(
+        "explain",
+        "Says whether somebody may do something, and which rule decides.",
+        get("/explain"),
+    )
+    .takes(&[
+        text("who", 128, "Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host.", "\"ann\"")
+            .required(),
+        Field {
+            name: "groups",
+            kind: FieldKind::Texts(64),
+            required: false,
+            says: "Groups besides those that users and tokens of that name have in the configuration.",
+            example: "[\"sales\"]",
+        },
+        Field {
+            name: "claims",
+            kind: FieldKind::Texts(64),
+            required: false,
+            says: "Claims of the login, each as `NAME=VALUE`.",
+            example: "[\"tenant=acme\"]",
+        },
+        word("action", ACTIONS, "What: an action of the rules.", "\"publish\"").required(),
+        word(
+            "kind",
+            &["topic", "queue", "service"],
+            "On what; without it, what the action is for.",
+            "\"topic\"",
+        ),
+        text("path", 0, "Where, as that client writes it.", "\"fx/EUR-USD\"").required(),
+    ])
+    .may(Role::Admin, &[Right::node("admin", CONFIG)])
+    .command("explain WHO ACTION PATH"),
     Verb::reads("audit", "Shows who has changed what, and who was not to.", get("/audit"))
         .takes(&[
             number("after", 0, "Behind which number; without it, the last that there are.", "17"),
@@ -319,7 +352,7 @@ pub const VERBS: &[Verb] = &[
         post("/reload"),
     )
     .takes(&[DRY_RUN])
-    .may(Role::Admin, &[Right::node("admin", "$sys/config")])
+    .may(Role::Admin, &[Right::node("admin", CONFIG)])
     .command("reload"),
     Verb::changes("backup", "Begins a copy of what is stored.", post("/backup"))
         .takes(&[DRY_RUN])
@@ -335,11 +368,29 @@ pub const VERBS: &[Verb] = &[
         .command("backup FILE"),
 ];
 
+/// The actions of the rules.
+pub const ACTIONS: &[&str] = &[
+    "admin",
+    "browse",
+    "call",
+    "create",
+    "manage",
+    "monitor",
+    "operate",
+    "publish",
+    "receive",
+    "relay",
+    "send",
+    "serve",
+    "subscribe",
+];
+
 const SESSIONS: &str = "$sys/sessions";
 const STATS: &str = "$sys/stats";
 const BLOCKS: &str = "$sys/blocks";
 const AUDIT: &str = "$sys/audit";
 const DRAIN: &str = "$sys/drain";
+const CONFIG: &str = "$sys/config";
 const BACKUP: &str = "$sys/backup";
 
 const ID: Field = text("id", 0, "The id of a session, as lists show it.", "\"0-17-1\"");

@@ -366,6 +366,14 @@ impl VirtualHosts {
         }
     }
 
+    /// The virtual host that has that name itself, which need not be one that clients connect by.
+    pub fn by_name(&self, name: &str) -> NamedHost {
+        match self.names.get(name) {
+            Some(name) => NamedHost::Known(name.clone()),
+            None => NamedHost::Unknown(shown(name).into()),
+        }
+    }
+
     /// A name that is spelled out goes before the end of names, of which the longest counts.
     fn find(&self, name: &str) -> Option<&Arc<str>> {
         let fits = |end: &str| name.len() > end.len() && name.ends_with(end);

@@ -10,7 +10,7 @@ use tiderace_wire::{Request, Response};
 use crate::answer::Fault;
 use crate::parameters::{undecodable, undecodable_path};
 use crate::rest_operations::{Operating, json, unconditional};
-use crate::uri::{decode_path, pairs};
+use crate::uri::{decode_path, pairs, values};
 
 /// The document of OpenAPI; `cargo xtask docs` makes it of the table.
 const OPENAPI: &str = include_str!("../openapi.json");
@@ -66,6 +66,13 @@ fn query(
     for (name, value) in pairs(request.query).filter(|(name, _)| *name != ACCESS_TOKEN) {
         let field = verb.other_fields().find(|field| field.name == name);
         let field = field.ok_or_else(|| unknown(verb, name))?;
+        if matches!(field.kind, FieldKind::Texts(_)) {
+            if !given.contains(&field.name) {
+                given.push(field.name);
+                operating = operating.raw(field.name, &texts(field.name, request.query)?);
+            }
+            continue;
+        }
         if given.contains(&field.name) {
             return Err(Fault::bad_request(format!("`{}` is given twice", field.name)));
         }
@@ -73,6 +80,17 @@ fn query(
         operating = written(operating, field, &value.ok_or_else(|| undecodable(field.name))?)?;
     }
     Ok(operating)
+}
+
+/// A list of texts, each of which stands in the query under the same name.
+fn texts(name: &str, query: Option<&str>) -> Result<String, Fault> {
+    let mut list = Vec::new();
+    for value in values(query, name) {
+        list.push(if list.is_empty() { b'[' } else { b',' });
+        append_text(&mut list, &value.ok_or_else(|| undecodable(name))?);
+    }
+    list.push(b']');
+    Ok(String::from_utf8_lossy(&list).into_owned())
 }
 
 /// Fields that stand in the body, as an object of JSON.

@@ -13,6 +13,7 @@ mod compose;
 mod control;
 mod drain;
 mod events;
+mod explain;
 mod exposition;
 mod feed;
 mod fetch;

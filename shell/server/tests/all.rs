@@ -17,6 +17,7 @@ mod connections;
 mod crashes;
 mod drain;
 mod edges;
+mod explain;
 mod hosts;
 mod lasting_logins;
 mod limits;

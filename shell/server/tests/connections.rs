@@ -1,6 +1,6 @@
 //! The sessions of a server as operators see them: listed by each protocol's clients and by the command line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub(crate) fn token_of(name: &str) -> String {
 
 /// A server with ann, bob and those with roles.
 pub(crate) struct Managed {
-    _directory: Directory,
+    directory: Directory,
     pub(crate) server: Watched,
 }
 
@@ -53,12 +53,17 @@ impl Managed {
         };
         let tokens: String = ["ann", "bob"].iter().chain(&ROLES).map(token).collect();
         let server = Watched::start(&directory.0, "", &format!("{more}{tokens}{RULES}"));
-        Managed { _directory: directory, server }
+        Managed { directory, server }
     }
 
     /// A session of somebody's.
     pub(crate) fn log_in(&self, protocol: &str, who: &str) -> Result<LoggedIn, String> {
         LoggedIn::begin(protocol, &self.way(), Show::Token(&token_of(who)))
+    }
+
+    /// The configuration.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.0.join("tiderace.toml")
     }
 
     pub(crate) fn way(&self) -> Way {

@@ -178,6 +178,10 @@ impl Node {
             }
             "unview" => (json!({"name": "made"}), "views rm made".to_owned()),
             "alarms" => (json!({}), "alarms".to_owned()),
+            "explain" => (
+                json!({"who": "ann", "action": "send", "path": "made/jobs"}),
+                "explain ann send made/jobs".to_owned(),
+            ),
             "audit" => (json!({}), "audit".to_owned()),
             "stats" => (json!({}), "top --once --interval 100ms".to_owned()),
             "drain" => (

@@ -110,7 +110,9 @@ fn of_node(asked: &NodeOperation) -> Option<(&'static str, String)> {
             ("log", format!("level={level}{}", lasts.unwrap_or_default()))
         }
         // What is read of a backup is part of one that stands there.
-        NodeOperation::BackupRead { .. } | NodeOperation::Audit(_) => return None,
+        NodeOperation::BackupRead { .. } | NodeOperation::Audit(_) | NodeOperation::Explain(_) => {
+            return None;
+        }
     })
 }
 

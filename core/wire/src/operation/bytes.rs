@@ -27,6 +27,7 @@ impl Operation {
             Operation::Sessions(query) => size_of::<SessionQuery>() + query.filter.bytes(),
             Operation::Blocks(asked) => asked.bytes(),
             Operation::Node(asked) => match &**asked {
+                NodeOperation::Explain(question) => question.bytes(),
                 NodeOperation::Audit(query) => size_of::<AuditQuery>() + query.bytes(),
                 _ => 0,
             },

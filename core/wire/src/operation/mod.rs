@@ -10,6 +10,7 @@ mod browse;
 mod bytes;
 mod drain;
 mod durable;
+mod explain;
 mod manages;
 mod node;
 mod queue;
@@ -42,6 +43,7 @@ pub use drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DrainPhase, DrainRequest, Drain
 pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
+pub use explain::{ClientName, Explanation, Question};
 pub use node::{
     Applies, BACKUP, BackupPart, BackupSize, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord,
     NodeOperation, NodeReport,

@@ -10,6 +10,7 @@ use tiderace_topics::Path;
 use tiderace_value::append_text;
 
 use super::audit::{AuditPage, AuditQuery};
+use super::explain::{Explanation, Question};
 use crate::{Destination, Kind, Meta, Run, RunBuilder, properties};
 
 /// How long a level of the log that goes back by itself may last, at most.
@@ -44,6 +45,8 @@ pub enum NodeOperation {
     },
     /// Reads a part of the record of changes; [`NodeReport::Audit`].
     Audit(AuditQuery),
+    /// Says whether somebody may do something, and why; [`NodeReport::Explained`].
+    Explain(Box<Question>),
 }
 
 /// How important the lines of a log are.
@@ -177,6 +180,8 @@ pub enum NodeReport {
     BackupPart(BackupPart),
     /// A part of the record of changes.
     Audit(Box<AuditPage>),
+    /// Whether somebody may do something, and why.
+    Explained(Box<Explanation>),
 }
 
 impl NodeReport {
@@ -218,6 +223,7 @@ impl NodeReport {
                 out.extend_from_slice(rest.as_bytes());
             }
             NodeReport::Audit(page) => page.write_json(out),
+            NodeReport::Explained(explanation) => explanation.write_json(out),
             NodeReport::BackupPart(BackupPart { from, more, .. }) => {
                 out.extend_from_slice(format!("{{\"from\":{from},\"more\":{more}}}").as_bytes());
             }

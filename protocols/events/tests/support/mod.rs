@@ -55,6 +55,7 @@ impl Operator for Node {
             NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
                 Err(CloseCode::NoStore.into())
             }
+            NodeOperation::Explain(_) => Err(CloseCode::BadOperation.into()),
             NodeOperation::Audit(_) => Ok(NodeReport::Audit(Box::default())),
         });
     }

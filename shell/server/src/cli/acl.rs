@@ -1,19 +1,18 @@
-//! `tiderace acl`: which rule decides what somebody may do.
+//! `tiderace acl` and `tiderace explain`: which rule decides what somebody may do, by a file and by a running server.
 //!
-//! Relies on the rules as the server has them: the same code decides. Invariant: nothing is decided here.
+//! Relies on `explain`, by which a running server answers as well. Invariant: nothing is decided here.
 
-use std::io::Write;
-
-use anyhow::{Context, anyhow};
+use anyhow::Error;
 use clap::{Args, Subcommand, ValueEnum};
-use tiderace_broker::{Action, Decision, LOCAL, Principal};
-use tiderace_config::{Loaded, Table};
-use tiderace_topics::Path;
-use tiderace_wire::Kind;
+use serde_json::{Value as Json, json};
+use tiderace_base::Close;
+use tiderace_wire::{ClientName, Kind, Question, parse_path};
 
 use super::config_args::ConfigArgs;
-use super::output::output_error;
-use crate::compose;
+use super::connection::ConnectionArgs;
+use super::output::printable;
+use super::topics::{once, print_line};
+use crate::{compose, explain};
 
 /// `tiderace acl`.
 #[derive(Debug, Args)]
@@ -24,17 +23,39 @@ pub(crate) struct AclArgs {
 
 #[derive(Debug, Subcommand)]
 enum AclCommand {
-    /// Say whether somebody may do something, and which rule decides.
-    Explain(ExplainArgs),
+    /// Say whether somebody may do something by a configuration file, and which rule decides. `tiderace explain` asks a running
+    /// server.
+    Explain(FileArgs),
 }
 
 #[derive(Debug, Args)]
-struct ExplainArgs {
-    /// Who: a name; `anonymous` for somebody who does not log in, `uid:0` for root on the admin socket.
+struct FileArgs {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// `tiderace explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    asked: Asked,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// What is asked.
+#[derive(Debug, Args)]
+struct Asked {
+    /// Who: a name, `anonymous`, or `uid:0` for root on the admin socket; `@HOST/` before it: by that virtual host.
     user: String,
     /// What: an action of the rules, such as `publish`.
     action: String,
-    /// Where: the path of a topic, queue or service.
+    /// Where: the path of a topic, queue or service, as that client writes it.
     path: String,
     /// What is at the path; not given: what the action is for.
     #[arg(long)]
@@ -45,8 +66,6 @@ struct ExplainArgs {
     /// A claim of the user's token; may be given several times.
     #[arg(long = "claim", value_name = "NAME=VALUE")]
     claims: Vec<String>,
-    #[command(flatten)]
-    config: ConfigArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -56,102 +75,62 @@ enum KindWord {
     Service,
 }
 
-/// Prints the answer.
+impl Asked {
+    fn kind(&self) -> Option<Kind> {
+        self.kind.map(|kind| match kind {
+            KindWord::Topic => Kind::Topic,
+            KindWord::Queue => Kind::Queue,
+            KindWord::Service => Kind::Service,
+        })
+    }
+
+    /// The answer in a sentence.
+    fn sentence(&self, (is_allowed, kind, says): (bool, &str, &str)) -> String {
+        explain::sentence((&self.user, &self.action, &self.path), (is_allowed, kind, says))
+    }
+}
+
+/// Answers by a file.
 pub(crate) fn run(args: &AclArgs) -> anyhow::Result<()> {
-    let AclCommand::Explain(args) = &args.command;
-    let loaded = args.config.load(false)?;
-    let (_, action) =
-        Action::ALL.iter().find(|(name, _)| *name == args.action).with_context(|| {
-            let names: Vec<&str> = Action::ALL.iter().map(|(name, _)| *name).collect();
-            format!("{:?} is no action; the actions are {}", args.action, names.join(", "))
-        })?;
-    let kind = match (args.kind, action) {
-        (Some(KindWord::Queue), _) => Kind::Queue,
-        (Some(KindWord::Service), _) => Kind::Service,
-        (Some(KindWord::Topic), _) => Kind::Topic,
-        (None, Action::Manage | Action::Receive | Action::Send) => Kind::Queue,
-        (None, Action::Call | Action::Serve) => Kind::Service,
-        (None, _) => Kind::Topic,
-    };
-    let path = Path::parse(&args.path).with_context(|| format!("{:?} is no path", args.path))?;
-    let principal = principal(args, &loaded)?;
-    let decision = compose::rules(&loaded.config.auth).explain(&principal, *action, kind, &path);
-    let may = if decision.is_allowed() { "may" } else { "may not" };
-    let reason = reason(&decision, &loaded);
-    let text = format!(
-        "{} {may} {} on {} {path}: {reason}.\n",
-        principal.name,
-        action.name(),
-        kind.name()
-    );
-    std::io::stdout().write_all(text.as_bytes()).map_err(output_error)
+    let AclCommand::Explain(FileArgs { asked, config }) = &args.command;
+    let loaded = config.load(false)?;
+    let action = explain::action(&asked.action).map_err(Error::msg)?.name();
+    let who = ClientName::parse(&asked.user).map_err(Error::msg)?;
+    let claims = asked.claims.iter().map(|claim| Question::claim(claim));
+    let claims = claims.collect::<Result<_, _>>().map_err(Error::msg)?;
+    let refused = |close: Close| Error::msg(close.reason.into_owned());
+    let path = parse_path(&asked.path, who.name.as_deref()).map_err(refused)?;
+    let groups = asked.groups.iter().map(|group| group.as_str().into()).collect();
+    let question = Question { who, groups, claims, action, kind: asked.kind(), path };
+    let rules = compose::rules(&loaded.config.auth);
+    let told = explain::explain(&question, &rules, &loaded).map_err(refused)?;
+    let text = asked.sentence((told.is_allowed, told.kind.name(), &told.says));
+    print_line(printable(&text).as_bytes())
 }
 
-/// Who it is: groups are those of all users and tokens of that name in the configuration, and those of the command.
-fn principal(args: &ExplainArgs, loaded: &Loaded) -> anyhow::Result<Principal> {
-    if args.user == "anonymous" {
-        return Ok(Principal::anonymous());
+/// Asks a running server.
+pub(crate) fn ask(args: &ExplainArgs) -> anyhow::Result<()> {
+    let ExplainArgs { asked, json, connection } = args;
+    let answer = once(connection, &operation(asked), None)?.result;
+    if *json {
+        return print_line(answer.to_string().as_bytes());
     }
-    if let Some(user) = args.user.strip_prefix(LOCAL).and_then(|user| user.parse().ok()) {
-        return Ok(Principal::local(user));
-    }
-    let auth = &loaded.config.auth;
-    let users = auth.users.iter().filter(|user| user.name == args.user);
-    let tokens = auth.tokens.iter().filter(|token| token.principal == args.user);
-    let groups = users.flat_map(|user| &user.groups).chain(tokens.flat_map(|token| &token.groups));
-    let groups = groups.chain(&args.groups).map(|group| group.as_str().into()).collect();
-    let claim = |text: &String| {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| anyhow!("{text:?} is no claim; write --claim NAME=VALUE"))?;
-        Ok((name.into(), value.into()))
-    };
-    let claims = args.claims.iter().map(claim).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Principal {
-        groups,
-        claims: claims.into_iter().collect(),
-        ..Principal::named(args.user.as_str())
-    })
+    let text = |name: &str| answer[name].as_str().unwrap_or_default();
+    let text = asked.sentence((answer["allowed"] == true, text("kind"), text("says")));
+    print_line(printable(&text).as_bytes())
 }
 
-fn reason(decision: &Decision, loaded: &Loaded) -> String {
-    match decision {
-        Decision::NoRules => {
-            "the configuration has neither users nor rules, so everything is allowed".to_owned()
-        }
-        Decision::Server => "it is the server".to_owned(),
-        Decision::Local => "who has come by the admin socket may what admins may".to_owned(),
-        Decision::Elsewhere => {
-            "the server is looked after at other listeners, or on its admin socket".to_owned()
-        }
-        Decision::Reserved => "nobody but the server changes what is below $sys".to_owned(),
-        Decision::Temporary => {
-            "a temporary destination belongs to the session that made it".to_owned()
-        }
-        Decision::Private => "the path is private to somebody else".to_owned(),
-        Decision::Own => "the path is its own, and no rule denies it".to_owned(),
-        Decision::Nothing => "no rule allows it".to_owned(),
-        Decision::Subject(subject) => {
-            format!("who subscribes to {subject} is shown to those who may subscribe to it")
-        }
-        Decision::Rule { number, allows } => {
-            let rules = loaded.tables.iter().filter(|table| table.section.name == "rule");
-            let rule = rules.into_iter().nth(*number);
-            let verb = if *allows { "allows" } else { "denies" };
-            rule.map_or_else(
-                || format!("rule {} {verb} it", number + 1),
-                |rule| format!("the [[rule]] at {} {verb} it ({})", rule.origin, shown(rule)),
-            )
+/// The operation that asks a running server.
+fn operation(asked: &Asked) -> Json {
+    let Asked { user, action, path, groups, claims, .. } = asked;
+    let mut operation = json!({"do": "explain", "who": user, "action": action, "path": path});
+    if let Some(kind) = asked.kind() {
+        operation["kind"] = json!(kind.name());
+    }
+    for (name, texts) in [("groups", groups), ("claims", claims)] {
+        if !texts.is_empty() {
+            operation[name] = json!(texts);
         }
     }
-}
-
-/// The rule in one line, as it stands in the file.
-fn shown(rule: &Table) -> String {
-    let settings = rule.settings.iter().filter(|setting| {
-        matches!(setting.spec.name(), "allow" | "deny" | "principals" | "paths" | "kind")
-    });
-    let parts: Vec<String> =
-        settings.map(|setting| format!("{} = {}", setting.spec.name(), setting.value)).collect();
-    parts.join(", ")
+    operation
 }

@@ -26,6 +26,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "drain",
             "reload",
             "log",
+            "explain",
             "backup",
             "restore",
             "definitions",

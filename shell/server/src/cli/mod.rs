@@ -153,6 +153,9 @@ enum Command {
     Support(support::SupportArgs),
     /// Say which rule decides what somebody may do.
     Acl(acl::AclArgs),
+    /// Ask a server whether somebody may do something, and which rule decides.
+    #[command(disable_help_flag = true)]
+    Explain(acl::ExplainArgs),
     /// Make a signed token, to try things out.
     Token(token::TokenArgs),
     /// Hash a password, or make a token, for the configuration.
@@ -207,6 +210,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Support(args)) => support::run(&args),
         Some(Command::Acl(args)) => acl::run(&args),
+        Some(Command::Explain(args)) => acl::ask(&args),
         Some(Command::Token(args)) => token::run(&args),
         Some(Command::Password(args)) => password::run(&args),
         Some(Command::Completions(args)) => completions::run(&args),

@@ -344,6 +344,10 @@ impl Keeper {
             NodeOperation::BackupRead { backup, from } => {
                 self.backup.read(session, (*backup, *from), &Instant::now)
             }
+            NodeOperation::Explain(question) => {
+                let told = self.duties.reloader.explain(question)?;
+                Ok(NodeReport::Explained(Box::new(told)))
+            }
             NodeOperation::Audit(query) => Ok(page_of(&self.duties.audit, query)),
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();

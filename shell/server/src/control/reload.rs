@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tiderace_auth::{AuthWorker, Verifier};
-use tiderace_base::{Sample, SampleValue};
+use tiderace_base::{Close, Sample, SampleValue};
 use tiderace_broker::AccessChange;
 use tiderace_config::{Config, IDENTITIES, Loaded, ServerConfig, TakenOver};
 use tiderace_reactor::NodeControl;
-use tiderace_wire::{Applies, ConfigChange, LogWord};
+use tiderace_wire::{Applies, ConfigChange, Explanation, LogWord, Question};
 use tracing::{info, warn};
 
 use crate::identities::{self, SignedTokens};
 use crate::metrics::{CONFIG_REFUSED, CONFIG_RELOADS};
 use crate::monitor::Monitor;
 use crate::tls::{self, CertificateWatch, Read};
-use crate::{compose, events, logging, socketio};
+use crate::{compose, events, explain, logging, socketio};
 
 /// Reads the configuration as at the start.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
@@ -90,6 +90,15 @@ impl Reloader {
     /// The level of the log that is configured.
     pub(crate) fn log_level(&self) -> LogWord {
         logging::word(self.running.config.log.level)
+    }
+
+    /// Whether somebody may do something by the rules that hold now, and why.
+    ///
+    /// # Errors
+    /// Says what of the question makes no sense.
+    pub(crate) fn explain(&self, question: &Question) -> Result<Explanation, Close> {
+        let rules = self.monitor.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        explain::explain(question, &rules, &self.running)
     }
 
     /// Reads the configuration, and says what holding to it would change.

@@ -6,8 +6,9 @@ use tiderace_value::{Json, JsonKind};
 use super::{Given, bad, short};
 use crate::operation::audit::AuditQuery;
 use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
+use crate::operation::explain::{ClientName, Question, TEXTS_MAX};
 use crate::operation::node::{LOG_LEVEL_TIME_MAX, LogWord, NodeOperation};
-use crate::{Browsable, DrainRequest, Operation};
+use crate::{Browsable, DrainRequest, Kind, Operation, parse_path};
 
 impl Given<'_> {
     /// The operation of that name, of those on the node, on queues, and on the session that asks.
@@ -22,6 +23,7 @@ impl Given<'_> {
             "log" => self.node(self.log()?),
             "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
             "backup-read" => self.node(self.backup_read()?),
+            "explain" => self.node(NodeOperation::Explain(Box::new(self.question()?))),
             "audit" => self.node(NodeOperation::Audit(self.audit()?)),
             _ => match self.block_operation(what)? {
                 Some(asked) => Operation::Blocks(Box::new(asked)),
@@ -58,6 +60,43 @@ impl Given<'_> {
         let backup = self.number("backup")?.ok_or_else(missing)?;
         let from = self.number("from")?.ok_or_else(missing)?;
         Ok(NodeOperation::BackupRead { backup, from })
+    }
+
+    fn question(&self) -> Result<Question, Close> {
+        let (given, action) = (self.name("who")?, self.text("action")?);
+        let given = given.ok_or_else(|| bad("`who` is missing: a name, or `anonymous`"))?;
+        let who = ClientName::parse(&given).map_err(bad)?;
+        let known = tiderace_manage::ACTIONS.iter().find(|known| **known == action);
+        let action = known.copied().ok_or_else(|| {
+            let all = tiderace_manage::ACTIONS.join(", ");
+            bad(format!("`action` is one of {all}, not `{}`", short(&action)))
+        })?;
+        let kind = match self.optional_text("kind")? {
+            None => None,
+            Some(kind) => {
+                let known = [Kind::Topic, Kind::Queue, Kind::Service];
+                let known = known.into_iter().find(|known| *known.name() == *kind);
+                Some(known.ok_or_else(|| bad("`kind` is topic, queue or service"))?)
+            }
+        };
+        let (groups, claims) = (self.texts("groups")?, self.texts("claims")?);
+        if who.name.is_none() && !(groups.is_empty() && claims.is_empty()) {
+            return Err(bad("who does not log in has neither groups nor claims"));
+        }
+        let claims = claims.iter().map(|claim| Question::claim(claim));
+        let claims = claims.collect::<Result<_, _>>().map_err(bad)?;
+        let path = parse_path(&self.text("path")?, who.name.as_deref())?;
+        Ok(Question { who, groups, claims, action, kind, path })
+    }
+
+    fn texts(&self, name: &str) -> Result<Vec<Box<str>>, Close> {
+        let wrong = || bad(format!("`{name}` is a list of at most {TEXTS_MAX} texts"));
+        let Some(given) = self.field(name) else { return Ok(Vec::new()) };
+        if given.kind() != JsonKind::Array || given.elements().nth(TEXTS_MAX).is_some() {
+            return Err(wrong());
+        }
+        let texts = given.elements().map(|text| text.as_text().map(|text| (&*text).into()));
+        texts.collect::<Option<_>>().ok_or_else(wrong)
     }
 
     fn audit(&self) -> Result<AuditQuery, Close> {
@@ -156,6 +195,16 @@ mod tests {
         assert_eq!(node(r#"{"do":"audit"}"#), audit(None, 0, None, None));
         let text = r#"{"do":"audit","after":0,"limit":7,"who":"@shop/ann","verb":"kick"}"#;
         assert_eq!(node(text), audit(Some(0), 7, Some("@shop/ann"), Some("kick")));
+        let text = r#"{"do":"explain","who":"@h/ann","groups":["a"],"claims":["b=c=d"],"action":"send","kind":"queue","path":"~/j"}"#;
+        let question = Question {
+            who: ClientName { name: Some("ann".into()), host: Some("h".into()) },
+            groups: vec!["a".into()],
+            claims: vec![("b".into(), "c=d".into())],
+            action: "send",
+            kind: Some(Kind::Queue),
+            path: Path::parse("user/ann/j").unwrap(),
+        };
+        assert_eq!(node(text), NodeOperation::Explain(Box::new(question)));
         let log = |level, lasts| NodeOperation::Log { level, lasts };
         assert_eq!(node(r#"{"do":"log"}"#), log(None, None));
         let lasts = Some(Span::from_secs(900));
@@ -177,6 +226,18 @@ mod tests {
             (r#"{"do":"backup-read","backup":7}"#, "`from`"),
             (r#"{"do":"backup-read","from":0}"#, "`backup`"),
             (r#"{"do":"backup-read","backup":-1,"from":0}"#, "`backup`"),
+            (r#"{"do":"explain","action":"send","path":"a"}"#, "`who`"),
+            (r#"{"do":"explain","who":"*","action":"send","path":"a"}"#, "`*` is nobody"),
+            (
+                r#"{"do":"explain","who":"a","claims":["b"],"action":"send","path":"a"}"#,
+                "NAME=VALUE",
+            ),
+            (
+                r#"{"do":"explain","who":"anonymous","groups":["b"],"action":"send","path":"a"}"#,
+                "neither groups nor claims",
+            ),
+            (r#"{"do":"explain","who":"a","action":"fly","path":"a"}"#, "publish"),
+            (r#"{"do":"explain","who":"a","action":"send","kind":"x","path":"a"}"#, "`kind`"),
             (r#"{"do":"audit","after":"x"}"#, "`after`"),
             (r#"{"do":"audit","who":7}"#, "`who`"),
             (r#"{"do":"backup","to":"/etc/passwd"}"#, "to"),
