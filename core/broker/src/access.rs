@@ -15,8 +15,8 @@ use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    AUDIT, BACKUP, Destination, Entrance, Kind, NodeOperation, Operation, Target, TopicSpec,
-    is_temporary,
+    AUDIT, BACKUP, Destination, Entrance, IDENTITIES, Kind, NodeOperation, Operation, Target,
+    TopicSpec, is_temporary,
 };
 
 use crate::authorise::Caller;
@@ -97,6 +97,7 @@ impl BrokerOptions {
                 NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
                     (BACKUP, &[Action::Admin])
                 }
+                NodeOperation::Identities(_) => (IDENTITIES, &[Action::Admin]),
                 NodeOperation::Audit(_) => (AUDIT, &[Action::Operate, Action::Admin]),
                 NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
             },

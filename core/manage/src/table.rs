@@ -1,6 +1,10 @@
 //! The table: a new verb is a row here, and the tests say what else it needs.
 
-use crate::verb::{Field, FieldKind, Rest, Verb};
+use crate::fields::{
+    GROUPS, HOST, IDENTITY, IDENTITY_LIMIT, NUMBER_AFTER, RULE, TOKEN, USER, delete, get, number,
+    post, put, span, text, texts, truth, word,
+};
+use crate::verb::{Field, FieldKind, Verb};
 use crate::{Kind, Right, Role};
 
 /// Every verb, by what it is about.
@@ -247,6 +251,74 @@ pub const VERBS: &[Verb] = &[
         .takes(&[NAME.required()])
         .may(Role::Admin, &[Right::node("admin", "$sys/views/**")])
         .command("views rm NAME"),
+    // Who may come in, and who may do what.
+    Verb::reads("users", "Lists users, without their passwords.", get("/users"))
+        .takes(&[NUMBER_AFTER, IDENTITY_LIMIT])
+        .may(Role::Admin, IDENTITY)
+        .command("users ls"),
+    Verb::changes("put-user", "Adds a user, or puts it in place of the one of that name.", put("/users/{name}"))
+        .takes(&[
+            USER.required(),
+            text("password", 1024, "Its password; without it and `password_hash`: the one that it has.", "\"a long one\""),
+            text("password_hash", 0, "An argon2id hash of its password, as `tiderace password` prints it.", "\"$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA\""),
+            GROUPS,
+            HOST,
+            DRY_RUN,
+        ])
+        .may(Role::Admin, IDENTITY)
+        .command("users put NAME"),
+    Verb::changes("remove-user", "Removes a user that was put, and ends its sessions.", delete("/users/{name}"))
+        .takes(&[USER.required(), DRY_RUN])
+        .may(Role::Admin, IDENTITY)
+        .command("users rm NAME")
+        .confirm(),
+    Verb::reads("tokens", "Lists tokens, without what is shown for them.", get("/tokens"))
+        .takes(&[NUMBER_AFTER, IDENTITY_LIMIT])
+        .may(Role::Admin, IDENTITY)
+        .command("tokens ls"),
+    Verb::changes("put-token", "Adds a token, or puts it in place of the one of that name.", put("/tokens/{name}"))
+        .takes(&[
+            TOKEN.required(),
+            text(
+                "secret",
+                0,
+                "`sha256:` and the hash of the token in hexadecimal, as `tiderace password --token` prints it; without it: the one that there is.",
+                "\"sha256:0\"",
+            ),
+            text("principal", 1024, "Who its bearer is; without it: who is called like the token.", "\"ann\""),
+            GROUPS,
+            HOST,
+            span("for", 3_650 * 86_400, "For how long it is good; without it: until it is removed.", "\"30d\""),
+            DRY_RUN,
+        ])
+        .may(Role::Admin, IDENTITY)
+        .command("tokens put NAME"),
+    Verb::changes("remove-token", "Removes a token that was put, and ends the sessions that began with it.", delete("/tokens/{name}"))
+        .takes(&[TOKEN.required(), DRY_RUN])
+        .may(Role::Admin, IDENTITY)
+        .command("tokens rm NAME")
+        .confirm(),
+    Verb::reads("rules", "Lists the rules in the order of their numbers.", get("/rules"))
+        .takes(&[NUMBER_AFTER, IDENTITY_LIMIT])
+        .may(Role::Admin, IDENTITY)
+        .command("rules ls"),
+    Verb::changes("put-rule", "Adds a rule, or puts it in place of the one of that name.", put("/rules/{name}"))
+        .takes(&[
+            RULE.required(),
+            texts("allow", "The actions that it allows; one of `allow` and `deny` is given.", "[\"publish\"]"),
+            texts("deny", "The actions that it denies.", "[\"publish\"]"),
+            texts("principals", "Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*`.", "[\"group:sales\"]").required(),
+            texts("paths", "Where, as patterns; everywhere if it is not given.", "[\"fx/**\"]"),
+            word("kind", &["any", "queue", "service", "topic"], "For which kind of destinations.", "\"any\""),
+            DRY_RUN,
+        ])
+        .may(Role::Admin, IDENTITY)
+        .command("rules put NAME"),
+    Verb::changes("remove-rule", "Removes a rule that was put.", delete("/rules/{name}"))
+        .takes(&[RULE.required(), DRY_RUN])
+        .may(Role::Admin, IDENTITY)
+        .command("rules rm NAME")
+        .confirm(),
     // The node.
     Verb::reads("alarms", "Shows what is wrong, and what to do.", get("/alarms"))
         .is("fetch")
@@ -438,60 +510,10 @@ const UP_TO: Field = number("up_to", 0, "Only messages up to this position.", "7
 const PAGE_AFTER: Field = text("after", 0, "What `next` was in the page before.", "\"0-1024\"");
 const PAGE_LIMIT: Field = number("limit", 1_000, "How many, at most.", "100");
 
-const fn get(path: &'static str) -> Rest {
-    Rest { method: "GET", path }
-}
-
-const fn post(path: &'static str) -> Rest {
-    Rest { method: "POST", path }
-}
-
-const fn put(path: &'static str) -> Rest {
-    Rest { method: "PUT", path }
-}
-
-const fn delete(path: &'static str) -> Rest {
-    Rest { method: "DELETE", path }
-}
-
-const fn text(
-    name: &'static str,
-    bytes_max: usize,
-    says: &'static str,
-    example: &'static str,
-) -> Field {
-    Field { name, kind: FieldKind::Text(bytes_max), required: false, says, example }
-}
-
-const fn word(
-    name: &'static str,
-    words: &'static [&'static str],
-    says: &'static str,
-    example: &'static str,
-) -> Field {
-    Field { name, kind: FieldKind::Word(words), required: false, says, example }
-}
-
-const fn number(name: &'static str, most: u64, says: &'static str, example: &'static str) -> Field {
-    Field { name, kind: FieldKind::Number(most), required: false, says, example }
-}
-
-const fn span(
-    name: &'static str,
-    seconds_max: u64,
-    says: &'static str,
-    example: &'static str,
-) -> Field {
-    Field { name, kind: FieldKind::Span(seconds_max), required: false, says, example }
-}
-
-const fn truth(name: &'static str, says: &'static str) -> Field {
-    Field { name, kind: FieldKind::Truth, required: false, says, example: "true" }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rest;
     use crate::{Effect, Place};
 
     #[test]

@@ -3,6 +3,7 @@
 //! Relies on nothing. Invariant: only an anonymous principal has no name.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::credential::CredentialMark;
 
@@ -105,4 +106,9 @@ impl std::fmt::Display for Principal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name.as_deref().unwrap_or("anonymous"))
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -8,12 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::current::Current;
 use crate::jwt::{Issuer, Parts, Prospect, TokenProblem};
 use crate::lane::{Flags, Lane, Message, Pending};
-use crate::principal::Principal;
+use crate::principal::{Principal, unix_time};
 use crate::priority::yield_to_others;
 use crate::verifier::LoginError;
 
@@ -172,9 +171,4 @@ fn judge(issuers: &Issuers, pending: Pending, parked: &mut Vec<Pending>) {
 /// The token of these credentials: what clients send as such, or as the password of a name.
 pub(crate) fn token_of(credentials: &tiderace_wire::Credentials) -> Option<&str> {
     credentials.token.as_deref().or(credentials.passcode.as_deref())
-}
-
-/// Seconds since 1970.
-fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

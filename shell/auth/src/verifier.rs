@@ -14,7 +14,7 @@ use tiderace_wire::Credentials;
 use crate::credential::{CredentialMark, CredentialMarks};
 use crate::jwt::looks_signed;
 use crate::password::{PasswordError, PasswordHash, hash_password};
-use crate::principal::Principal;
+use crate::principal::{Principal, unix_time};
 use crate::token::TokenDigest;
 
 /// Fewer characters than this could be guessed, whatever the token is made of.
@@ -61,6 +61,8 @@ pub struct TokenRecord {
     pub groups: Vec<String>,
     /// The virtual host that its bearer is bound to, or `*` for the whole tree.
     pub host: Option<String>,
+    /// Until when it is good, in seconds since 1970.
+    pub until: Option<u64>,
 }
 
 /// How a token is known.
@@ -250,9 +252,15 @@ impl Verifier {
                 TokenSecret::Plain(text) => TokenDigest::of(&text),
             };
             let host = record.host.as_deref();
-            let mark = verifier.marks.of_token(digest.bytes(), &record.principal, host);
+            // Sessions end when that moment comes, so they know one that ends at another for another token.
+            let shown = (digest.bytes(), record.until);
+            let mark = verifier.marks.of_token(shown, &record.principal, host);
             let principal = Principal::named(&record.principal, &record.groups);
             let principal = principal.bound(record.host.as_deref()).shown_by(mark);
+            let principal = match record.until {
+                Some(until) => principal.until(until),
+                None => principal,
+            };
             verifier.tokens.push(Token { digest, principal });
         }
         Ok(verifier)
@@ -374,7 +382,11 @@ impl Verifier {
                 found = Some(&candidate.principal);
             }
         }
-        found.cloned().ok_or(LoginError::Refused)
+        let found = found.ok_or(LoginError::Refused)?;
+        match found.valid_until() {
+            Some(until) if until <= unix_time() => Err(LoginError::Expired),
+            _ => Ok(found.clone()),
+        }
     }
 }
 
@@ -397,6 +409,7 @@ pub(crate) mod tests {
             principal: "feed".to_owned(),
             groups: Vec::new(),
             host: None,
+            until: None,
         };
         Verifier::new([user], [token], anonymous).unwrap()
     }
@@ -491,6 +504,7 @@ pub(crate) mod tests {
             principal: "t".to_owned(),
             groups: Vec::new(),
             host: None,
+            until: None,
         };
         let error = Verifier::new([], [token], AnonymousAccess::Refused).unwrap_err();
         assert_eq!(error, RecordError::TokenTooShort { name: "t".to_owned() });

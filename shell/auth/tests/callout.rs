@@ -51,6 +51,7 @@ fn worker(options: CalloutOptions, post: Post) -> (AuthWorker, Arc<CalloutCounte
         principal: "feed".to_owned(),
         groups: Vec::new(),
         host: None,
+        until: None,
     };
     let verifier = Verifier::new([bob], [token], AnonymousAccess::Refused).unwrap().with_callout();
     let worker = AuthWorker::start(Arc::new(verifier), FailurePolicy::default(), 64).unwrap();

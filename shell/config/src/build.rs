@@ -405,6 +405,11 @@ fn check_persistence(config: &Config, tables: &[Table], problems: &mut Problems)
     if config.store.directory.is_some() {
         return;
     }
+    if config.auth.managed {
+        let message =
+            "auth.managed: what is put has to be kept, and there is no store; set store.directory";
+        problems.add(origin_of(tables, "auth.managed"), message);
+    }
     for table in tables.iter().filter(|table| matches!(table.section.name, "topic" | "topics")) {
         let persistent = table.settings.iter().find(|setting| {
             setting.spec.name() == "persistent" && setting.value == Value::Boolean(true)

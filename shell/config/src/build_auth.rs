@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use tiderace_topics::Placeholder;
 
-use crate::problem::Problems;
+use crate::problem::{Origin, Problems};
 use crate::resolve::resolve;
 use crate::secret::SecretSource;
 use crate::sections::auth::{
@@ -31,6 +31,7 @@ pub(crate) fn build(
         allow_anonymous: section.allow_anonymous,
         login_failures_max: section.login_failures_max,
         login_failure_window: section.login_failure_window,
+        managed: section.managed,
         users: Vec::new(),
         tokens: Vec::new(),
         jwt: Vec::new(),
@@ -41,10 +42,8 @@ pub(crate) fn build(
     let mut names = HashSet::new();
     for table in tables {
         match table.section.name {
-            "user" => config.users.extend(user(table, sources, problems)),
-            "token" => config.tokens.extend(token(table, sources, problems)),
             "jwt" => config.jwt.extend(build_jwt::issuer(table, sources, problems)),
-            "rule" => config.rules.extend(rule(table, problems)),
+            "user" | "token" | "rule" => identity(&mut config, table, sources, problems),
             _ => continue,
         }
         let name = table.settings.iter().find(|setting| setting.spec.name() == "name");
@@ -61,6 +60,20 @@ pub(crate) fn build(
     check_principals(&config, tables, problems);
     check_some_permission(&config, tables, problems);
     Some(config)
+}
+
+/// Adds a user, a token or a rule.
+pub(crate) fn identity(
+    config: &mut AuthConfig,
+    table: &Table,
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) {
+    match table.section.name {
+        "user" => config.users.extend(user(table, sources, problems)),
+        "token" => config.tokens.extend(token(table, sources, problems)),
+        _ => config.rules.extend(rule(table, problems)),
+    }
 }
 
 fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<UserConfig> {
@@ -95,7 +108,8 @@ fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option
         }
     };
     let UserSection { name, groups, host, .. } = section;
-    Some(UserConfig { name, password, groups, host })
+    let is_put = table.origin == Origin::Put;
+    Some(UserConfig { name, password, groups, host, is_put })
 }
 
 fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<TokenConfig> {
@@ -118,8 +132,9 @@ fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Optio
         return None;
     };
     let principal = section.principal.unwrap_or_else(|| section.name.clone());
-    let TokenSection { name, groups, host, .. } = section;
-    Some(TokenConfig { name, secret, principal, groups, host })
+    let TokenSection { name, groups, host, until, .. } = section;
+    let is_put = table.origin == Origin::Put;
+    Some(TokenConfig { name, secret, principal, groups, host, until, is_put })
 }
 
 fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
@@ -166,7 +181,16 @@ fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
             problems.add(table.origin_of("paths"), format!("rule.paths: {unknown}"));
         }
     }
-    Some(RuleConfig { allow, actions, principals, paths: section.paths, kind: section.kind })
+    let (name, is_put) = (section.name, table.origin == Origin::Put);
+    Some(RuleConfig {
+        name,
+        is_put,
+        allow,
+        actions,
+        principals,
+        paths: section.paths,
+        kind: section.kind,
+    })
 }
 
 /// `sha256:` and 64 hexadecimal digits.
@@ -185,7 +209,8 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
 
 /// A rule for a user or group that nobody is in is a slip of the finger.
 fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
-    if !config.jwt.is_empty() || config.http.is_some() || config.has_client_names {
+    if config.managed || !config.jwt.is_empty() || config.http.is_some() || config.has_client_names
+    {
         // Who may log in stands elsewhere.
         return;
     }
@@ -222,7 +247,8 @@ fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Proble
 
 /// With users but without a permission, everybody could log in and nobody could do anything.
 fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
-    let is_nothing_allowed = config.is_enforced() && !config.rules.iter().any(|rule| rule.allow);
+    let is_nothing_allowed =
+        config.is_enforced() && !config.managed && !config.rules.iter().any(|rule| rule.allow);
     let origin =
         tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "jwt" | "rule"));
     let elsewhere = match config.http {

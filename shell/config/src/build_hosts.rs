@@ -50,6 +50,11 @@ pub(crate) fn check(config: &Config, tables: &[Table], problems: &mut Problems) 
         let message = "virtual_hosts.unknown: without a [[virtual_host]] everybody would be refused; add one or use \"whole\"";
         problems.add(origin_of(tables, "virtual_hosts.unknown"), message);
     }
+    check_bindings(tables, &names, problems);
+}
+
+/// Nobody is bound to a host that is not there.
+pub(crate) fn check_bindings(tables: &[Table], names: &HashSet<String>, problems: &mut Problems) {
     for table in tables.iter().filter(|table| matches!(table.section.name, "user" | "token")) {
         let Some(bound) = table.settings.iter().find(|setting| setting.spec.name() == "host")
         else {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tiderace_base::{Network, is_name};
 use tiderace_topics::Pattern;
 
+use crate::moment::Moment;
 use crate::raw::{Raw, RawData};
 use crate::secret::SecretSource;
 use crate::suggest;
@@ -48,6 +49,8 @@ pub enum Kind {
     Listen,
     /// A share of the machine's memory (`"25 %"`) or a size.
     Memory,
+    /// A moment: date, time and offset (RFC 3339).
+    Moment,
     /// The name of a thing: 1 to 128 characters, no white space, control or wildcard characters.
     Name,
     /// An IP address, or a network of such: `ADDRESS/BITS`.
@@ -82,6 +85,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An amount of memory.
     Memory(MemoryAmount),
+    /// A moment.
+    Moment(Moment),
     /// A network of IP addresses.
     Network(Network),
     /// A destination pattern.
@@ -115,6 +120,9 @@ impl Kind {
                 self.read_text(text, zero).or_else(|| self.read_bare(text, zero))
             }
             RawData::Text(text) => self.read_text(text, zero),
+            RawData::Date(text) => {
+                Moment::parse(text).filter(|_| matches!(self, Kind::Moment)).map(Value::Moment)
+            }
             RawData::Float(_) | RawData::List(_) | RawData::Other(_) => None,
         };
         value.ok_or_else(|| Mismatch { span: raw.span.clone(), sentence: self.sentence(raw, zero) })
@@ -144,6 +152,7 @@ impl Kind {
                 "an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\"".to_owned()
             }
             Kind::Memory => "a share of the memory such as \"25 %\", or a size such as \"4 GiB\"".to_owned(),
+            Kind::Moment => "a moment such as \"2027-01-31T12:00:00Z\"".to_owned(),
             Kind::Name => {
                 "a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`"
                     .to_owned()
@@ -242,6 +251,7 @@ impl Kind {
                 MemoryAmount::Bytes(0) => None,
                 amount => Some(Value::Memory(amount)),
             },
+            Kind::Moment => Moment::parse(text).map(Value::Moment),
             Kind::Name => is_name(text).then(|| Value::Text(text.to_owned())),
             Kind::Network => text.parse().ok().map(Value::Network),
             Kind::Pattern => Pattern::parse(text).ok().map(Value::Pattern),
@@ -317,6 +327,7 @@ impl fmt::Display for Value {
                 f.write_str("]")
             }
             Value::Memory(amount) => write!(f, "\"{amount}\""),
+            Value::Moment(moment) => write!(f, "\"{moment}\""),
             Value::Network(network) => write!(f, "\"{network}\""),
             Value::Pattern(pattern) => write!(f, "{}", toml::Value::from(pattern.as_str())),
             Value::Secret(source) => write!(f, "\"{source}\""),

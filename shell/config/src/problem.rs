@@ -23,6 +23,8 @@ pub enum Origin {
     },
     /// By this flag, as typed.
     Flag(String),
+    /// Put while the server ran.
+    Put,
 }
 
 impl fmt::Display for Origin {
@@ -32,6 +34,7 @@ impl fmt::Display for Origin {
             Origin::Environment(name) => write!(f, "environment variable {name}"),
             Origin::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
             Origin::Flag(flag) => f.write_str(flag),
+            Origin::Put => f.write_str("put at run time"),
         }
     }
 }
@@ -48,7 +51,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::Default => f.write_str(&self.message),
+            Origin::Default | Origin::Put => f.write_str(&self.message),
             origin => write!(f, "{origin}: {}", self.message),
         }
     }
@@ -69,7 +72,7 @@ impl Problems {
             Origin::File { line, column, .. } => (0, *line, *column),
             Origin::Environment(_) => (1, 0, 0),
             Origin::Flag(_) => (2, 0, 0),
-            Origin::Default => (3, 0, 0),
+            Origin::Default | Origin::Put => (3, 0, 0),
         });
     }
 }

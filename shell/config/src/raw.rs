@@ -20,12 +20,14 @@ pub(crate) struct Raw {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RawData {
     Boolean(bool),
+    /// A date as TOML has it.
+    Date(String),
     Float(String),
     Integer(i128),
     List(Vec<Raw>),
     /// From the environment or a flag: the option's kind decides what the text means.
     Loose(String),
-    /// A table or a date, which no option takes.
+    /// A table, which no option takes.
     Other(&'static str),
     Text(String),
 }
@@ -41,7 +43,7 @@ impl Raw {
         let data = match value.get_ref() {
             DeValue::Array(items) => RawData::List(items.iter().map(Raw::from_toml).collect()),
             DeValue::Boolean(flag) => RawData::Boolean(*flag),
-            DeValue::Datetime(_) => RawData::Other("a date"),
+            DeValue::Datetime(date) => RawData::Date(date.to_string()),
             DeValue::Float(number) => RawData::Float(number.as_str().to_owned()),
             DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix())
             {
@@ -60,6 +62,7 @@ impl fmt::Display for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.data {
             RawData::Boolean(flag) => write!(f, "{flag}"),
+            RawData::Date(_) => f.write_str("a date"),
             RawData::Float(text) => f.write_str(text),
             RawData::Integer(number) => write!(f, "{number}"),
             RawData::List(_) => f.write_str("a list"),

@@ -102,6 +102,7 @@ fn kind_schema(kind: &Kind, zero: bool) -> Json {
         Kind::Secret { hash: None } => json!({ "type": "string", "pattern": "^(file:|env:)" }),
         Kind::Name => json!({ "type": "string", "minLength": 1, "maxLength": 128 }),
         Kind::UrlPath => json!({ "type": "string", "pattern": "^/" }),
+        Kind::Moment => json!({ "type": "string", "format": "date-time" }),
         Kind::Listen | Kind::Network | Kind::Pattern | Kind::Text => {
             json!({ "type": "string", "minLength": 1 })
         }

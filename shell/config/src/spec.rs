@@ -9,6 +9,7 @@ use tiderace_base::Network;
 use tiderace_topics::Pattern;
 
 use crate::kind::{Kind, Value};
+use crate::moment::Moment;
 use crate::secret::SecretSource;
 use crate::units::MemoryAmount;
 
@@ -129,6 +130,7 @@ from_value! {
     Value::Bytes(number) | Value::Integer(number) => usize = usize::try_from(*number).ok();
     Value::Duration(duration) => Duration = Some(*duration);
     Value::Memory(amount) => MemoryAmount = Some(*amount);
+    Value::Moment(moment) => Moment = Some(*moment);
     Value::Network(network) => Network = Some(*network);
     Value::Pattern(pattern) => Pattern = Some(pattern.clone());
     Value::Secret(source) => SecretSource = Some(source.clone());

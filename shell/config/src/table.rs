@@ -42,6 +42,15 @@ impl Table {
         from_values(&Values { settings: &settings })
     }
 
+    /// The name that it was given.
+    pub fn name(&self) -> Option<&str> {
+        let name = self.settings.iter().find(|setting| setting.spec.name() == "name")?;
+        match &name.value {
+            Value::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// One of these options has a problem of its own already.
     pub(crate) fn refuses(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.refused.contains(name))

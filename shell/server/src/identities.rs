@@ -24,7 +24,7 @@ use tiderace_auth::{
 use tiderace_base::Span;
 use tiderace_broker::{Bearer, CredentialId};
 use tiderace_config::{
-    AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, TokenSecret, Unanswered,
+    AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, Moment, PrincipalMatch, TokenSecret, Unanswered,
     UserPassword,
 };
 use tiderace_topics::Placeholder;
@@ -54,6 +54,7 @@ pub(crate) fn verifier(auth: &AuthConfig, before: Option<&Verifier>) -> anyhow::
         principal: token.principal.clone(),
         groups: token.groups.clone(),
         host: token.host.clone(),
+        until: token.until.map(Moment::unix),
     });
     // Somebody without credentials may come in if some rule speaks of such people; what they may do
     // there is the rules' business.

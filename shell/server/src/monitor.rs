@@ -60,10 +60,10 @@ pub(crate) struct Monitor {
     pub(crate) tls: OnceLock<Arc<TlsState>>,
     /// What has become of questions about logins, if somebody is asked.
     pub(crate) callouts: Option<Arc<CalloutCounters>>,
-    /// Set once the store is open, if there is one.
-    pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
-    /// Set once large messages have a place, if they do.
-    pub(crate) spool: OnceLock<Option<Arc<Spool>>>,
+    /// The store, if there is one.
+    pub(crate) persistence: Option<Arc<Persistence>>,
+    /// Where large messages have a place, if they do.
+    pub(crate) spool: Option<Arc<Spool>>,
     /// Set once RSocket's sessions count.
     pub(crate) rsocket: OnceLock<Arc<RSocketMetrics>>,
     /// What native sessions count.
@@ -129,7 +129,7 @@ impl Monitor {
                 "the server sends its clients to other servers; connect to another one",
             );
         }
-        let persistence = self.persistence.get().and_then(Option::as_ref);
+        let persistence = self.persistence.as_ref();
         if persistence.is_some_and(|persistence| persistence.has_failed()) {
             return Response::refusal(
                 503,
@@ -180,10 +180,10 @@ impl Monitor {
         out.extend(self.audit.samples());
         out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
         out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
-        if let Some(Some(persistence)) = self.persistence.get() {
+        if let Some(persistence) = &self.persistence {
             persistence.metrics().samples().for_each(|sample| out.push(sample));
         }
-        if let Some(Some(spool)) = self.spool.get() {
+        if let Some(spool) = &self.spool {
             out.extend(large_messages(spool.usage()));
         }
         out.extend(self.rsocket.get().into_iter().flat_map(|rsocket| rsocket.samples()));

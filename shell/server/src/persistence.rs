@@ -6,12 +6,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use tiderace_base::{Now, ShardId};
 use tiderace_bodies::Maps;
@@ -35,11 +35,23 @@ use crate::restoring::{self, values};
 /// How often somebody who waits for a long recovery is told that it goes on.
 const PROGRESS: Duration = Duration::from_secs(2);
 
+/// How long somebody waits for what is kept for the node: less than the 10 s after which the command line takes a server for gone.
+const KEEPING: Duration = Duration::from_secs(8);
+/// Stands for the node as a whole where shards have their numbers.
+const NODE: u16 = u16::MAX;
+
+/// Who waits for what is kept for the node as a whole.
+type NodeWaits = Mutex<Option<(u64, SyncSender<bool>)>>;
+
 /// The store of a running server.
 pub(crate) struct Persistence {
     committer: Mutex<Option<Committer>>,
     metrics: Arc<StoreMetrics>,
     ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>>,
+    /// Who waits for what is kept for the node as a whole.
+    node_waits: Arc<NodeWaits>,
+    /// Numbers of that.
+    node_tickets: AtomicU64,
     /// Messages of queues have filled their share of the store.
     are_queues_full: Arc<AtomicBool>,
     /// What has survived, until every shard has taken its part.
@@ -110,10 +122,15 @@ impl Persistence {
         let streams_from = store.stream_ids().next_stream().0;
         let metrics = store.metrics();
         let are_queues_full = Arc::<AtomicBool>::default();
+        let node_waits = Arc::<NodeWaits>::default();
         let report = {
             let ways_back = Arc::clone(&ways_back);
             let (are_queues_full, maps) = (Arc::clone(&are_queues_full), Arc::clone(&maps));
+            let node_waits = Arc::clone(&node_waits);
             move |notice: Notice<'_>| {
+                if let Notice::Done(done) = &notice {
+                    tell_node(&node_waits, done);
+                }
                 if let Notice::QueuesFull(are_full) = notice {
                     are_queues_full.store(are_full, Ordering::SeqCst);
                 }
@@ -126,6 +143,8 @@ impl Persistence {
             committer: Mutex::new(Some(committer)),
             metrics,
             ways_back,
+            node_waits,
+            node_tickets: AtomicU64::new(0),
             are_queues_full,
             recovered: Mutex::new(Some((Arc::new(Survived { recovered, bodies }), shards))),
             maps,
@@ -142,6 +161,36 @@ impl Persistence {
     /// Where backups of the store come from.
     pub(crate) fn backups(&self) -> Option<Backups> {
         lock(&self.committer).as_ref().map(Committer::backups)
+    }
+
+    /// A named value that has survived; to be asked for before the shards take what has.
+    pub(crate) fn value(&self, name: &str) -> Option<Vec<u8>> {
+        let held = lock(&self.recovered);
+        let (survived, _) = held.as_ref()?;
+        values(&survived.recovered).find(|(known, _)| *known == name).map(|(_, value)| value.into())
+    }
+
+    /// Keeps a named value, and waits until it is. Not for threads of shards.
+    ///
+    /// # Errors
+    /// When it is not kept, or nobody knows within some seconds whether it is.
+    pub(crate) fn keep(&self, name: &str, value: &[u8]) -> anyhow::Result<()> {
+        let mut batch = Batch::new();
+        batch.set(name, value)?;
+        let (sender, kept) = sync_channel(1);
+        let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(NODE));
+        let submitter = submitter.context("the store has stopped")?;
+        let ticket = self.node_tickets.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.node_waits) = Some((ticket, sender));
+        submitter.try_submit(ticket, batch).map_err(|_| anyhow!("the store has stopped"))?;
+        match kept.recv_timeout(KEEPING) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(anyhow!("the store does not take it; the log says why")),
+            Err(_) => Err(anyhow!(
+                "the store did not answer within {} s, so that it may be there after the next start; its disk may be overloaded",
+                KEEPING.as_secs()
+            )),
+        }
     }
 
     /// Whether nothing persistent is acknowledged any more, until the server is started again.
@@ -400,6 +449,18 @@ fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, maps: &Maps, notice: Notic
         }
         Notice::QueuesFull(are_full) => tell_queues_full(ways_back, are_full),
         Notice::RoomAgain => info!(event = "store-has-room", "the store has room again"),
+    }
+}
+
+/// Tells who waits for what is kept for the node as a whole.
+fn tell_node(node_waits: &NodeWaits, done: &[Done]) {
+    for answer in done.iter().filter(|done| done.shard == NODE) {
+        let mut waits = lock(node_waits);
+        // One that comes late is nobody's any more.
+        if let Some((_, waits)) = waits.take_if(|(ticket, _)| *ticket == answer.ticket) {
+            // Who waits no more has been told that nobody knows.
+            let _ = waits.try_send(is_kept(answer));
+        }
     }
 }
 

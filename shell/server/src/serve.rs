@@ -1,6 +1,6 @@
 //! Brings the server to life and to an orderly end.
 //!
-//! Order of birth: logging, identities, login worker, store, event loops, control. Order of death: readiness, new
+//! Order of birth: logging, store, identities, login worker, event loops, control. Order of death: readiness, new
 //! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store; control and
 //! the login worker end with the process.
 
@@ -52,15 +52,23 @@ const CLOSING: Duration = Duration::from_secs(30);
 /// When an address cannot be listened on, an identity cannot be used, or a thread cannot be started.
 pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let ServeRequest { loaded, load, development } = request;
-    let config = &loaded.config;
     allocator::refuse_huge_pages();
     // Before there are other threads.
     let sockets = sockets::take()?;
-    logging::start(&config.log);
+    logging::start(&loaded.config.log);
     let audit = Arc::<AuditLog>::default();
     let (control, asks) = Control::new(audit.clone());
     let signals = Signals::take(control.clone())?;
     let files_max = raise_file_limit();
+    // What was put in an earlier life of the server says who may come in.
+    let epoch = u64::from_ne_bytes(random()?);
+    let maps = Maps::open().context("the thread that unmaps files could not be started")?;
+    let spool = compose::spool(&loaded.config.large_messages, &maps)?;
+    let bodies = (maps, spool.clone());
+    let shards = compose::shards(&loaded.config);
+    let persistence = Persistence::open(&loaded.config.store, epoch, shards, bodies)?.map(Arc::new);
+    let (loaded, put) = control::with_kept(loaded, persistence.as_deref())?;
+    let config = &loaded.config;
     let verifier = Arc::new(identities::verifier(&config.auth, None)?);
     let mut signed = identities::signed_tokens(&config.auth, verifier.marks(), None)?;
     let worker = AuthWorker::start(
@@ -80,7 +88,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         .context("the thread that fetches keys could not be started")?;
     let identity = Identity::new(node_name(config)?);
     let broker = Arc::new(BrokerOptions {
-        epoch: u64::from_ne_bytes(random()?),
+        epoch,
         temporary_secret: u128::from_ne_bytes(random()?),
         ..compose::broker(config, memory_bytes())?
     });
@@ -95,8 +103,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         reloads: Arc::default(),
         audit: audit.clone(),
         node: OnceLock::new(),
-        persistence: OnceLock::new(),
-        spool: OnceLock::new(),
+        persistence: persistence.clone(),
+        spool: spool.clone(),
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
         callouts: config.auth.http.is_some().then_some(counters),
@@ -106,16 +114,6 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         resources: Resources::new(config, files_max),
         ready: AtomicBool::new(true),
     });
-    let maps = Maps::open().context("the thread that unmaps files could not be started")?;
-    let spool = compose::spool(&config.large_messages, &maps)?;
-    // Nobody else sets it.
-    let _ = monitor.spool.set(spool.clone());
-    let bodies = (maps, spool.clone());
-    let persistence =
-        Persistence::open(&config.store, broker.epoch, compose::shards(config), bodies)?;
-    let persistence = persistence.map(Arc::new);
-    // Nobody else sets it.
-    let _ = monitor.persistence.set(persistence.clone());
     let native = Arc::new(compose::native(config, &identity, monitor.native.clone()));
     let mut protocols = vec![
         // One line per protocol.
@@ -197,6 +195,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let reloader = Reloader {
         load,
         running: loaded.clone(),
+        put,
+        persistence: persistence.clone(),
         worker,
         verifier,
         signed,

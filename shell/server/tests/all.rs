@@ -19,6 +19,7 @@ mod drain;
 mod edges;
 mod explain;
 mod hosts;
+mod identities;
 mod lasting_logins;
 mod limits;
 mod management;

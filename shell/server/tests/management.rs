@@ -17,6 +17,11 @@ use crate::readme::commands_of;
 
 /// Somebody with no role; others have the names of their roles, or that of the only verb whose rights they have.
 pub(crate) const NONE: &str = "none";
+/// A hash of a password that nobody has.
+const HASH: &str =
+    "$argon2id$v=19$m=8192,t=1,p=1$c2FsdHNhbHRzYWx0$GpZ3sK/oH9p7VIiV56G/64Zo/8GaUw434IimaPqxwCo";
+/// A hash of a token that nobody has.
+const DIGEST: &str = "sha256:00000000000000000000000000000000000000000000000000000000000000ff";
 /// Somebody who makes the topic that is looked at.
 const MAKER: &str = "maker";
 
@@ -46,7 +51,7 @@ impl Node {
     /// The same with more in its configuration; it is looked after at the last of its addresses.
     pub(crate) fn with(directory: Directory, more: &str) -> Node {
         let store = directory.0.join("store");
-        let mut config = format!("{more}[store]\ndirectory = {store:?}\n");
+        let mut config = format!("{more}[auth]\nmanaged = true\n[store]\ndirectory = {store:?}\n");
         let mut rules = String::new();
         let roles = Role::ALL.map(|role| role.name().to_owned());
         let alone = VERBS.iter().map(only);
@@ -182,6 +187,26 @@ impl Node {
                 json!({"who": "ann", "action": "send", "path": "made/jobs"}),
                 "explain ann send made/jobs".to_owned(),
             ),
+            "users" => (json!({}), "users ls".to_owned()),
+            "put-user" => (
+                json!({"name": "made-user", "password_hash": HASH, "groups": ["made"]}),
+                format!("users put made-user --hash {HASH} --group made"),
+            ),
+            "remove-user" => (json!({"name": "made-user"}), "users rm made-user --yes".to_owned()),
+            "tokens" => (json!({}), "tokens ls".to_owned()),
+            "put-token" => (
+                json!({"name": "made-token", "secret": DIGEST, "for": "1h"}),
+                format!("tokens put made-token --secret {DIGEST} --for 1h"),
+            ),
+            "remove-token" => {
+                (json!({"name": "made-token"}), "tokens rm made-token --yes".to_owned())
+            }
+            "rules" => (json!({}), "rules ls".to_owned()),
+            "put-rule" => (
+                json!({"name": "made-rule", "allow": ["publish"], "principals": ["user:nobody"]}),
+                "rules put made-rule --allow publish --principal user:nobody".to_owned(),
+            ),
+            "remove-rule" => (json!({"name": "made-rule"}), "rules rm made-rule --yes".to_owned()),
             "audit" => (json!({}), "audit".to_owned()),
             "stats" => (json!({}), "top --once --interval 100ms".to_owned()),
             "drain" => (
@@ -211,6 +236,11 @@ impl Node {
             "unview" => json!({"do": "view", "name": "made", "text": "map a to b"}),
             "unblock" => json!({"do": "block", "principal": "nobody", "for": "1m"}),
             "unblock-address" => json!({"do": "block", "address": "192.0.2.0/24", "for": "1m"}),
+            "remove-user" => json!({"do": "put-user", "name": "made-user", "password_hash": HASH}),
+            "remove-token" => json!({"do": "put-token", "name": "made-token", "secret": DIGEST}),
+            "remove-rule" => json!({
+                "do": "put-rule", "name": "made-rule", "deny": ["publish"], "principals": ["user:nobody"]
+            }),
             "drain" => json!({"do": "drain-cancel"}),
             "drain-cancel" | "alarms" => drain,
             _ => return,

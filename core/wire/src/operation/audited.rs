@@ -7,8 +7,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 
 use super::{
-    AuditRecord, Block, BlockOperation, DrainRequest, DurableSubscription, Kick, MoveMessages,
-    NodeOperation, Operation,
+    AuditRecord, Block, BlockOperation, DrainRequest, DurableSubscription, IdentityKind,
+    IdentityOperation, Kick, MoveMessages, NodeOperation, Operation,
 };
 
 /// What the record of changes says of an operation.
@@ -33,7 +33,12 @@ impl Operation {
             }
             Operation::Node(asked) => matches!(
                 **asked,
-                NodeOperation::Reload { dry_run: true } | NodeOperation::Backup { dry_run: true }
+                NodeOperation::Reload { dry_run: true }
+                    | NodeOperation::Backup { dry_run: true }
+                    | NodeOperation::Identities(
+                        IdentityOperation::Put { dry_run: true, .. }
+                            | IdentityOperation::Remove { dry_run: true, .. }
+                    )
             ),
             _ => false,
         };
@@ -109,11 +114,33 @@ fn of_node(asked: &NodeOperation) -> Option<(&'static str, String)> {
             let lasts = lasts.map(|lasts| format!(" for={}ms", lasts.as_millis()));
             ("log", format!("level={level}{}", lasts.unwrap_or_default()))
         }
+        NodeOperation::Identities(asked) => return of_identities(asked),
         // What is read of a backup is part of one that stands there.
         NodeOperation::BackupRead { .. } | NodeOperation::Audit(_) | NodeOperation::Explain(_) => {
             return None;
         }
     })
+}
+
+fn of_identities(asked: &IdentityOperation) -> Option<(&'static str, String)> {
+    let (kind, name, rest, verbs) = match asked {
+        IdentityOperation::List { .. } => return None,
+        IdentityOperation::Put { name, what, .. } => {
+            (what.kind(), name, what.audited(), ["put-user", "put-token", "put-rule"])
+        }
+        IdentityOperation::Remove { kind, name, .. } => {
+            (*kind, name, String::new(), ["remove-user", "remove-token", "remove-rule"])
+        }
+    };
+    let [user, token, rule] = verbs;
+    let verb = match kind {
+        IdentityKind::User => user,
+        IdentityKind::Token => token,
+        IdentityKind::Rule => rule,
+    };
+    // It has not been looked at whether that may be so long, nor who may ask for it.
+    let text = format!("{}={name}{rest}", kind.name());
+    Some((verb, AuditRecord::clipped(&text).to_owned()))
 }
 
 /// What was given, on one line.

@@ -28,6 +28,7 @@ impl Operation {
             Operation::Blocks(asked) => asked.bytes(),
             Operation::Node(asked) => match &**asked {
                 NodeOperation::Explain(question) => question.bytes(),
+                NodeOperation::Identities(asked) => asked.bytes(),
                 NodeOperation::Audit(query) => size_of::<AuditQuery>() + query.bytes(),
                 _ => 0,
             },
@@ -75,6 +76,7 @@ impl OperationResult {
             OperationResult::Node(report) => match &**report {
                 NodeReport::BackupPart(part) => values(1, part.run().bytes()),
                 NodeReport::Audit(page) => page.bytes(),
+                NodeReport::Identities(page) => page.bytes(),
                 _ => 0,
             },
             _ => 0,

@@ -11,6 +11,7 @@ mod bytes;
 mod drain;
 mod durable;
 mod explain;
+mod identity;
 mod manages;
 mod node;
 mod queue;
@@ -44,6 +45,10 @@ pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
 };
 pub use explain::{ClientName, Explanation, Question};
+pub use identity::{
+    Hidden, IDENTITIES, IdentityChange, IdentityEntry, IdentityKind, IdentityMember,
+    IdentityOperation, IdentityPage, NewIdentity, TOKEN_TIME_MAX,
+};
 pub use node::{
     Applies, BACKUP, BackupPart, BackupSize, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord,
     NodeOperation, NodeReport,

@@ -11,6 +11,7 @@ use tiderace_value::append_text;
 
 use super::audit::{AuditPage, AuditQuery};
 use super::explain::{Explanation, Question};
+use super::identity::{IdentityChange, IdentityKind, IdentityOperation, IdentityPage};
 use crate::{Destination, Kind, Meta, Run, RunBuilder, properties};
 
 /// How long a level of the log that goes back by itself may last, at most.
@@ -47,6 +48,8 @@ pub enum NodeOperation {
     Audit(AuditQuery),
     /// Says whether somebody may do something, and why; [`NodeReport::Explained`].
     Explain(Box<Question>),
+    /// Tells or changes who may come in, and who may do what; [`NodeReport::Identities`] and [`NodeReport::Identity`].
+    Identities(IdentityOperation),
 }
 
 /// How important the lines of a log are.
@@ -182,6 +185,19 @@ pub enum NodeReport {
     Audit(Box<AuditPage>),
     /// Whether somebody may do something, and why.
     Explained(Box<Explanation>),
+    /// Users, tokens or rules.
+    Identities(Box<IdentityPage>),
+    /// A user, a token or a rule was put or removed.
+    Identity {
+        /// What it is.
+        kind: IdentityKind,
+        /// Its name.
+        name: Box<str>,
+        /// What has become of it.
+        outcome: IdentityChange,
+        /// Whether nothing was changed.
+        dry_run: bool,
+    },
 }
 
 impl NodeReport {
@@ -224,6 +240,14 @@ impl NodeReport {
             }
             NodeReport::Audit(page) => page.write_json(out),
             NodeReport::Explained(explanation) => explanation.write_json(out),
+            NodeReport::Identities(page) => page.write_json(out),
+            NodeReport::Identity { kind, name, outcome, dry_run } => {
+                out.extend_from_slice(format!("{{\"{}\":", kind.name()).as_bytes());
+                append_text(out, name);
+                let outcome = outcome.as_str();
+                let rest = format!(",\"outcome\":\"{outcome}\",\"dry_run\":{dry_run}}}");
+                out.extend_from_slice(rest.as_bytes());
+            }
             NodeReport::BackupPart(BackupPart { from, more, .. }) => {
                 out.extend_from_slice(format!("{{\"from\":{from},\"more\":{more}}}").as_bytes());
             }

@@ -8,6 +8,7 @@
 //! means nothing is an error that says which are known, so a misspelt wish is never passed over.
 
 mod blocks;
+mod identities;
 mod node;
 mod queues;
 mod sessions;

@@ -13,7 +13,7 @@ mod turns;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -27,7 +27,7 @@ use self::reply::principal_of;
 pub use self::reply::{CalloutProfile, Reply};
 use crate::failures::{FailurePolicy, Failures};
 use crate::lane::LoginRequest;
-use crate::principal::Principal;
+use crate::principal::{Principal, unix_time};
 use crate::verifier::LoginError;
 
 /// Bytes of a name, password and token together; longer ones are refused without a question, so that what waits is bounded.
@@ -289,9 +289,4 @@ fn read(
 pub(crate) fn tail(token: &str) -> String {
     let start = token.char_indices().rev().nth(15).map_or(0, |(at, _)| at);
     token.get(start..).unwrap_or_default().to_owned()
-}
-
-/// Seconds since 1970.
-fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

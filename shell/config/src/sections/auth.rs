@@ -7,6 +7,7 @@ use tiderace_topics::Pattern;
 
 use super::auth_http::AuthHttpConfig;
 use crate::kind::Kind;
+use crate::moment::Moment;
 use crate::secret::{Secret, SecretSource};
 use crate::spec::DefaultValue::{Absent, Is, Required};
 use crate::spec::{choice, section};
@@ -18,6 +19,8 @@ section! {
         "allow_anonymous" allow_anonymous: bool = Is("false"), Kind::Boolean, flag("insecure-allow-anonymous");
         /// Failed logins of one user name from one address within `login_failure_window` after which further ones are refused unheard.
         "login_failures_max" login_failures_max: u32 = Is("5"), Kind::Integer { min: 1, max: 1_000_000 }, zero("no limit");
+        /// Let who may `admin` on `$sys/identities` [put and remove users, tokens and rules](identities.md) while the server runs. They are kept in the store, so there has to be one. Then logins are verified also if the file names nobody.
+        "managed" managed: bool = Is("false"), Kind::Boolean;
         /// The time over which failed logins are counted.
         "login_failure_window" login_failure_window: Duration = Is("60s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) };
     }
@@ -52,6 +55,8 @@ section! {
         "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
         /// The [virtual host](virtual-hosts.md) that its bearer is bound to, as of a user.
         "host" host: Option<String> = Absent, Kind::Text;
+        /// Until when it is good, such as `"2027-01-31T12:00:00Z"`: sessions that began with it end then. Not set: until it is removed.
+        "until" until: Option<Moment> = Absent, Kind::Moment;
     }
 }
 
@@ -122,6 +127,8 @@ choice! {
 section! {
     /// What somebody may or may not do. A denial outweighs every permission; what no rule allows is refused as soon as any user, token or rule is configured. Below `user/NAME` and `group/NAME` only that user or that group's members listen, without a rule and whatever rules allow to others; who may send there is a matter of rules.
     "rule" LIST RuleSection {
+        /// Its name, for lists and for those who look after rules.
+        "name" name: Option<String> = Absent, Kind::Name;
         /// Actions that are allowed. Exactly one of `allow` and `deny` is needed.
         "allow" allow: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
         /// Actions that are refused.
@@ -190,6 +197,8 @@ pub struct AuthConfig {
     pub login_failures_max: u32,
     /// The time over which failed logins are counted.
     pub login_failure_window: Duration,
+    /// Users, tokens and rules may be put and removed while the server runs.
+    pub managed: bool,
     /// Users, in the order of the file.
     pub users: Vec<UserConfig>,
     /// Tokens, in the order of the file.
@@ -212,7 +221,8 @@ impl AuthConfig {
 
     /// Somebody can log in.
     pub fn has_logins(&self) -> bool {
-        let is_known = !(self.users.is_empty() && self.tokens.is_empty() && self.jwt.is_empty());
+        let is_known = self.managed
+            || !(self.users.is_empty() && self.tokens.is_empty() && self.jwt.is_empty());
         is_known || self.http.is_some() || self.has_client_names
     }
 }
@@ -228,6 +238,8 @@ pub struct UserConfig {
     pub groups: Vec<String>,
     /// The virtual host of the user, or `*`.
     pub host: Option<String>,
+    /// Whether it was put while the server ran.
+    pub is_put: bool,
 }
 
 /// How a password is known.
@@ -261,6 +273,10 @@ pub struct TokenConfig {
     pub groups: Vec<String>,
     /// The virtual host of its bearer, or `*`.
     pub host: Option<String>,
+    /// Until when it is good.
+    pub until: Option<Moment>,
+    /// Whether it was put while the server ran.
+    pub is_put: bool,
 }
 
 /// How a token is known.
@@ -327,6 +343,10 @@ pub enum JwtKeys {
 /// What somebody may or may not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleConfig {
+    /// Its name.
+    pub name: Option<String>,
+    /// Whether it was put while the server ran.
+    pub is_put: bool,
     /// `true` allows, `false` denies.
     pub allow: bool,
     /// The actions concerned.

@@ -100,7 +100,7 @@ impl Sampler {
     }
 
     fn look_at_store(&mut self, monitor: &Monitor) {
-        let Some(Some(persistence)) = monitor.persistence.get() else { return };
+        let Some(persistence) = &monitor.persistence else { return };
         let (seen, store) = (&mut self.seen, persistence.metrics());
         seen.store_is_full = store.is_full();
         seen.store_queues_are_full = store.are_queues_full();

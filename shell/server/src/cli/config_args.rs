@@ -125,6 +125,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Integer { .. } => "NUMBER",
         Kind::List(element) => value_name(element),
         Kind::Listen | Kind::Network => "ADDRESS",
+        Kind::Moment => "MOMENT",
         Kind::Name => "NAME",
         Kind::Pattern => "PATTERN",
         Kind::Secret { .. } | Kind::Text => "TEXT",

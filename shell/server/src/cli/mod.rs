@@ -32,6 +32,7 @@ mod drain;
 mod edge;
 mod error;
 mod help;
+mod identities;
 mod jobs;
 mod man;
 mod new_file;
@@ -130,6 +131,12 @@ enum Command {
     /// Show who has changed a server, and who was not to.
     #[command(disable_help_flag = true)]
     Audit(audit::AuditArgs),
+    /// List, put and remove users while the server runs.
+    Users(identities::UsersArgs),
+    /// List, make and remove tokens while the server runs.
+    Tokens(identities::TokensArgs),
+    /// List, put and remove rules while the server runs.
+    Rules(identities::RulesArgs),
     /// Copy what a running server has stored into one file, from any machine.
     #[command(disable_help_flag = true)]
     Backup(backup::BackupArgs),
@@ -200,6 +207,9 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Log(args)) => reload::run_log(&args),
         Some(Command::Alarms(args)) => alarms::run(&args),
         Some(Command::Audit(args)) => audit::run(&args),
+        Some(Command::Users(args)) => identities::users(&args),
+        Some(Command::Tokens(args)) => identities::tokens(&args),
+        Some(Command::Rules(args)) => identities::rules(&args),
         Some(Command::Backup(args)) => backup::run(&args),
         Some(Command::Restore(args)) => backup::run_restore(&args),
         Some(Command::Definitions(args)) => definitions::run(&args),

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PasswordArgs) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).map_err(output_error)
 }
 
-fn read_password() -> anyhow::Result<String> {
+pub(super) fn read_password() -> anyhow::Result<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         // Hiding the typing would need more of the terminal than the standard library offers.

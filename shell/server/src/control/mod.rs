@@ -10,6 +10,7 @@
 //! a shard.
 
 mod backup;
+mod identities;
 mod reload;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,7 @@ use tiderace_wire::{
 use tracing::{error, info};
 
 use backup::Backup;
+pub(crate) use identities::with_kept;
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
 
 use crate::audit::AuditLog;
@@ -343,6 +345,10 @@ impl Keeper {
             NodeOperation::Backup { dry_run: false } => self.backup.begin(session, &Instant::now),
             NodeOperation::BackupRead { backup, from } => {
                 self.backup.read(session, (*backup, *from), &Instant::now)
+            }
+            NodeOperation::Identities(asked) => {
+                let Duties { reloader, certificates, .. } = &mut self.duties;
+                reloader.identities(asked, certificates)
             }
             NodeOperation::Explain(question) => {
                 let told = self.duties.reloader.explain(question)?;

@@ -12,14 +12,16 @@ use anyhow::Context;
 use tiderace_auth::{AuthWorker, Verifier};
 use tiderace_base::{Close, Sample, SampleValue};
 use tiderace_broker::AccessChange;
-use tiderace_config::{Config, IDENTITIES, Loaded, ServerConfig, TakenOver};
+use tiderace_config::{Config, IDENTITIES, Loaded, PutIdentities, ServerConfig, TakenOver};
 use tiderace_reactor::NodeControl;
 use tiderace_wire::{Applies, ConfigChange, Explanation, LogWord, Question};
 use tracing::{info, warn};
 
+use super::identities::tell_hidden;
 use crate::identities::{self, SignedTokens};
 use crate::metrics::{CONFIG_REFUSED, CONFIG_RELOADS};
 use crate::monitor::Monitor;
+use crate::persistence::Persistence;
 use crate::tls::{self, CertificateWatch, Read};
 use crate::{compose, events, explain, logging, socketio};
 
@@ -61,6 +63,10 @@ pub(crate) struct Reloader {
     pub(crate) load: Load,
     /// What the server runs by.
     pub(crate) running: Loaded,
+    /// Users, tokens and rules that were put while it ran.
+    pub(crate) put: PutIdentities,
+    /// Where those are kept.
+    pub(crate) persistence: Option<Arc<Persistence>>,
     pub(crate) worker: AuthWorker,
     pub(crate) verifier: Arc<Verifier>,
     pub(crate) signed: SignedTokens,
@@ -73,12 +79,19 @@ pub(crate) struct Reloader {
 }
 
 /// Everything that another configuration needs, made.
-struct Made {
+pub(super) struct Made {
     next: Loaded,
     changes: Vec<ConfigChange>,
     verifier: Arc<Verifier>,
     signed: SignedTokens,
     secured: Option<Read>,
+}
+
+impl Made {
+    /// What is not as the server runs now.
+    pub(super) fn changes(&self) -> &[ConfigChange] {
+        &self.changes
+    }
 }
 
 impl Reloader {
@@ -191,6 +204,16 @@ impl Reloader {
     fn make(&self) -> anyhow::Result<Made> {
         let loaded = (self.load)()?;
         check(&loaded)?;
+        if !self.running.config.auth.managed {
+            return self.make_of(loaded);
+        }
+        let (loaded, hidden) = loaded.with_put(&self.put)?;
+        tell_hidden(&hidden);
+        self.make_of(loaded)
+    }
+
+    /// Everything that this configuration needs.
+    pub(super) fn make_of(&self, loaded: Loaded) -> anyhow::Result<Made> {
         let what = self.taken_over(&loaded);
         let mut changes = self.running.changes(&loaded);
         for change in &mut changes {
@@ -216,7 +239,7 @@ impl Reloader {
         Ok(Made { next, changes, verifier, signed, secured })
     }
 
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         made: Made,
         certificates: &mut Option<CertificateWatch>,

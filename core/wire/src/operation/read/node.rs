@@ -30,8 +30,13 @@ impl Given<'_> {
                 None => match self.queue_operation(what)? {
                     Some(operation) => operation,
                     None if what == "session" => Operation::Session,
-                    // A row of the table that nothing reads.
-                    None => return Err(bad(format!("`{what}` is no operation of this server"))),
+                    None => match self.identity_operation(what)? {
+                        Some(asked) => self.node(NodeOperation::Identities(asked)),
+                        // A row of the table that nothing reads.
+                        None => {
+                            return Err(bad(format!("`{what}` is no operation of this server")));
+                        }
+                    },
                 },
             },
         })
@@ -89,7 +94,7 @@ impl Given<'_> {
         Ok(Question { who, groups, claims, action, kind, path })
     }
 
-    fn texts(&self, name: &str) -> Result<Vec<Box<str>>, Close> {
+    pub(super) fn texts(&self, name: &str) -> Result<Vec<Box<str>>, Close> {
         let wrong = || bad(format!("`{name}` is a list of at most {TEXTS_MAX} texts"));
         let Some(given) = self.field(name) else { return Ok(Vec::new()) };
         if given.kind() != JsonKind::Array || given.elements().nth(TEXTS_MAX).is_some() {

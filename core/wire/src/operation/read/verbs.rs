@@ -7,8 +7,8 @@ use tiderace_manage::{Effect, Field, FieldKind, VERBS, Verb};
 use tiderace_topics::{Path, Pattern};
 
 use crate::{
-    BROWSE_LIMIT_MAX, BlockOperation, NodeOperation, Operation, PEEK_BODY_BYTES_MAX,
-    PEEK_LIMIT_MAX, Reading, SESSIONS_LIMIT_MAX,
+    BROWSE_LIMIT_MAX, BlockOperation, IdentityOperation, NodeOperation, Operation,
+    PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Reading, SESSIONS_LIMIT_MAX,
 };
 
 fn parsed(text: &str) -> Result<Operation, Close> {
@@ -122,6 +122,9 @@ fn a_number_above_its_bound_is_taken_as_the_bound() {
             },
             Operation::Node(asked) => match *asked {
                 NodeOperation::Audit(query) => query.entries_max(),
+                NodeOperation::Identities(IdentityOperation::List { limit, .. }) => {
+                    IdentityOperation::entries_max(limit)
+                }
                 other => panic!("{other:?}"),
             },
             Operation::Browse(browse) => browse.entries_max(),

@@ -1,0 +1,256 @@
+//! Users, tokens and rules that are put while a server runs, beside those of its configuration.
+//!
+//! They are written as the file writes them, so that one reader and one set of checks is there for both. Relies on the caller to keep
+//! the text. Invariants: what stands in the file is never changed by them, and goes before what was put by the same name; the text
+//! holds no password in clear, nor a place where one is.
+
+use std::io;
+use std::path::Path;
+
+use toml::{Table as Entry, Value};
+
+use crate::build_auth;
+use crate::build_hosts;
+use crate::file;
+use crate::load::Loaded;
+use crate::problem::{FileText, Origin, Problems};
+use crate::sections::SECTIONS;
+use crate::sources::Sources;
+use crate::table::Table;
+
+/// The sections that may be put.
+const PUT: [&str; 3] = ["user", "token", "rule"];
+
+/// What was put, by section and name, in the order in which it came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PutIdentities {
+    document: Entry,
+}
+
+impl PutIdentities {
+    /// What a text says that [`PutIdentities::to_text`] has made.
+    ///
+    /// # Errors
+    /// Where it is no TOML, or says something else.
+    pub fn parse(text: &str) -> Result<PutIdentities, String> {
+        let document: Entry = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        for (section, entries) in &document {
+            let is_list = entries
+                .as_array()
+                .is_some_and(|all| all.iter().all(|entry| name_of(entry).is_some()));
+            if !PUT.contains(&section.as_str()) || !is_list {
+                return Err(format!("`{section}` is nothing that can be put"));
+            }
+        }
+        Ok(PutIdentities { document })
+    }
+
+    /// The text that is kept.
+    pub fn to_text(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// The entry of that name.
+    pub fn get(&self, section: &str, name: &str) -> Option<&Entry> {
+        let entries = self.document.get(section)?.as_array()?;
+        entries.iter().find(|entry| name_of(entry) == Some(name))?.as_table()
+    }
+
+    /// Puts an entry, which has its name, in place of the one of that name, or behind all others. Whether there was one.
+    pub fn put(&mut self, section: &str, name: &str, mut entry: Entry) -> bool {
+        entry.insert("name".to_owned(), Value::String(name.to_owned()));
+        let entries = self.document.entry(section).or_insert_with(|| Value::Array(Vec::new()));
+        let Value::Array(entries) = entries else { return false };
+        match entries.iter_mut().find(|entry| name_of(entry) == Some(name)) {
+            Some(before) => {
+                *before = Value::Table(entry);
+                true
+            }
+            None => {
+                entries.push(Value::Table(entry));
+                false
+            }
+        }
+    }
+
+    /// Removes the entry of that name. Whether there was one.
+    pub fn remove(&mut self, section: &str, name: &str) -> bool {
+        let Some(Value::Array(entries)) = self.document.get_mut(section) else { return false };
+        let before = entries.len();
+        entries.retain(|entry| name_of(entry) != Some(name));
+        before != entries.len()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.document.values().filter_map(Value::as_array).map(Vec::len).sum()
+    }
+}
+
+fn name_of(entry: &Value) -> Option<&str> {
+    entry.get("name")?.as_str()
+}
+
+impl Loaded {
+    /// The same with these in place of all that was put before; and what of them counts for nothing, because the file has it.
+    ///
+    /// # Errors
+    /// Every problem of what was put.
+    pub fn with_put(&self, put: &PutIdentities) -> Result<(Loaded, Vec<String>), Problems> {
+        let mut problems = Problems::default();
+        let text = put.to_text();
+        let content = file::read(&FileText::new("put", &text), &mut problems);
+        let (mut config, mut hidden) = (self.config.clone(), Vec::new());
+        let own: Vec<&Table> = self.tables.iter().filter(|it| it.origin != Origin::Put).collect();
+        let mut new = Vec::new();
+        for mut table in content.tables {
+            let name = table.name().unwrap_or_default();
+            let in_file =
+                |it: &&&Table| it.section.name == table.section.name && it.name() == Some(name);
+            if own.iter().any(|it| in_file(&it)) {
+                hidden.push(format!("{} {name}", table.section.name));
+                continue;
+            }
+            table.origin = Origin::Put;
+            table.settings.iter_mut().for_each(|setting| setting.origin = Origin::Put);
+            new.push(table);
+        }
+        let auth = &mut config.auth;
+        auth.users.retain(|user| !user.is_put);
+        auth.tokens.retain(|token| !token.is_put);
+        auth.rules.retain(|rule| !rule.is_put);
+        let sources = Sources {
+            file: None,
+            environment: Vec::new(),
+            flags: Vec::new(),
+            tables: Vec::new(),
+            development: false,
+            read_secret: &|_: &Path| Err(io::ErrorKind::Unsupported.into()),
+        };
+        for table in &new {
+            build_auth::identity(auth, table, &sources, &mut problems);
+        }
+        let all: Vec<&Table> = own.into_iter().chain(&new).collect();
+        let of = |name: &'static str| all.iter().filter(move |it| it.section.name == name);
+        let tables = SECTIONS.iter().flat_map(|section| of(section.name));
+        let tables: Vec<Table> = tables.map(|table| (*table).clone()).collect();
+        let hosts = config.hosts.iter().map(|host| host.name.clone()).collect();
+        build_hosts::check_bindings(&tables, &hosts, &mut problems);
+        // Where it stands in the text says nothing to who has put it.
+        problems.0.iter_mut().for_each(|problem| problem.origin = Origin::Put);
+        match problems.0.is_empty() {
+            true => Ok((Loaded { config, tables }, hidden)),
+            false => Err(problems),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::sources::FileSource;
+
+    fn loaded(text: &str) -> Loaded {
+        let text = format!(
+            "server.listen = [\"127.0.0.1:1\"]\nstore.directory = \"/s\"\nauth.managed = true\n{text}"
+        );
+        let sources = Sources {
+            file: Some(FileSource { name: "t.toml".to_owned(), text }),
+            environment: Vec::new(),
+            flags: Vec::new(),
+            tables: Vec::new(),
+            development: false,
+            read_secret: &|_: &Path| Ok("swordfish".to_owned()),
+        };
+        crate::load(&sources).unwrap()
+    }
+
+    fn entry(text: &str) -> Entry {
+        toml::from_str(text).unwrap()
+    }
+
+    const USER: &str = "password_hash = \"$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA\"\n";
+
+    #[test]
+    fn what_was_put_is_kept_as_text_and_read_again() {
+        let mut put = PutIdentities::default();
+        assert!(!put.put("user", "bob", entry(USER)));
+        assert!(!put.put("user", "ann \"a\"", entry("groups = [\"a\"]")));
+        assert!(put.put("user", "bob", entry("host = \"shop\"")));
+        assert!(!put.put("rule", "bob", entry("")));
+        assert_eq!(put.count(), 3);
+        let again = PutIdentities::parse(&put.to_text()).unwrap();
+        assert_eq!(again, put);
+        assert_eq!(again.get("user", "bob").unwrap()["host"].as_str(), Some("shop"));
+        assert!(again.get("token", "bob").is_none());
+        assert!(put.remove("user", "bob") && !put.remove("user", "bob"));
+        assert!(!put.remove("token", "bob"));
+        assert_eq!(PutIdentities::parse("").unwrap(), PutIdentities::default());
+        for wrong in
+            ["[", "user = 1", "[[user]]\ngroups = []", "[[jwt]]\nname = \"a\"", "server.shards = 1"]
+        {
+            assert!(PutIdentities::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_put_stands_behind_the_file_and_takes_the_place_of_what_was_put_before() {
+        let file = "[[user]]\nname = \"ann\"\npassword = \"file:/ann\"\n[[rule]]\nallow = [\"publish\"]\nprincipals = [\"*\"]\n";
+        let mut put = PutIdentities::default();
+        put.put("user", "bob", entry(USER));
+        put.put("user", "ann", entry(USER));
+        put.put("rule", "r", entry("deny = [\"publish\"]\nprincipals = [\"group:nobody\"]"));
+        put.put(
+            "token",
+            "t",
+            entry(&format!("secret = \"sha256:{}\"\nuntil = 2027-01-31T12:00:00Z", "0".repeat(64))),
+        );
+        let (first, hidden) = loaded(file).with_put(&put).unwrap();
+        assert_eq!(hidden, ["user ann"]);
+        let names = |it: &Loaded| -> Vec<String> {
+            it.config
+                .auth
+                .users
+                .iter()
+                .map(|user| format!("{} {}", user.name, user.is_put))
+                .collect()
+        };
+        assert_eq!(names(&first), ["ann false", "bob true"]);
+        assert_eq!(first.config.auth.rules.len(), 2);
+        assert_eq!(first.config.auth.tokens[0].until.map(|it| it.unix()), Some(1_801_396_800));
+        let sections: Vec<&str> = first.tables.iter().map(|table| table.section.name).collect();
+        let place = |name| sections.iter().rposition(|it| *it == name);
+        assert!(place("user") < place("token") && place("token") < place("rule"));
+        assert!(put.remove("user", "bob"));
+        let (second, _) = first.with_put(&put).unwrap();
+        assert_eq!(names(&second), ["ann false"]);
+        let changes: Vec<_> = first.changes(&second).into_iter().map(|it| it.option).collect();
+        assert_eq!(changes, ["user".into()]);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_as_the_file_would_be() {
+        let file = loaded("");
+        let said = |section: &str, text: &str| {
+            let mut put = PutIdentities::default();
+            put.put(section, "x", entry(text));
+            file.with_put(&put).unwrap_err().to_string()
+        };
+        for (section, text, expected) in [
+            ("user", "", "needs exactly one of"),
+            ("user", "password = \"file:/etc/passwd\"", "cannot be read"),
+            ("user", "password = \"env:HOME\"", "HOME"),
+            ("user", &format!("{USER}host = \"shop\""), "no [[virtual_host]]"),
+            ("user", &format!("{USER}colour = \"red\""), "unknown key `colour`"),
+            ("token", "secret = \"abc\"", "expected a hash"),
+            ("rule", "principals = [\"*\"]", "exactly one of `allow` and `deny`"),
+            ("rule", "allow = [\"fly\"]\nprincipals = [\"*\"]", "expected one of"),
+            ("rule", "allow = [\"send\"]\nprincipals = [\"bob\"]", "names nobody"),
+            ("rule", "allow = [\"send\"]\nprincipals = [\"*\"]\npaths = [\"a/**/b\"]", "pattern"),
+        ] {
+            let said = said(section, text);
+            assert!(said.contains(expected) && !said.contains("put:"), "{section} {text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Users, tokens and rules that are put while the server runs, by clients that log in with them.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::connections::Managed;
+use crate::program::logins::{LoggedIn, Show, Stomp, authorization, exchange};
+use crate::program::watched::Watched;
+
+const CONFIG: &str = "[auth]\nmanaged = true\n[store]\ndirectory = \"DIRECTORY\"\n\
+                      [[rule]]\nname = \"of-the-file\"\nallow = [\"admin\"]\nprincipals = [\"user:admin\"]\npaths = [\"$sys/**\"]\n";
+
+fn start(name: &str) -> Managed {
+    let store = std::env::temp_dir().join(format!("tiderace-{name}-store-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&store);
+    Managed::start(name, &CONFIG.replace("DIRECTORY", &store.display().to_string()))
+}
+
+fn done(server: &Managed, operation: &Value) -> Value {
+    let (status, answer) = server.operate("admin", operation);
+    assert_eq!(status, "200", "{operation}: {answer}");
+    answer
+}
+
+/// Whether who has that may send to the queue `put/jobs`.
+fn may_send(server: &Managed, show: Show<'_>) -> bool {
+    let mut stomp = Stomp::log_in(&server.way(), show).unwrap();
+    stomp.send("SEND\ndestination:/queue/put/jobs\nreceipt:1\n\nx");
+    let frame = stomp.frame();
+    assert!(frame.starts_with("RECEIPT") || frame.contains("not-authorised"), "{frame}");
+    frame.starts_with("RECEIPT")
+}
+
+const CAT: Show<'static> = Show::Password("cat", "the password of cat");
+
+#[test]
+fn who_was_put_may_what_was_put_and_nothing_any_more_when_that_is_removed() {
+    let mut server = start("identities");
+    assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err());
+    let user = json!({"do": "put-user", "name": "cat", "password": "the password of cat", "groups": ["desk"]});
+    let dry = json!({"do": "put-user", "name": "cat", "password": "x", "dry_run": true});
+    assert_eq!(done(&server, &dry), json!({"user": "cat", "outcome": "added", "dry_run": true}));
+    assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err(), "nothing was changed");
+    assert_eq!(done(&server, &user)["outcome"], "added");
+    assert!(!may_send(&server, CAT));
+    let rule = json!({
+        "do": "put-rule", "name": "desk-sends", "allow": ["send", "create"], "principals": ["group:desk"],
+        "paths": ["put/**"], "kind": "queue"
+    });
+    assert_eq!(done(&server, &rule)["outcome"], "added");
+    assert!(may_send(&server, CAT));
+    let asked = json!({"do": "explain", "who": "cat", "action": "send", "path": "put/jobs"});
+    let told = done(&server, &asked);
+    assert!(told["says"].as_str().unwrap().contains("put at run time"), "{told}");
+    let listed = server.lines("admin", &["rules", "ls"]);
+    let last = listed.last().unwrap();
+    assert_eq!(last["number"], told["rule"]);
+    assert_eq!((&last["name"], &last["from"]), (&json!("desk-sends"), &json!("put at run time")));
+    assert_eq!(listed[0]["name"], "of-the-file");
+    // What is acknowledged is there after the server was killed.
+    let kept = done(&server, &json!({"do": "users"}));
+    server.server.child.kill().unwrap();
+    server.server.child.wait().unwrap();
+    let file = server.file();
+    let mut again = Command::new(env!("CARGO_BIN_EXE_tiderace"));
+    server.server = Watched::of(again.args(["serve", "--config"]).arg(&file));
+    assert_eq!(done(&server, &json!({"do": "users"})), kept);
+    assert!(may_send(&server, CAT));
+    // A new group is known without a new password, and a session of before knows it too.
+    let mut session = Stomp::log_in(&server.way(), CAT).unwrap();
+    let user = json!({"do": "put-user", "name": "cat", "groups": ["none"]});
+    assert_eq!(done(&server, &user)["outcome"], "changed");
+    assert!(!may_send(&server, CAT));
+    session.send("SEND\ndestination:/queue/put/jobs\nreceipt:1\n\nx");
+    assert!(session.frame().starts_with("ERROR"));
+    let mut session = LoggedIn::begin("native", &server.way(), CAT).unwrap();
+    assert_eq!(done(&server, &json!({"do": "remove-user", "name": "cat"}))["outcome"], "removed");
+    let last = session.last_words();
+    assert!(last.contains("login"), "{last}");
+    assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err());
+    assert_eq!(done(&server, &json!({"do": "remove-user", "name": "cat"}))["outcome"], "missing");
+}
+
+#[test]
+fn a_token_that_was_put_ends_when_it_should_and_its_sessions_with_it() {
+    let server = start("identities-token");
+    let made =
+        server.lines("admin", &["tokens", "put", "feed", "--principal", "pete", "--for", "2s"]);
+    let token = made[0]["secret"].as_str().unwrap().to_owned();
+    assert!(token.starts_with("tr_"));
+    let listed = server.lines("admin", &["tokens", "ls"]);
+    let feed = listed.iter().find(|token| token["name"] == "feed").unwrap();
+    assert_eq!(feed["principal"], "pete");
+    assert!(feed["until"].is_u64() && !feed.to_string().contains("sha256"), "{feed}");
+    let mut session = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).unwrap();
+    let last = session.last_words();
+    assert!(last.contains("expired"), "{last}");
+    let refused = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).err().unwrap();
+    assert!(refused.contains("expired"), "{refused}");
+    // The same one is good again without an end.
+    let changed = server.lines("admin", &["tokens", "put", "feed", "--keep-secret"]);
+    assert_eq!(changed[0]["outcome"], "changed");
+    let mut session = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).unwrap();
+    let removed = server.lines("admin", &["tokens", "rm", "feed", "--yes"]);
+    assert_eq!(removed[0]["outcome"], "removed");
+    assert!(!session.last_words().is_empty());
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let server = start("identities-refused");
+    let before = ["users", "tokens", "rules"].map(|what| done(&server, &json!({"do": what})));
+    for (operation, expected) in [
+        (json!({"do": "put-user", "name": "cat"}), "a new user needs"),
+        (
+            json!({"do": "put-user", "name": "cat", "password": "a", "password_hash": "b"}),
+            "is enough",
+        ),
+        (json!({"do": "put-user", "name": "cat", "password_hash": "$argon2id$x"}), "user `cat`"),
+        (json!({"do": "put-user", "name": "cat", "password_hash": "env:HOME"}), "HOME"),
+        (json!({"do": "put-user", "name": "cat", "password": "a", "host": "shop"}), "virtual_host"),
+        (json!({"do": "put-user", "name": "a b", "password": "a"}), "is no name"),
+        (
+            json!({"do": "put-token", "name": "ann", "secret": "sha256:00"}),
+            "stands in the configuration",
+        ),
+        (json!({"do": "remove-token", "name": "admin"}), "stands in the configuration"),
+        (json!({"do": "put-token", "name": "cat"}), "a new token needs"),
+        (json!({"do": "put-token", "name": "cat", "secret": "swordfish"}), "secret"),
+        (json!({"do": "put-rule", "name": "r", "principals": ["*"]}), "exactly one of"),
+        (json!({"do": "put-rule", "name": "r", "allow": ["fly"], "principals": ["*"]}), "fly"),
+        (
+            json!({"do": "put-rule", "name": "of-the-file", "deny": ["admin"], "principals": ["*"]}),
+            "stands in the configuration",
+        ),
+    ] {
+        let (status, answer) = server.operate("admin", &operation);
+        let reason = answer.to_string();
+        assert!(status != "200" && reason.contains(expected), "{operation}: {status} {reason}");
+        assert!(!reason.contains("swordfish"), "{reason}");
+    }
+    let after = ["users", "tokens", "rules"].map(|what| done(&server, &json!({"do": what})));
+    assert_eq!(before, after);
+    let (status, _) = server.operate("operator", &json!({"do": "users"}));
+    assert_eq!(status, "403");
+    let record = server.lines("admin", &["audit", "-n", "50"]);
+    let record = serde_json::to_string(&record).unwrap();
+    assert!(record.contains("put-user") && !record.contains("swordfish"), "{record}");
+}
+
+#[test]
+fn without_the_option_nothing_is_put_and_the_file_can_be_listed() {
+    let server = Managed::start("identities-off", "");
+    let listed = server.lines("admin", &["tokens", "ls"]);
+    let ann = listed.iter().find(|token| token["name"] == "ann").unwrap();
+    assert_eq!(ann["groups"], json!(["sales"]));
+    assert!(ann["from"].as_str().unwrap().contains("tiderace.toml:"), "{ann}");
+    let refused = server.run("admin", &["users", "put", "cat", "--hash", "$argon2id$x"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("auth.managed = true"), "{said}");
+}
+
+#[test]
+fn a_reload_keeps_what_was_put_and_the_file_goes_before_it() {
+    let server = start("identities-reload");
+    let user = json!({"do": "put-user", "name": "cat", "password": "the password of cat"});
+    done(&server, &user);
+    let file = server.file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let password = file.with_file_name("cat.password");
+    std::fs::write(&password, "another one").unwrap();
+    let more = format!("[[user]]\nname = \"cat\"\npassword = \"file:{}\"\n", password.display());
+    std::fs::write(&file, format!("{text}{more}")).unwrap();
+    let changed = done(&server, &json!({"do": "reload"}));
+    assert_eq!(changed["changes"], json!([{"option": "user", "applies": "now"}]));
+    assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err());
+    assert!(LoggedIn::begin("stomp", &server.way(), Show::Password("cat", "another one")).is_ok());
+    assert_eq!(server.operate("admin", &user).0, "400");
+    std::fs::write(&file, text).unwrap();
+    done(&server, &json!({"do": "reload"}));
+    assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_ok(), "it was kept");
+    assert_eq!(done(&server, &json!({"do": "reload"}))["changes"], json!([]));
+    let rest = format!(
+        "GET /manage/users HTTP/1.1\r\n{}",
+        authorization(Show::Token(&crate::connections::token_of("admin")))
+    );
+    let (_, body) = exchange(&server.way(), &rest, "");
+    assert!(body.contains("cat"), "{body}");
+}
