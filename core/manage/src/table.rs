@@ -332,7 +332,7 @@ pub const VERBS: &[Verb] = &[
         get("/explain"),
     )
     .takes(&[
-        text("who", 128, "Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host.", "\"ann\"")
+        text("who", 1024, "Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host.", "\"ann\"")
             .required(),
         Field {
             name: "groups",

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode};
 use tiderace_broker::{Action, Decision, LOCAL, Principal, Rules};
 use tiderace_config::{AuthConfig, Loaded, Table};
-use tiderace_wire::{Explanation, Kind, NamedHost, Question, Root};
+use tiderace_topics::Path;
+use tiderace_wire::{Explanation, Kind, NamedHost, Question, Root, TemporaryName};
 
 use crate::hosts;
 
@@ -48,14 +49,63 @@ pub(crate) fn explain(
             path.clone()
         }
     };
-    let decision = rules.explain(&principal, action, kind, &path);
+    if principal.host.is_some() && looks_after(action) && is_of_node(&path) {
+        // Whoever has come by a virtual host is asked for nothing of the node, whatever rules say.
+        let says = "who connects by a virtual host looks after nothing of the server".into();
+        return Ok(Explanation { is_allowed: false, kind, path, why: "host", rule: None, says });
+    }
+    let (mut decision, mut implied) = (rules.explain(&principal, action, kind, &path), "");
+    for (other, says) in implying(action, &path) {
+        let instead = rules.explain(&principal, *other, kind, &path);
+        if !decision.is_allowed() && instead.is_allowed() {
+            (decision, implied) = (instead, *says);
+        }
+    }
     let rule = match &decision {
         Decision::Rule { number, .. } => Some(*number as u64 + 1),
         _ => None,
     };
-    let (is_allowed, why) = (decision.is_allowed(), word(&decision));
-    let says = reason(&decision, &loaded.tables).into();
+    let knows_name = decision == Decision::Temporary && is_open(action, &path);
+    let (is_allowed, why) = (decision.is_allowed() || knows_name, word(&decision));
+    let mut says = reason(&decision, &loaded.tables);
+    if knows_name {
+        says = "who knows the name of a temporary destination may send there".to_owned();
+    }
+    says += implied;
+    let is_rules = matches!(decision, Decision::Nothing | Decision::Rule { .. });
+    let may_own = !matches!(action, Action::Create | Action::Relay);
+    if !is_allowed && is_rules && may_own && kind == Kind::Topic && !is_of_node(&path) {
+        says += "; who owns the topic by its specification may nevertheless";
+    }
+    let says = says.into();
     Ok(Explanation { is_allowed, kind, path, why, rule, says })
+}
+
+/// Whether it is an action of those who look after the node.
+fn looks_after(action: Action) -> bool {
+    matches!(action, Action::Admin | Action::Monitor | Action::Operate)
+}
+
+/// Whether the path is one of what the server tells and is asked of itself.
+fn is_of_node(path: &Path) -> bool {
+    path.as_str() == "$sys" || path.as_str().starts_with("$sys/")
+}
+
+/// The actions that allow that as well there, and how that is said.
+fn implying(action: Action, path: &Path) -> &'static [(Action, &'static str)] {
+    const ADMIN: (Action, &str) = (Action::Admin, ", as to administer it, which is enough");
+    const OPERATE: (Action, &str) = (Action::Operate, ", as to operate it, which is enough");
+    match action {
+        Action::Monitor if path.as_str() == "$sys/drain" => &[OPERATE, ADMIN],
+        Action::Monitor | Action::Operate if is_of_node(path) => &[ADMIN],
+        _ => &[],
+    }
+}
+
+/// Whether who knows that name of a temporary destination may do that there.
+fn is_open(action: Action, path: &Path) -> bool {
+    matches!(action, Action::Call | Action::Publish | Action::Send)
+        && TemporaryName::of(path).is_some()
 }
 
 /// The sentence for people.
@@ -110,16 +160,18 @@ fn principal(question: &Question, auth: &AuthConfig) -> Result<Principal, Close>
     Ok(Principal { groups, claims, host: bound.map(Arc::from), ..Principal::named(&**name) })
 }
 
-/// The virtual host that logins are bound to: of several the one that the question names.
+/// The virtual host that logins are bound to: of several the one that the question names, else none, else the whole tree.
 fn bound<'a>(
     hosts: impl Iterator<Item = Option<&'a str>>,
     question: &'a Question,
 ) -> Result<Option<&'a str>, Close> {
     let hosts: BTreeSet<Option<&str>> = hosts.collect();
-    match (hosts.first(), hosts.get(&question.who.host.as_deref())) {
-        (None, _) => Ok(None),
-        (Some(only), _) if hosts.len() == 1 => Ok(*only),
-        (_, Some(named)) if named.is_some() => Ok(*named),
+    let wanted = [question.who.host.as_deref(), None, Some("*")];
+    let found = wanted.iter().find_map(|host| hosts.get(host));
+    match (found, hosts.first()) {
+        (Some(host), _) => Ok(*host),
+        (None, None) => Ok(None),
+        (None, Some(only)) if hosts.len() == 1 => Ok(*only),
         _ => Err(bad("logins of that name are bound to several virtual hosts; ask for @HOST/NAME")),
     }
 }

@@ -132,6 +132,73 @@ fn a_question_is_about_the_rules_that_hold_now() {
         let (status, told) = ask(&question);
         assert_eq!((&*status, &told["why"]), ("200", &json!(why)), "{question}: {told}");
     }
+    let temporary = "temp/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/replies";
+    for (question, allowed, why, said) in [
+        // What one right implies for another, as the operations have it.
+        (
+            json!({"who": "admin", "action": "operate", "path": "$sys/drain"}),
+            true,
+            "rule",
+            "which is enough",
+        ),
+        (
+            json!({"who": "operator", "action": "monitor", "path": "$sys/drain"}),
+            true,
+            "rule",
+            "allows it",
+        ),
+        (
+            json!({"who": "viewer", "action": "operate", "path": "$sys/drain"}),
+            false,
+            "nothing",
+            "no rule",
+        ),
+        (
+            json!({"who": "uid:0", "action": "admin", "path": "$sys/config"}),
+            true,
+            "local",
+            "admin socket",
+        ),
+        // Nobody looks after the node by a virtual host, whatever rules say.
+        (
+            json!({"who": "@shop/admin", "action": "admin", "path": "$sys/config"}),
+            false,
+            "host",
+            "virtual host",
+        ),
+        (
+            json!({"who": "bob", "action": "send", "path": temporary}),
+            true,
+            "temporary",
+            "knows the name",
+        ),
+        (
+            json!({"who": "bob", "action": "receive", "path": temporary}),
+            false,
+            "temporary",
+            "belongs to",
+        ),
+        (
+            json!({"who": "bob", "action": "browse", "path": "a"}),
+            false,
+            "nothing",
+            "who owns the topic",
+        ),
+        (
+            json!({"who": "bob", "action": "create", "path": "a"}),
+            false,
+            "nothing",
+            "no rule allows it",
+        ),
+    ] {
+        let (_, told) = ask(&question);
+        assert_eq!(
+            (&told["allowed"], &told["why"]),
+            (&json!(allowed), &json!(why)),
+            "{question}: {told}"
+        );
+        assert!(told["says"].as_str().unwrap().contains(said), "{question}: {told}");
+    }
     for (question, wrong) in [
         (json!({"who": "ann", "action": "send", "path": "a", "claims": ["x"]}), "NAME=VALUE"),
         (json!({"who": "@none/ann", "action": "send", "path": "a"}), "no virtual host `none`"),
@@ -139,8 +206,13 @@ fn a_question_is_about_the_rules_that_hold_now() {
             json!({"who": "ann", "action": "send", "path": "@shop/$sys/a"}),
             "no name in a virtual host",
         ),
-        (json!({"who": "*", "action": "send", "path": "a"}), "`*` is nobody"),
+        (json!({"who": "*", "action": "send", "path": "a"}), "`*` is no name"),
         (json!({"who": "ann", "action": "fly", "path": "a"}), "publish"),
+        (
+            json!({"who": "anonymous", "action": "send", "path": "a", "groups": ["a"]}),
+            "neither groups",
+        ),
+        (json!({"who": "anonymous", "action": "send", "path": "~/a"}), "stands for nothing"),
     ] {
         let (status, told) = ask(&question);
         let message = told["message"].as_str().unwrap();

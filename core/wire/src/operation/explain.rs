@@ -36,7 +36,7 @@ impl ClientName {
         };
         if !is_name(name) || host.is_some_and(|host| !is_name(host)) {
             let shown = shown(text);
-            return Err(format!("`{shown}` is nobody; write a name, `anonymous` or `@HOST/NAME`"));
+            return Err(format!("`{shown}` is no name; write one, `anonymous` or `@HOST/NAME`"));
         }
         let name = (name != ANONYMOUS).then(|| name.into());
         Ok(ClientName { name, host: host.map(Into::into) })
@@ -61,6 +61,18 @@ pub struct Question {
 }
 
 impl Question {
+    /// Whether all of it can be said of one client.
+    ///
+    /// # Errors
+    /// Says what cannot.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_anonymous = self.who.name.is_none();
+        match is_anonymous && !(self.groups.is_empty() && self.claims.is_empty()) {
+            true => Err("who does not log in has neither groups nor claims"),
+            false => Ok(()),
+        }
+    }
+
     /// A claim that is written as `NAME=VALUE`.
     ///
     /// # Errors
@@ -75,7 +87,11 @@ impl Question {
         let names =
             self.who.name.iter().chain(&self.who.host).chain(&self.groups).map(|text| text.len());
         let claims = self.claims.iter().map(|(name, value)| name.len() + value.len());
-        size_of::<Question>() + names.chain(claims).sum::<usize>()
+        let entries = 16 * self.groups.len() + 32 * self.claims.len();
+        size_of::<Question>()
+            + self.path.as_str().len()
+            + entries
+            + names.chain(claims).sum::<usize>()
     }
 }
 

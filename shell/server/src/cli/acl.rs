@@ -102,6 +102,7 @@ pub(crate) fn run(args: &AclArgs) -> anyhow::Result<()> {
     let path = parse_path(&asked.path, who.name.as_deref()).map_err(refused)?;
     let groups = asked.groups.iter().map(|group| group.as_str().into()).collect();
     let question = Question { who, groups, claims, action, kind: asked.kind(), path };
+    question.check().map_err(Error::msg)?;
     let rules = compose::rules(&loaded.config.auth);
     let told = explain::explain(&question, &rules, &loaded).map_err(refused)?;
     let text = asked.sentence((told.is_allowed, told.kind.name(), &told.says));

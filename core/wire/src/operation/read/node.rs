@@ -85,13 +85,16 @@ impl Given<'_> {
             }
         };
         let (groups, claims) = (self.texts("groups")?, self.texts("claims")?);
-        if who.name.is_none() && !(groups.is_empty() && claims.is_empty()) {
-            return Err(bad("who does not log in has neither groups nor claims"));
-        }
         let claims = claims.iter().map(|claim| Question::claim(claim));
         let claims = claims.collect::<Result<_, _>>().map_err(bad)?;
-        let path = parse_path(&self.text("path")?, who.name.as_deref())?;
-        Ok(Question { who, groups, claims, action, kind, path })
+        let text = self.text("path")?;
+        if who.name.is_none() && text.starts_with("~/") {
+            return Err(bad("`~/` stands for nothing for who does not log in"));
+        }
+        let path = parse_path(&text, who.name.as_deref())?;
+        let question = Question { who, groups, claims, action, kind, path };
+        question.check().map_err(bad)?;
+        Ok(question)
     }
 
     pub(super) fn texts(&self, name: &str) -> Result<Vec<Box<str>>, Close> {
