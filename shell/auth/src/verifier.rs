@@ -378,7 +378,8 @@ impl Verifier {
         let digest = TokenDigest::of(token);
         let mut found = None;
         for candidate in &self.tokens {
-            if candidate.digest.is_equal(&digest) {
+            // Of equal ones the first counts: what stands in the file goes before what was put.
+            if candidate.digest.is_equal(&digest) && found.is_none() {
                 found = Some(&candidate.principal);
             }
         }

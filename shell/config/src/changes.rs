@@ -93,6 +93,8 @@ impl Loaded {
             "user" => before.users != after.users,
             "token" => before.tokens != after.tokens,
             "jwt" => before.jwt != after.jwt,
+            // One that was put may stand in the file by now.
+            "rule" => before.rules != after.rules,
             _ => false,
         }
     }

@@ -81,6 +81,13 @@ impl PutIdentities {
         before != entries.len()
     }
 
+    /// All of them with their sections.
+    fn entries(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let lists = self.document.iter();
+        let lists = lists.filter_map(|(section, entries)| Some((section, entries.as_array()?)));
+        lists.flat_map(|(section, entries)| entries.iter().map(move |it| (section.as_str(), it)))
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.document.values().filter_map(Value::as_array).map(Vec::len).sum()
@@ -91,57 +98,93 @@ fn name_of(entry: &Value) -> Option<&str> {
     entry.get("name")?.as_str()
 }
 
+/// A configuration with what was put.
+#[derive(Clone, Debug)]
+pub struct WithPut {
+    /// The configuration.
+    pub loaded: Loaded,
+    /// What of it counts for nothing, because the file has that name: kinds and names.
+    pub hidden: Vec<String>,
+    /// Users and tokens that cannot be used, with what is wrong.
+    pub left_out: Vec<String>,
+}
+
 impl Loaded {
-    /// The same with these in place of all that was put before; and what of them counts for nothing, because the file has it.
+    /// The same with these in place of all that was put before. Users and tokens that cannot be used are left out: then fewer may come
+    /// in. A rule that cannot be used may deny something.
     ///
     /// # Errors
-    /// Every problem of what was put.
-    pub fn with_put(&self, put: &PutIdentities) -> Result<(Loaded, Vec<String>), Problems> {
-        let mut problems = Problems::default();
-        let text = put.to_text();
-        let content = file::read(&FileText::new("put", &text), &mut problems);
-        let (mut config, mut hidden) = (self.config.clone(), Vec::new());
-        let own: Vec<&Table> = self.tables.iter().filter(|it| it.origin != Origin::Put).collect();
-        let mut new = Vec::new();
-        for mut table in content.tables {
-            let name = table.name().unwrap_or_default();
-            let in_file =
-                |it: &&&Table| it.section.name == table.section.name && it.name() == Some(name);
-            if own.iter().any(|it| in_file(&it)) {
-                hidden.push(format!("{} {name}", table.section.name));
-                continue;
-            }
-            table.origin = Origin::Put;
-            table.settings.iter_mut().for_each(|setting| setting.origin = Origin::Put);
-            new.push(table);
-        }
+    /// Every problem of the rules that were put.
+    pub fn with_put(&self, put: &PutIdentities) -> Result<WithPut, Problems> {
+        let mut config = self.config.clone();
         let auth = &mut config.auth;
         auth.users.retain(|user| !user.is_put);
         auth.tokens.retain(|token| !token.is_put);
         auth.rules.retain(|rule| !rule.is_put);
-        let sources = Sources {
-            file: None,
-            environment: Vec::new(),
-            flags: Vec::new(),
-            tables: Vec::new(),
-            development: false,
-            read_secret: &|_: &Path| Err(io::ErrorKind::Unsupported.into()),
-        };
-        for table in &new {
-            build_auth::identity(auth, table, &sources, &mut problems);
+        let hosts = config.hosts.iter().map(|host| host.name.clone()).collect();
+        let own: Vec<&Table> = self.tables.iter().filter(|it| it.origin != Origin::Put).collect();
+        let (mut new, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        let mut problems = Problems::default();
+        for (section, entry) in put.entries() {
+            let name = name_of(entry).unwrap_or_default();
+            let is_named = |it: &&Table| it.section.name == section && it.name() == Some(name);
+            if own.iter().copied().any(|it| is_named(&it)) {
+                hidden.push(format!("{section} {name}"));
+                continue;
+            }
+            let mut wrong = Problems::default();
+            let table = table_of(section, entry, &mut wrong);
+            if let Some(table) = table.filter(|_| wrong.0.is_empty()) {
+                build_auth::identity(auth, &table, &sources(), &mut wrong);
+                build_hosts::check_bindings(std::slice::from_ref(&table), &hosts, &mut wrong);
+                new.push(table);
+            }
+            if wrong.0.is_empty() {
+                continue;
+            }
+            let said =
+                wrong.0.iter().map(|problem| format!("{section} {name}: {}", problem.message));
+            if section == "rule" {
+                said.for_each(|message| problems.add(Origin::Put, message));
+                continue;
+            }
+            left_out.extend(said);
+            new.retain(|it| !is_named(&it));
+            auth.users.retain(|user| !(user.is_put && section == "user" && user.name == name));
+            auth.tokens.retain(|token| !(token.is_put && section == "token" && token.name == name));
+        }
+        if !problems.0.is_empty() {
+            return Err(problems);
         }
         let all: Vec<&Table> = own.into_iter().chain(&new).collect();
         let of = |name: &'static str| all.iter().filter(move |it| it.section.name == name);
         let tables = SECTIONS.iter().flat_map(|section| of(section.name));
         let tables: Vec<Table> = tables.map(|table| (*table).clone()).collect();
-        let hosts = config.hosts.iter().map(|host| host.name.clone()).collect();
-        build_hosts::check_bindings(&tables, &hosts, &mut problems);
-        // Where it stands in the text says nothing to who has put it.
-        problems.0.iter_mut().for_each(|problem| problem.origin = Origin::Put);
-        match problems.0.is_empty() {
-            true => Ok((Loaded { config, tables }, hidden)),
-            false => Err(problems),
-        }
+        Ok(WithPut { loaded: Loaded { config, tables }, hidden, left_out })
+    }
+}
+
+/// An entry as a table of the configuration.
+fn table_of(section: &str, entry: &Value, problems: &mut Problems) -> Option<Table> {
+    let mut document = Entry::new();
+    document.insert(section.to_owned(), Value::Array(vec![entry.clone()]));
+    let text = document.to_string();
+    // Where it stands in the text says nothing to who has put it.
+    let mut table = file::read(&FileText::new("put", &text), problems).tables.pop()?;
+    table.origin = Origin::Put;
+    table.settings.iter_mut().for_each(|setting| setting.origin = Origin::Put);
+    Some(table)
+}
+
+/// What an entry may take from elsewhere: nothing.
+fn sources() -> Sources<'static> {
+    Sources {
+        file: None,
+        environment: Vec::new(),
+        flags: Vec::new(),
+        tables: Vec::new(),
+        development: false,
+        read_secret: &|_: &Path| Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -206,8 +249,9 @@ mod tests {
             "t",
             entry(&format!("secret = \"sha256:{}\"\nuntil = 2027-01-31T12:00:00Z", "0".repeat(64))),
         );
-        let (first, hidden) = loaded(file).with_put(&put).unwrap();
+        let WithPut { loaded: first, hidden, left_out } = loaded(file).with_put(&put).unwrap();
         assert_eq!(hidden, ["user ann"]);
+        assert!(left_out.is_empty(), "{left_out:?}");
         let names = |it: &Loaded| -> Vec<String> {
             it.config
                 .auth
@@ -223,7 +267,7 @@ mod tests {
         let place = |name| sections.iter().rposition(|it| *it == name);
         assert!(place("user") < place("token") && place("token") < place("rule"));
         assert!(put.remove("user", "bob"));
-        let (second, _) = first.with_put(&put).unwrap();
+        let second = first.with_put(&put).unwrap().loaded;
         assert_eq!(names(&second), ["ann false"]);
         let changes: Vec<_> = first.changes(&second).into_iter().map(|it| it.option).collect();
         assert_eq!(changes, ["user".into()]);
@@ -235,7 +279,15 @@ mod tests {
         let said = |section: &str, text: &str| {
             let mut put = PutIdentities::default();
             put.put(section, "x", entry(text));
-            file.with_put(&put).unwrap_err().to_string()
+            match file.with_put(&put) {
+                Err(problems) => problems.to_string(),
+                Ok(with) => {
+                    let auth = &with.loaded.config.auth;
+                    assert!(auth.users.is_empty() && auth.tokens.is_empty() && section != "rule");
+                    assert_eq!(with.loaded.tables.len(), file.tables.len(), "{section} {text}");
+                    with.left_out.join("\n")
+                }
+            }
         };
         for (section, text, expected) in [
             ("user", "", "needs exactly one of"),
@@ -250,7 +302,10 @@ mod tests {
             ("rule", "allow = [\"send\"]\nprincipals = [\"*\"]\npaths = [\"a/**/b\"]", "pattern"),
         ] {
             let said = said(section, text);
-            assert!(said.contains(expected) && !said.contains("put:"), "{section} {text}: {said}");
+            assert!(
+                said.contains(expected) && said.starts_with(&format!("{section} x: ")),
+                "{section} {text}: {said}"
+            );
         }
     }
 }

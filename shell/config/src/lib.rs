@@ -43,7 +43,7 @@ mod units;
 pub use changes::{IDENTITIES, TakenOver};
 pub use config::Config;
 pub use document::markdown;
-pub use identities::PutIdentities;
+pub use identities::{PutIdentities, WithPut};
 pub use kind::{Kind, Value};
 pub use load::{Loaded, load};
 pub use moment::Moment;

@@ -50,7 +50,7 @@ pub(crate) fn explain(
         }
     };
     if principal.host.is_some() && looks_after(action) && is_of_node(&path) {
-        // Whoever has come by a virtual host is asked for nothing of the node, whatever rules say.
+        // Clients of a virtual host look after nothing of the node, whatever rules say.
         let says = "who connects by a virtual host looks after nothing of the server".into();
         return Ok(Explanation { is_allowed: false, kind, path, why: "host", rule: None, says });
     }

@@ -36,7 +36,7 @@ use crate::restoring::{self, values};
 const PROGRESS: Duration = Duration::from_secs(2);
 
 /// How long somebody waits for what is kept for the node: less than the 10 s after which the command line takes a server for gone.
-const KEEPING: Duration = Duration::from_secs(8);
+const KEEPING: Duration = Duration::from_secs(5);
 /// Stands for the node as a whole where shards have their numbers.
 const NODE: u16 = u16::MAX;
 
@@ -185,9 +185,11 @@ impl Persistence {
         submitter.try_submit(ticket, batch).map_err(|_| anyhow!("the store has stopped"))?;
         match kept.recv_timeout(KEEPING) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(anyhow!("the store does not take it; the log says why")),
+            Ok(false) => Err(anyhow!(
+                "nothing has changed: the store does not take it, and the log says why"
+            )),
             Err(_) => Err(anyhow!(
-                "the store did not answer within {} s, so that it may be there after the next start; its disk may be overloaded",
+                "the store did not answer within {} s, so that it is not known whether this is kept; ask for it again, and look at the disk",
                 KEEPING.as_secs()
             )),
         }

@@ -196,6 +196,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         load,
         running: loaded.clone(),
         put,
+        told_put: Default::default(),
         persistence: persistence.clone(),
         worker,
         verifier,

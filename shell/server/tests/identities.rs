@@ -17,6 +17,14 @@ fn start(name: &str) -> Managed {
     Managed::start(name, &CONFIG.replace("DIRECTORY", &store.display().to_string()))
 }
 
+/// Kills the server, and starts it again.
+fn restart(server: &mut Managed) {
+    server.server.child.kill().unwrap();
+    server.server.child.wait().unwrap();
+    let mut again = Command::new(env!("CARGO_BIN_EXE_tiderace"));
+    server.server = Watched::of(again.args(["serve", "--config"]).arg(server.file()));
+}
+
 fn done(server: &Managed, operation: &Value) -> Value {
     let (status, answer) = server.operate("admin", operation);
     assert_eq!(status, "200", "{operation}: {answer}");
@@ -60,11 +68,7 @@ fn who_was_put_may_what_was_put_and_nothing_any_more_when_that_is_removed() {
     assert_eq!(listed[0]["name"], "of-the-file");
     // What is acknowledged is there after the server was killed.
     let kept = done(&server, &json!({"do": "users"}));
-    server.server.child.kill().unwrap();
-    server.server.child.wait().unwrap();
-    let file = server.file();
-    let mut again = Command::new(env!("CARGO_BIN_EXE_tiderace"));
-    server.server = Watched::of(again.args(["serve", "--config"]).arg(&file));
+    restart(&mut server);
     assert_eq!(done(&server, &json!({"do": "users"})), kept);
     assert!(may_send(&server, CAT));
     // A new group is known without a new password, and a session of before knows it too.
@@ -187,4 +191,37 @@ fn a_reload_keeps_what_was_put_and_the_file_goes_before_it() {
     );
     let (_, body) = exchange(&server.way(), &rest, "");
     assert!(body.contains("cat"), "{body}");
+}
+
+#[test]
+fn who_is_hidden_by_the_file_can_be_removed_and_who_has_no_host_any_more_is_left_out() {
+    let mut server = start("identities-left-out");
+    let host = "[[virtual_host]]\nname = \"shop\"\nhosts = [\"shop.example\"]\n";
+    let file = server.file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}{host}")).unwrap();
+    restart(&mut server);
+    let bound =
+        json!({"do": "put-user", "name": "cat", "password": "the password of cat", "host": "shop"});
+    done(&server, &bound);
+    done(&server, &json!({"do": "put-user", "name": "dan", "password": "the password of dan"}));
+    std::fs::write(&file, &text).unwrap();
+    restart(&mut server);
+    assert!(
+        LoggedIn::begin("stomp", &server.way(), CAT).is_err(),
+        "nobody is bound to a host that is not there"
+    );
+    let dan = Show::Password("dan", "the password of dan");
+    assert!(LoggedIn::begin("stomp", &server.way(), dan).is_ok());
+    assert_eq!(done(&server, &json!({"do": "users"}))["matched"], 1);
+    assert_eq!(done(&server, &json!({"do": "remove-user", "name": "cat"}))["outcome"], "removed");
+    // What the file hides is removed for good.
+    let hash = "$argon2id$v=19$m=8192,t=1,p=1$c2FsdHNhbHRzYWx0$GpZ3sK/oH9p7VIiV56G/64Zo/8GaUw434IimaPqxwCo";
+    std::fs::write(&file, format!("{text}[[user]]\nname = \"dan\"\npassword_hash = {hash:?}\n"))
+        .unwrap();
+    done(&server, &json!({"do": "reload"}));
+    assert_eq!(done(&server, &json!({"do": "remove-user", "name": "dan"}))["outcome"], "removed");
+    std::fs::write(&file, &text).unwrap();
+    done(&server, &json!({"do": "reload"}));
+    assert!(LoggedIn::begin("stomp", &server.way(), dan).is_err());
 }

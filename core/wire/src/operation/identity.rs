@@ -287,17 +287,7 @@ impl IdentityChange {
 impl IdentityPage {
     /// Bytes of its texts, with what is written around them.
     pub(super) fn bytes(&self) -> usize {
-        let member = |member: &IdentityMember| match member {
-            IdentityMember::Text(text) => text.len(),
-            IdentityMember::Texts(texts) => texts.iter().map(|text| text.len() + 3).sum(),
-            IdentityMember::Time(_) => 16,
-        };
-        let bytes = |entry: &IdentityEntry| {
-            let members = entry.members.iter().map(|(name, value)| name.len() + member(value));
-            let name = entry.name.as_ref().map_or(0, |name| name.len());
-            ENTRY_BYTES + name + entry.from.len() + members.sum::<usize>()
-        };
-        self.entries.iter().map(bytes).sum()
+        self.entries.iter().map(IdentityEntry::bytes).sum()
     }
 
     /// Appends it as JSON.
@@ -320,6 +310,18 @@ impl IdentityPage {
 }
 
 impl IdentityEntry {
+    /// Bytes of its texts, with what is written around them.
+    pub fn bytes(&self) -> usize {
+        let member = |member: &IdentityMember| match member {
+            IdentityMember::Text(text) => text.len(),
+            IdentityMember::Texts(texts) => texts.iter().map(|text| text.len() + 3).sum(),
+            IdentityMember::Time(_) => 16,
+        };
+        let members = self.members.iter().map(|(name, value)| name.len() + member(value));
+        let name = self.name.as_ref().map_or(0, |name| name.len());
+        ENTRY_BYTES + name + self.from.len() + members.sum::<usize>()
+    }
+
     fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(format!("{{\"number\":{}", self.number).as_bytes());
         if let Some(name) = &self.name {

@@ -104,7 +104,7 @@ struct ChangeArgs {
     connection: ConnectionArgs,
 }
 
-/// Who is whoever logs in so.
+/// Who a client is that logs in so.
 #[derive(Debug, Args)]
 struct BearerArgs {
     /// A group that it belongs to; may be given several times.
@@ -305,7 +305,7 @@ pub(crate) fn rules(args: &RulesArgs) -> anyhow::Result<()> {
 }
 
 impl BearerArgs {
-    /// An operation that puts whoever logs in so.
+    /// An operation that puts who logs in so.
     fn operation(&self, verb: &str, name: &str) -> Json {
         let mut operation = json!({"do": verb, "name": name});
         if !self.groups.is_empty() {

@@ -14,67 +14,28 @@ use tiderace_config::{
     Action, AuthConfig, Loaded, Moment, PrincipalMatch, PutIdentities, RuleConfig, Table,
 };
 use tiderace_wire::{
-    Applies, Hidden, IdentityChange, IdentityEntry, IdentityKind, IdentityMember,
-    IdentityOperation, IdentityPage, NewIdentity, NodeReport,
+    Hidden, IdentityChange, IdentityEntry, IdentityKind, IdentityMember, IdentityOperation,
+    IdentityPage, NewIdentity, NodeReport,
 };
 use toml::{Table as Entry, Value};
-use tracing::warn;
 
+use super::kept_identities::KEPT_AS;
 use super::reload::Reloader;
-use crate::persistence::Persistence;
-use crate::tls::CertificateWatch;
+use crate::identities;
 
-/// By this name the store keeps what was put.
-const KEPT_AS: &str = "identities";
 /// What may be put: each login that shows a token compares it with all of them.
 const PUT_MAX: usize = 5_000;
-
-/// The configuration with what was put in an earlier life of the server, and that alone.
-///
-/// # Errors
-/// When what is kept cannot be used: who may come in is known as a whole or not at all.
-pub(crate) fn with_kept(
-    loaded: Loaded,
-    persistence: Option<&Persistence>,
-) -> anyhow::Result<(Loaded, PutIdentities)> {
-    let kept = persistence.filter(|_| loaded.config.auth.managed);
-    let Some(kept) = kept.and_then(|persistence| persistence.value(KEPT_AS)) else {
-        return Ok((loaded, PutIdentities::default()));
-    };
-    let wrong = |reason: String| {
-        anyhow::anyhow!(
-            "the users, tokens and rules that were put while the server ran cannot be used: {reason}; \
-             with `auth.managed = false` the server starts without them"
-        )
-    };
-    let text = String::from_utf8(kept).map_err(|_| wrong("they are no text".to_owned()))?;
-    let put = PutIdentities::parse(&text).map_err(wrong)?;
-    let (loaded, hidden) = loaded.with_put(&put).map_err(|problems| wrong(problems.to_string()))?;
-    tell_hidden(&hidden);
-    Ok((loaded, put))
-}
-
-/// Says what of it does not count.
-pub(super) fn tell_hidden(hidden: &[String]) {
-    if !hidden.is_empty() {
-        warn!(
-            event = "identities-hidden",
-            names = hidden.join(", "),
-            "these were put while the server ran and stand in the configuration as well, which goes before"
-        );
-    }
-}
+/// Bytes of all of that as text: it is read and written as a whole.
+const PUT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of a page, but for its first entry.
+const PAGE_BYTES_MAX: usize = 1 << 20;
 
 impl Reloader {
     /// Tells or changes who may come in, and who may do what.
     ///
     /// # Errors
     /// Says what cannot be, or that it cannot be kept; nothing has changed then.
-    pub(super) fn identities(
-        &mut self,
-        asked: &IdentityOperation,
-        certificates: &mut Option<CertificateWatch>,
-    ) -> Result<NodeReport, Close> {
+    pub(super) fn identities(&mut self, asked: &IdentityOperation) -> Result<NodeReport, Close> {
         let mut put = self.put.clone();
         let (kind, name, outcome, dry_run) = match asked {
             IdentityOperation::List { kind, after, limit } => {
@@ -93,7 +54,10 @@ impl Reloader {
                 (what.kind(), name, outcome, *dry_run)
             }
             IdentityOperation::Remove { kind, name, dry_run } => {
-                self.check_changes(*kind, name)?;
+                // Also one that does not count, because the configuration has the name.
+                if put.get(kind.name(), name).is_none() {
+                    self.check_changes(*kind, name)?;
+                }
                 let outcome = match put.remove(kind.name(), name) {
                     true => IdentityChange::Removed,
                     false => IdentityChange::Missing,
@@ -101,43 +65,52 @@ impl Reloader {
                 (*kind, name, outcome, *dry_run)
             }
         };
-        if put.count() > PUT_MAX {
-            return Err(bad(format!(
-                "{PUT_MAX} users, tokens and rules were put already; remove some"
-            )));
-        }
         if outcome != IdentityChange::Missing {
-            self.hold_to(put, dry_run, certificates)?;
+            self.hold_to(put, (kind, name), dry_run)?;
         }
         Ok(NodeReport::Identity { kind, name: name.clone(), outcome, dry_run })
     }
 
-    /// What was put before gives way to this, unless that is only tried.
+    /// What was put before gives way to this, in which one was changed, unless that is only tried.
     fn hold_to(
         &mut self,
         put: PutIdentities,
+        (kind, name): (IdentityKind, &str),
         dry_run: bool,
-        certificates: &mut Option<CertificateWatch>,
     ) -> Result<(), Close> {
+        let text = put.to_text();
+        let is_more = put.count() > self.put.count() || text.len() > self.put.to_text().len();
+        if is_more && (put.count() > PUT_MAX || text.len() > PUT_BYTES_MAX) {
+            let mib = PUT_BYTES_MAX >> 20;
+            let reason = format!(
+                "at most {PUT_MAX} users, tokens and rules are put, of {mib} MiB together; remove some"
+            );
+            return Err(bad(reason));
+        }
         let refused = |problems: String| bad(problems.replace('\n', "; "));
-        let (next, _) =
-            self.running.with_put(&put).map_err(|problems| refused(problems.to_string()))?;
-        let made = self.make_of(next).map_err(|error| refused(format!("{error:#}")))?;
-        if made.changes().iter().any(|change| change.applies != Applies::Now) {
-            let reason = "that names a claim that the server is not told of when it asks about logins; put it into the configuration";
+        let with = self.running.with_put(&put).map_err(|it| refused(it.to_string()))?;
+        // Others that cannot be used were so before.
+        let own = format!("{} {name}: ", kind.name());
+        if let Some(wrong) = with.left_out.iter().find(|wrong| wrong.starts_with(&own)) {
+            return Err(bad(wrong.clone()));
+        }
+        let known = identities::claims_of_rules(&self.running.config.auth);
+        let auth = &with.loaded.config.auth;
+        if auth.http.is_some() && !identities::claims_of_rules(auth).is_subset(&known) {
+            let reason = "that names a claim which the server that is asked about logins is not asked for; put the rule into the configuration, and start the server again";
             return Err(bad(reason.to_owned()));
         }
+        let made = self.make_identities(with.loaded);
+        let made = made.map_err(|error| refused(format!("{error:#}")))?;
         if dry_run {
             return Ok(());
         }
-        let not_kept = |error: anyhow::Error| {
-            Close::new(CloseCode::StoreUnavailable, format!("nothing has changed: {error:#}"))
-        };
-        let persistence = self.persistence.as_ref();
-        let kept = persistence.ok_or_else(|| anyhow::anyhow!("there is no store"));
-        kept.and_then(|store| store.keep(KEPT_AS, put.to_text().as_bytes())).map_err(not_kept)?;
+        let store = self.persistence.as_ref();
+        let store = store.ok_or_else(|| anyhow::anyhow!("there is no store"));
+        let kept = store.and_then(|store| store.keep(KEPT_AS, text.as_bytes()));
+        kept.map_err(|error| Close::new(CloseCode::StoreUnavailable, format!("{error:#}")))?;
         self.put = put;
-        self.apply(made, certificates).map_err(|error| refused(format!("{error:#}")))?;
+        self.apply_identities(made);
         Ok(())
     }
 
@@ -249,12 +222,18 @@ fn page(loaded: &Loaded, kind: IdentityKind, (after, entries_max): (u64, usize))
     let count = tables_of(loaded, kind).count();
     let skipped = usize::try_from(after).unwrap_or(usize::MAX);
     let tables = tables_of(loaded, kind).enumerate().skip(skipped).take(entries_max);
+    let mut bytes = 0;
     let entries: Vec<IdentityEntry> = tables
         .map(|(index, table)| IdentityEntry {
             number: index as u64 + 1,
             name: table.name().map(Into::into),
             from: table.origin.to_string().into(),
             members: members(auth, kind, index),
+        })
+        .take_while(|entry| {
+            let is_first = bytes == 0;
+            bytes += entry.bytes();
+            is_first || bytes <= PAGE_BYTES_MAX
         })
         .collect();
     let more = skipped.saturating_add(entries.len()) < count;

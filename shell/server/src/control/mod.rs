@@ -11,6 +11,7 @@
 
 mod backup;
 mod identities;
+mod kept_identities;
 mod reload;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +31,7 @@ use tiderace_wire::{
 use tracing::{error, info};
 
 use backup::Backup;
-pub(crate) use identities::with_kept;
+pub(crate) use kept_identities::with_kept;
 pub(crate) use reload::{Load, ReloadCounters, Reloader};
 
 use crate::audit::AuditLog;
@@ -346,10 +347,7 @@ impl Keeper {
             NodeOperation::BackupRead { backup, from } => {
                 self.backup.read(session, (*backup, *from), &Instant::now)
             }
-            NodeOperation::Identities(asked) => {
-                let Duties { reloader, certificates, .. } = &mut self.duties;
-                reloader.identities(asked, certificates)
-            }
+            NodeOperation::Identities(asked) => self.duties.reloader.identities(asked),
             NodeOperation::Explain(question) => {
                 let told = self.duties.reloader.explain(question)?;
                 Ok(NodeReport::Explained(Box::new(told)))

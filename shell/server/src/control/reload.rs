@@ -12,12 +12,14 @@ use anyhow::Context;
 use tiderace_auth::{AuthWorker, Verifier};
 use tiderace_base::{Close, Sample, SampleValue};
 use tiderace_broker::AccessChange;
-use tiderace_config::{Config, IDENTITIES, Loaded, PutIdentities, ServerConfig, TakenOver};
+use tiderace_config::{
+    Config, IDENTITIES, Loaded, PutIdentities, ServerConfig, TakenOver, WithPut,
+};
 use tiderace_reactor::NodeControl;
 use tiderace_wire::{Applies, ConfigChange, Explanation, LogWord, Question};
 use tracing::{info, warn};
 
-use super::identities::tell_hidden;
+use super::kept_identities::tell_unused;
 use crate::identities::{self, SignedTokens};
 use crate::metrics::{CONFIG_REFUSED, CONFIG_RELOADS};
 use crate::monitor::Monitor;
@@ -74,24 +76,29 @@ pub(crate) struct Reloader {
     pub(crate) monitor: Arc<Monitor>,
     /// How the server ends, for who ends it.
     pub(crate) ending: Arc<RwLock<ServerConfig>>,
+    /// What the log has said last of what was put and is not used.
+    pub(crate) told_put: [Vec<String>; 2],
     /// The last problem that was said of a configuration that nobody had asked to be read.
     pub(crate) told: Option<String>,
 }
 
 /// Everything that another configuration needs, made.
-pub(super) struct Made {
+struct Made {
     next: Loaded,
     changes: Vec<ConfigChange>,
     verifier: Arc<Verifier>,
     signed: SignedTokens,
     secured: Option<Read>,
+    /// What was put while the server ran, if it may be.
+    with: Option<WithPut>,
 }
 
-impl Made {
-    /// What is not as the server runs now.
-    pub(super) fn changes(&self) -> &[ConfigChange] {
-        &self.changes
-    }
+/// Other users, tokens and rules, made.
+pub(super) struct MadeIdentities {
+    next: Loaded,
+    verifier: Arc<Verifier>,
+    /// Issuers, if these have to tell other claims.
+    signed: Option<SignedTokens>,
 }
 
 impl Reloader {
@@ -207,13 +214,14 @@ impl Reloader {
         if !self.running.config.auth.managed {
             return self.make_of(loaded);
         }
-        let (loaded, hidden) = loaded.with_put(&self.put)?;
-        tell_hidden(&hidden);
-        self.make_of(loaded)
+        let with = loaded.with_put(&self.put)?;
+        let mut made = self.make_of(with.loaded.clone())?;
+        made.with = Some(with);
+        Ok(made)
     }
 
     /// Everything that this configuration needs.
-    pub(super) fn make_of(&self, loaded: Loaded) -> anyhow::Result<Made> {
+    fn make_of(&self, loaded: Loaded) -> anyhow::Result<Made> {
         let what = self.taken_over(&loaded);
         let mut changes = self.running.changes(&loaded);
         for change in &mut changes {
@@ -236,16 +244,60 @@ impl Reloader {
             changes.push(ConfigChange { option: "jwt".into(), applies: Applies::Now });
         }
         let secured = tls::read(&next.config)?;
-        Ok(Made { next, changes, verifier, signed, secured })
+        Ok(Made { next, changes, verifier, signed, secured, with: None })
     }
 
-    pub(super) fn apply(
+    /// What other users, tokens and rules need, and nothing else of the configuration.
+    ///
+    /// # Errors
+    /// Why they cannot be used.
+    pub(super) fn make_identities(&self, next: Loaded) -> anyhow::Result<MadeIdentities> {
+        let auth = &next.config.auth;
+        let verifier = Arc::new(identities::verifier(auth, Some(&self.verifier))?);
+        let claims = identities::claims_of_rules;
+        let is_same = claims(auth) == claims(&self.running.config.auth);
+        let signed = match is_same {
+            true => None,
+            false => Some(identities::signed_tokens(auth, verifier.marks(), Some(&self.signed))?),
+        };
+        Ok(MadeIdentities { next, verifier, signed })
+    }
+
+    /// Holds to these.
+    pub(super) fn apply_identities(&mut self, made: MadeIdentities) {
+        let MadeIdentities { next, verifier, signed } = made;
+        if let Some(mut signed) = signed
+            && signed.fetch_keys(&self.worker.handle(), Some(&mut self.signed)).is_ok()
+        {
+            self.signed = signed;
+        }
+        self.verifier = verifier;
+        self.change_access(&next, true);
+        self.running = next;
+    }
+
+    /// Others may come in, and, if so, other rules decide.
+    fn change_access(&self, next: &Loaded, has_other_rules: bool) {
+        let auth = &next.config.auth;
+        self.worker.change(self.verifier.clone(), self.signed.issuers.clone());
+        let rules = has_other_rules.then(|| compose::rules(auth));
+        if let Some(rules) = &rules {
+            self.monitor.change_rules(rules.clone());
+        }
+        self.node.change_access(AccessChange {
+            verify_logins: auth.is_enforced(),
+            rules,
+            limits: compose::limits(&next.config),
+            credentials: identities::accepted(auth, &self.verifier, &self.signed),
+        });
+    }
+
+    fn apply(
         &mut self,
         made: Made,
         certificates: &mut Option<CertificateWatch>,
     ) -> anyhow::Result<Vec<ConfigChange>> {
-        let Made { next, changes, verifier, mut signed, secured } = made;
-        let auth = &next.config.auth;
+        let Made { next, changes, verifier, mut signed, secured, with } = made;
         let is_other = |option: &str| {
             let mut changes = changes.iter();
             changes.any(|it| &*it.option == option && it.applies == Applies::Now)
@@ -256,22 +308,18 @@ impl Reloader {
         let before = std::mem::replace(&mut self.signed, signed);
         if IDENTITIES.iter().any(|section| is_other(section)) || is_other("limit") {
             self.verifier = verifier;
-            self.worker.change(self.verifier.clone(), self.signed.issuers.clone());
-            let rules = is_other("rule").then(|| compose::rules(auth));
-            if let Some(rules) = &rules {
-                self.monitor.change_rules(rules.clone());
-            }
-            self.node.change_access(AccessChange {
-                verify_logins: auth.is_enforced(),
-                rules,
-                limits: compose::limits(&next.config),
-                credentials: identities::accepted(auth, &self.verifier, &self.signed),
-            });
+            self.change_access(&next, is_other("rule"));
         }
         if let (Some(watch), Some(read)) = (certificates, secured) {
             watch.change(&next.config, &read);
         }
         *self.ending.write().unwrap_or_else(PoisonError::into_inner) = next.config.server.clone();
+        if let Some(with) = with
+            && self.told_put != [with.hidden.clone(), with.left_out.clone()]
+        {
+            tell_unused(&with);
+            self.told_put = [with.hidden, with.left_out];
+        }
         self.running = next;
         // Keys that are being fetched for nobody any more are waited for at last.
         drop(before);
