@@ -52,9 +52,9 @@ impl Operator for Node {
             NodeOperation::Log { level, lasts } => {
                 Ok(NodeReport::Log { level: level.unwrap_or(LogWord::Info), lasts })
             }
-            NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
-                Err(CloseCode::NoStore.into())
-            }
+            NodeOperation::Backup { .. }
+            | NodeOperation::BackupRead { .. }
+            | NodeOperation::Identities(_) => Err(CloseCode::NoStore.into()),
             NodeOperation::Explain(_) => Err(CloseCode::BadOperation.into()),
             NodeOperation::Audit(_) => Ok(NodeReport::Audit(Box::default())),
         });
