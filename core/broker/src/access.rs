@@ -15,14 +15,15 @@ use tiderace_base::Close;
 use tiderace_queues::is_private;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    AUDIT, BACKUP, Destination, Entrance, IDENTITIES, Kind, NodeOperation, Operation, Target,
-    TopicSpec, is_temporary,
+    AUDIT, BACKUP, Destination, Entrance, IDENTITIES, Kind, NodeOperation, Operation, TRACE,
+    Target, TopicSpec, is_temporary,
 };
 
 use crate::authorise::Caller;
 use crate::authorise::denied;
+use crate::authorise::is_elsewhere;
 use crate::authorise::is_reserved;
-use crate::authorise::{is_elsewhere, watches_alarms};
+use crate::implied::Implied;
 use crate::managed_elsewhere::managed_elsewhere;
 use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
@@ -103,6 +104,7 @@ impl BrokerOptions {
             },
             Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),
             Operation::Blocks(_) => (BLOCKS, &[Action::Operate, Action::Admin]),
+            Operation::Traces(_) => (TRACE, &[Action::Operate, Action::Admin]),
             Operation::Stats => (STATS, &[Action::Monitor, Action::Admin]),
             Operation::DrainState => (DRAIN, &[Action::Monitor, Action::Operate, Action::Admin]),
             _ => (DRAIN, &[Action::Operate, Action::Admin]),
@@ -177,8 +179,10 @@ impl BrokerOptions {
             _ if allowed => Ok(()),
             Target::Exact(destination) if is_temporary(&destination.path) => Err(not_owner(name)),
             Target::Pattern(_, pattern) if means_temporary(pattern) => Err(not_owner(name)),
-            // Alarms may be watched by who may monitor them, but not there.
-            _ if is_elsewhere(principal, Action::Monitor) && watches_alarms(action, kind, name) => {
+            // Who looks after the node may listen there, but not by this way.
+            _ if is_elsewhere(principal, Action::Monitor)
+                && Implied::of(action, kind, name).is_some() =>
+            {
                 Err(managed_elsewhere())
             }
             _ => Err(denied(&principal.name, action, kind, name)),

@@ -9,7 +9,7 @@
 //! principal or a member of that group listens there. They need no rule for it, but one may deny it.
 //! Publishing, sending and calling go by the rules there as everywhere. What the server says below
 //! `$sys/presence/` and `$sys/missing/` of a private path is as private, and who may not subscribe to a
-//! topic does not see who does.
+//! topic does not see who does. So is what a trace tells below `$sys/trace/` of a private path.
 //!
 //! Of a principal of another node, which passes on what it asks for, that node has to have the right `relay` there besides:
 //! every function here asks for both.
@@ -27,106 +27,11 @@ use tiderace_manage::Role;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Entrance, Kind, is_temporary};
 
+use crate::action::{Action, Actions};
+use crate::implied::Implied;
 use crate::managed_elsewhere::managed_elsewhere;
 use crate::placeholders::RulePath;
 use crate::principal::{PRESENCE, Principal, subject_of};
-
-/// Something an identity may be allowed to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Action {
-    /// Administer the server.
-    Admin,
-    /// List sessions, queues and services, and how they fare.
-    Browse,
-    /// Call a service.
-    Call,
-    /// Create and remove destinations explicitly.
-    Create,
-    /// Purge a queue, move its messages to others, pause it.
-    Manage,
-    /// Read metrics and health in detail.
-    Monitor,
-    /// End sessions, and send them elsewhere; say what the log has.
-    Operate,
-    /// Publish to a topic.
-    Publish,
-    /// Consume from a queue.
-    Receive,
-    /// Pass on what clients of another node ask for there.
-    Relay,
-    /// Send to a queue.
-    Send,
-    /// Answer the calls of a service.
-    Serve,
-    /// Subscribe to a topic.
-    Subscribe,
-}
-
-impl Action {
-    /// All actions with their names in the configuration.
-    pub const ALL: [(&'static str, Action); 13] = [
-        ("admin", Action::Admin),
-        ("browse", Action::Browse),
-        ("call", Action::Call),
-        ("create", Action::Create),
-        ("manage", Action::Manage),
-        ("monitor", Action::Monitor),
-        ("operate", Action::Operate),
-        ("publish", Action::Publish),
-        ("receive", Action::Receive),
-        ("relay", Action::Relay),
-        ("send", Action::Send),
-        ("serve", Action::Serve),
-        ("subscribe", Action::Subscribe),
-    ];
-
-    /// Its name in the configuration and in errors.
-    pub fn name(self) -> &'static str {
-        Action::ALL.iter().find(|(_, action)| *action == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// A set of actions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Actions(u16);
-
-impl FromIterator<Action> for Actions {
-    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Actions {
-        Actions(actions.into_iter().fold(0, |set, action| set | 1 << action as u8))
-    }
-}
-
-impl Actions {
-    /// Whether the action is in the set.
-    pub fn contains(self, action: Action) -> bool {
-        self.0 & 1 << action as u8 != 0
-    }
-}
-
-impl Action {
-    /// Whether it changes what is there, so that nobody does it below `$sys`.
-    pub(crate) fn writes(self) -> bool {
-        matches!(
-            self,
-            Action::Call | Action::Create | Action::Manage | Action::Publish | Action::Send
-        )
-    }
-
-    /// Whether it is how the node is looked after.
-    #[inline]
-    fn manages(self) -> bool {
-        matches!(self, Action::Admin | Action::Monitor | Action::Operate)
-    }
-
-    /// Whether it shows, or takes away, what others have sent there.
-    fn listens(self) -> bool {
-        matches!(
-            self,
-            Action::Browse | Action::Manage | Action::Receive | Action::Serve | Action::Subscribe
-        )
-    }
-}
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -283,6 +188,11 @@ impl Rules {
         Rules::default()
     }
 
+    /// Whether there are none.
+    pub(crate) fn allow_everything(&self) -> bool {
+        self.given.is_none()
+    }
+
     /// Only what these rules allow.
     pub fn new(rules: Vec<Rule>) -> Rules {
         let given = Some(rules.into_iter().map(Ready::new).collect());
@@ -420,11 +330,10 @@ impl Rules {
                 }
             }
         }
-        if decision == Decision::Nothing && watches_alarms(action, kind, path.as_str()) {
-            if is_elsewhere(principal, Action::Monitor) {
-                return Decision::Elsewhere;
-            }
-            return self.decide_by(rules, false, (principal, Action::Monitor, kind, path));
+        if decision == Decision::Nothing
+            && let Some(implied) = Implied::of(action, kind, path.as_str())
+        {
+            return self.decide_implied(rules, &implied, (principal, kind, path));
         }
         if !decision.is_allowed() {
             return decision;
@@ -433,6 +342,28 @@ impl Rules {
             Some(subject) => Decision::Subject(subject),
             None => decision,
         }
+    }
+
+    /// Whether one of the rights that let somebody listen there as well is given.
+    #[cold]
+    fn decide_implied(
+        &self,
+        rules: &[Ready],
+        implied: &Implied,
+        (principal, kind, path): (&Principal, Kind, &Path),
+    ) -> Decision {
+        let at = implied.at.as_ref().unwrap_or(path);
+        let mut decision = Decision::Nothing;
+        for &action in implied.by {
+            if is_elsewhere(principal, action) {
+                return Decision::Elsewhere;
+            }
+            decision = self.decide_by(rules, false, (principal, action, kind, at));
+            if decision.is_allowed() {
+                break;
+            }
+        }
+        decision
     }
 
     /// The topic whose subscribers are shown there, if they are, unless the principal may listen to it.
@@ -476,8 +407,13 @@ impl Rules {
         let asked = (principal, action, kind, pattern);
         let is_given = || {
             own == Some(true)
-                || watches_alarms(action, kind, &(pattern.literal_prefix() + "/"))
-                    && self.authorise_all(principal, Action::Monitor, kind, pattern)
+                || Implied::of_all(action, kind, pattern).is_some_and(|implied| {
+                    let by = |&action: &Action| match &implied.at {
+                        Some(at) => self.authorise(principal, action, kind, at),
+                        None => self.authorise_all(principal, action, kind, pattern),
+                    };
+                    implied.by.iter().any(by)
+                })
         };
         lists.any(|rules| allow_all(rules, asked, is_given))
     }
@@ -525,8 +461,9 @@ impl Rules {
                     |ready: &Ready| ready.rule.allow && ready.rule.concerns(principal, action);
                 !is_elsewhere(principal, action) && rules.into_iter().any(allows)
             };
-            let watches = watches_alarms(action, Kind::Topic, &(pattern.literal_prefix() + "/"));
-            concerned(action) || watches && concerned(Action::Monitor)
+            let implied = Implied::of_all(action, Kind::Topic, pattern);
+            concerned(action)
+                || implied.is_some_and(|implied| implied.by.iter().any(|&by| concerned(by)))
         })
     }
 }
@@ -568,14 +505,6 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
         ),
     )
 }
-
-/// Whether it is to listen to what is wrong with the server: that may also be done by those who may monitor it there.
-pub(crate) fn watches_alarms(action: Action, kind: Kind, path: &str) -> bool {
-    action == Action::Subscribe && kind == Kind::Topic && path.starts_with(ALARMS)
-}
-
-/// Below it stands a topic for each alarm.
-const ALARMS: &str = "$sys/alarms/";
 
 /// Whether the path is below `$sys`, where the server alone publishes.
 pub(crate) fn is_reserved(path: &Path) -> bool {

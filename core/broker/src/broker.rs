@@ -18,6 +18,7 @@ mod refusals;
 mod reviewing;
 mod sides;
 mod taking;
+mod tracing;
 mod turns;
 
 mod restore;

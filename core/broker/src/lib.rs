@@ -18,6 +18,7 @@
 mod access;
 mod access_change;
 mod acting;
+mod action;
 mod answering;
 mod authorise;
 mod broker;
@@ -52,6 +53,7 @@ mod home_messages;
 mod home_side;
 mod hosts;
 mod identity;
+mod implied;
 mod interest;
 mod journal;
 mod large_bodies;
@@ -146,7 +148,8 @@ mod will;
 mod work;
 
 pub use access_change::{AccessChange, Bearer};
-pub use authorise::{Action, Actions, Decision, Rule, Rules, Who};
+pub use action::{Action, Actions};
+pub use authorise::{Decision, Rule, Rules, Who};
 pub use broker::{AHEAD, Broker};
 pub use claims::{Claim, Claims};
 pub use credential_id::CredentialId;

@@ -76,6 +76,7 @@ impl SessionSide<'_> {
             Operation::Sessions(_)
             | Operation::Kick(_)
             | Operation::Blocks(_)
+            | Operation::Traces(_)
             | Operation::Drain(_)
             | Operation::DrainCancel
             | Operation::DrainState

@@ -113,12 +113,23 @@ impl Principal {
         }
     }
 
+    /// Whether traces may be its own: who looks after the node is of no virtual host, where somebody of that name is somebody else, and comes by
+    /// no way for clients.
+    fn may_trace(&self) -> bool {
+        self.host.is_none() && self.entrance != Entrance::Clients
+    }
+
     /// Whether the path is private to others.
     pub(crate) fn is_kept_from(&self, path: &Path) -> bool {
         self.owns_path(path) == Some(false)
     }
 
     pub(crate) fn owns_path(&self, path: &Path) -> Option<bool> {
+        if let Some(traced) = path.as_str().strip_prefix(TRACES) {
+            let mut levels = traced.split('/');
+            let owns = self.owns(levels.next(), levels.next())?;
+            return Some(owns && self.may_trace());
+        }
         let mut levels = within_host(subject_of(path.as_str())).split('/');
         self.owns(levels.next(), levels.next())
     }
@@ -129,6 +140,11 @@ impl Principal {
             Level::Literal(text) => Some(&**text),
             _ => None,
         });
+        let mut traced = levels.clone();
+        if traced.next() == Some(Some("$sys")) && traced.next() == Some(Some("trace")) {
+            let owns = self.owns(traced.next().flatten(), traced.next().flatten())?;
+            return Some(owns && self.may_trace());
+        }
         let mut about = levels.clone();
         if about.next() == Some(Some("$sys"))
             && matches!(about.next(), Some(Some("presence" | "missing")))
@@ -184,6 +200,8 @@ pub const LOCAL: &str = tiderace_base::LOCAL_NAMES;
 /// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
 pub(crate) const PRESENCE: &str = "$sys/presence/";
 pub(crate) const MISSING: &str = "$sys/missing/";
+/// Below this are the events of traces; what stands below `user/NAME` there is for that principal.
+const TRACES: &str = "$sys/trace/";
 
 /// The path that a path speaks of: mostly itself.
 pub(crate) fn subject_of(path: &str) -> &str {

@@ -85,6 +85,37 @@ pub const VERBS: &[Verb] = &[
     .takes(&[BLOCKED_ADDRESS.required()])
     .may(Role::Operator, &[Right::node("operate", BLOCKS)])
     .command("connections unblock --address ADDRESS"),
+    Verb::changes("trace", "Begins to tell what sessions do as a series of events.", post("/traces"))
+        .takes(&[
+            text("session", 0, "What that session does, by its id as lists show it.", "\"0-17-1\""),
+            PRINCIPAL,
+            ADDRESS,
+            text(
+                "path",
+                0,
+                "Only what is about destinations that it names; a path or a pattern.",
+                "\"fx/**\"",
+            ),
+            span("for", 600, "How long it lasts; a minute without it.", "\"5m\""),
+            Field {
+                name: "sample",
+                kind: FieldKind::Share,
+                required: false,
+                says: "Which share of the events of messages is told; all without it.",
+                example: "0.1",
+            },
+            number("bodies", 512, "Bytes that are shown of each body that you may read.", "64"),
+        ])
+        .some_of(&["session", "principal", "address", "path"])
+        .may(Role::Operator, &[Right::node("operate", TRACE)])
+        .command("connections trace ID"),
+    Verb::reads("traces", "Lists the traces that go on.", get("/traces"))
+        .may(Role::Operator, &[Right::node("operate", TRACE)])
+        .command("connections traces"),
+    Verb::changes("trace-end", "Ends a trace.", delete("/traces/{id}"))
+        .takes(&[number("id", 0, "The number that `trace` has answered.", "1").required()])
+        .may(Role::Operator, &[Right::node("operate", TRACE)])
+        .command("connections untrace ID"),
     // Topics.
     Verb::reads("topics", "Lists topics without their values, in the order of their paths.", get("/topics"))
         .is("fetch")
@@ -460,6 +491,7 @@ pub const ACTIONS: &[&str] = &[
 const SESSIONS: &str = "$sys/sessions";
 const STATS: &str = "$sys/stats";
 const BLOCKS: &str = "$sys/blocks";
+const TRACE: &str = "$sys/trace";
 const AUDIT: &str = "$sys/audit";
 const DRAIN: &str = "$sys/drain";
 const CONFIG: &str = "$sys/config";

@@ -113,6 +113,8 @@ pub enum FieldKind {
     Word(&'static [&'static str]),
     /// A whole number. What is above the bound is taken as if it were the bound; zero: no bound of its own.
     Number(u64),
+    /// A number above zero and up to one.
+    Share,
     /// True or false.
     Truth,
     /// A span such as `10m`, or milliseconds; at most so many seconds.

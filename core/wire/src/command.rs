@@ -370,6 +370,12 @@ impl Commands {
         self.list.is_empty() && self.open.as_ref().is_none_or(|open| open.builder.is_empty())
     }
 
+    /// The commands, in order.
+    pub fn listed(&mut self) -> &[Command] {
+        self.close_run();
+        &self.list
+    }
+
     /// Hands the commands over, in order; the allocation stays.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
         self.close_run();

@@ -41,6 +41,7 @@ mod subscribed;
 mod temporary;
 mod ticket;
 mod to_upstream;
+mod trace_line;
 mod upstream;
 mod virtual_host;
 
@@ -74,9 +75,10 @@ pub use operation::{
     PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Page, Peek, PeekedMessage, PeekedMessages, Question,
     QueueDetails, QueueEntry, QueueQuery, QueueSettings, REASON_BYTES_MAX, Reading, Replay,
     SESSIONS_LIMIT_MAX, SOURCE_TOPIC, ServiceEntry, SessionEntry, SessionFacts, SessionFilter,
-    SessionOrder, SessionPage, SessionQuery, SessionRank, SessionState, TOKEN_TIME_MAX,
-    TopicDetails, TopicEntry, Update, ViewEntry, blocked_close, durable_queue, is_durable,
-    parse_session_id,
+    SessionOrder, SessionPage, SessionQuery, SessionRank, SessionState, TOKEN_TIME_MAX, TRACE,
+    TRACE_BODY_BYTES_MAX, TRACE_TIME_DEFAULT, TRACE_TIME_MAX, TRACES_MAX, TopicDetails, TopicEntry,
+    TraceEntry, TraceOperation, TraceRequest, TraceResult, Update, ViewEntry, blocked_close,
+    durable_queue, is_durable, parse_session_id, spell,
 };
 pub use output::{OutQueue, Output};
 pub use position::Position;
@@ -95,6 +97,7 @@ pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
 pub use tiderace_base::{read_varint, write_varint};
 pub use to_upstream::ToUpstream;
+pub use trace_line::TraceLine;
 pub use upstream::FromUpstream;
 pub use virtual_host::{
     EVERY_HOST, NamedHost, Root, VirtualHost, VirtualHosts, called_at, host_name, host_of,

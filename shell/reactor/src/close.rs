@@ -53,6 +53,9 @@ impl<D: Driver> Shard<D> {
                 self.metrics.count_closed(close.code);
             }
         }
+        if self.traces.are_on() {
+            self.trace_ended(key, close);
+        }
         self.end_tls(key, close.code);
         let before = self.set_stage(key, closing);
         if let Some(Stage::Http(stage)) = &before {

@@ -20,6 +20,8 @@
 //! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
 //! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `listener_at`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
+//! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
+//! | `traces`: `board`, `shard_traces` | what is traced, and what has been told of it |
 //! | `driver` | the seam to the operating system and to the simulator |
 //!
 //! | what it does | what it is |
@@ -31,6 +33,7 @@
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
 //! | `walk_sessions` | what is asked about all sessions |
+//! | `traces`: `telling` | what sessions do, told to traces |
 //! | `limited` | sessions to which limits apply: logging in, reading and writing |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
@@ -109,6 +112,7 @@ mod takeover;
 mod testing;
 mod timers;
 mod tls_sessions;
+mod traces;
 mod turn;
 mod turn_clock;
 mod unfinished;
@@ -134,6 +138,7 @@ pub use options::{
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};
+pub use traces::TraceNews;
 pub use turn::Turn;
 pub use upstream::authorities::{NoAuthorities, system_authorities};
 pub use upstream::options::UpstreamOptions;

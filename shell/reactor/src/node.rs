@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tiderace_base::limits::SHARDS_MAX;
-use tiderace_base::{MetricRow, Sample, ShardId, Span};
+use tiderace_base::{Close, MetricRow, Now, Sample, ShardId, Span};
 use tiderace_broker::AccessChange;
 use tiderace_wire::{DrainPhase, DrainRequest, DrainStatus};
 
@@ -28,6 +28,7 @@ use crate::options::{ListenerOptions, Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::sniff::Pin;
+use crate::traces::TraceNews;
 use crate::turn::Turn;
 use crate::upstream::status::{UpstreamStatus, samples};
 use crate::waker::{Notice, Waker};
@@ -132,6 +133,16 @@ impl NodeControl {
     /// The upstreams that are away, each with the reason if there is one; nothing is allocated while there are none.
     pub fn upstreams_away(&self) -> Vec<(String, Option<String>)> {
         self.shared.upstreams.away()
+    }
+
+    /// What is to be done with the topics of traces. For the one session of the server's that does it, on one shard.
+    pub fn collect_traces(&self, now: Now) -> TraceNews {
+        self.shared.traces.collect(now)
+    }
+
+    /// The topic of the trace of that number is there, or is not for that reason.
+    pub fn trace_topic_made(&self, id: u64, made: Result<(), Close>) {
+        self.shared.traces.topic_made(id, made);
     }
 
     /// Sockets of clients that are open now.

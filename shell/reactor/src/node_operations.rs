@@ -51,6 +51,11 @@ impl<D: Driver> Shard<D> {
                 self.operate_blocks(link, *asked, answer);
                 return None;
             }
+            (Ok(()), Operation::Traces(asked)) => {
+                let answer = later(self, audit);
+                self.operate_traces(*asked, answer);
+                return None;
+            }
             (Ok(()), Operation::Stats) => {
                 self.shared.services.operator.stats().map(OperationResult::Stats)
             }

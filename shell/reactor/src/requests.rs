@@ -146,6 +146,9 @@ impl<D: Driver> Shard<D> {
         connection.deadline = self.now.time + shared.options.deadlines.login;
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
+        if self.traces.are_on() {
+            self.trace_begun(key, registered.name);
+        }
         let called = self.call(key, |session, now, context| session.begin(now, context));
         self.settle(key, called);
         self.rearm(key);

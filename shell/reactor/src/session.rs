@@ -215,6 +215,9 @@ impl<D: Driver> Shard<D> {
 
     /// The same whatever limits it.
     pub(crate) fn run_all_commands(&mut self, key: Key) {
+        if self.traces.are_on() {
+            self.trace_commands(key);
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             self.commands.drain();
             return;
@@ -308,6 +311,9 @@ impl<D: Driver> Shard<D> {
         let Some(key) = self.find(link, session) else {
             return;
         };
+        if self.traces.are_on() {
+            self.trace_reply(key, &reply);
+        }
         let logs_in = matches!(reply, Reply::LoggedIn { .. });
         let decided = logs_in || matches!(reply, Reply::Refused { .. });
         if decided && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live()) {

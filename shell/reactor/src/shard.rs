@@ -33,6 +33,7 @@ use crate::spare::Spare;
 use crate::stopping::Stopping;
 use crate::store_gateway::ShardStore;
 use crate::tls_sessions::Secure;
+use crate::traces::ShardTraces;
 use crate::turn_clock::TurnClock;
 use crate::unfinished_input::UnfinishedInput;
 use crate::upstream::table::Upstreams;
@@ -75,6 +76,7 @@ pub struct Shard<D: Driver> {
     /// The sessions that have read of what the node keeps for who reads it.
     pub(crate) node_readers: BTreeSet<SessionId>,
     pub(crate) audits: Audits,
+    pub(crate) traces: ShardTraces,
     pub(crate) clock: TurnClock,
 }
 
@@ -122,6 +124,7 @@ impl<D: Driver> Shard<D> {
             walks: SessionWalks::default(),
             node_readers: BTreeSet::new(),
             audits: Audits::default(),
+            traces: ShardTraces::default(),
             clock: TurnClock::new(now.time),
         }
     }

@@ -16,6 +16,7 @@ use crate::limit_registry::LimitRegistry;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
+use crate::traces::TraceBoard;
 use crate::upstream::status::UpstreamStatuses;
 use crate::waker::Waker;
 
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) limits: LimitRegistry,
     /// Who is kept out.
     pub(crate) blocks: Blocks,
+    /// What is traced.
+    pub(crate) traces: TraceBoard,
     /// One count more for each walk over the sessions that is open.
     pub(crate) session_lists: Arc<()>,
     /// The same of walks that end sessions.
@@ -99,6 +102,7 @@ impl Shared {
             addresses: Mutex::default(),
             limits: LimitRegistry::default(),
             blocks: Blocks::default(),
+            traces: TraceBoard::default(),
             session_lists: Arc::default(),
             session_kicks: Arc::default(),
             options,

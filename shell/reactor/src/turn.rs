@@ -92,6 +92,7 @@ impl<D: Driver> Shard<D> {
             self.note(event);
         }
         self.spare.give_events(events);
+        self.traces.look(&self.shared.traces);
         polled
     }
 
@@ -274,6 +275,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn end_turn(&mut self) {
+        self.traces.hand_over(&self.shared.traces);
         let is_full = self.broker.memory().is_full();
         if self.clock.note_full(is_full) {
             self.shared.note_full(is_full);

@@ -17,6 +17,7 @@ use crate::driver::Driver;
 use crate::outcome::{Farewell, internal_error};
 use crate::pool::Outgoing;
 use crate::shard::Shard;
+use crate::traces::Told;
 
 impl<D: Driver> Shard<D> {
     /// Writes every connection that has something, once.
@@ -139,7 +140,10 @@ impl<D: Driver> Shard<D> {
         let is_outgoing = connection.flags.has(Flags::OUTGOING);
         let is_limited = connection.flags.has(Flags::LIMITED);
         if connection.flags.has(Flags::BACKLOG) {
-            self.fill(key);
+            match self.traces.are_on() {
+                false => self.fill(key, &mut ()),
+                true => self.fill_traced(key),
+            }
             // Delivering may have left something to be asked of the broker at once.
             self.rearm(key);
         }
@@ -176,9 +180,19 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// As [`Shard::fill`], told to traces if the session is traced. The other way is compiled as if there were none.
+    #[cold]
+    fn fill_traced(&mut self, key: Key) {
+        let (traced, mut told) = (self.traced(key), Vec::new());
+        self.fill(key, &mut told);
+        if let Some(traced) = traced {
+            self.trace_delivered(&traced, told);
+        }
+    }
+
     /// Takes deliveries out of the session's backlog until the block is full, and then what it says of
     /// its own accord.
-    fn fill(&mut self, key: Key) {
+    fn fill(&mut self, key: Key, told: &mut impl Told) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -220,6 +234,7 @@ impl<D: Driver> Shard<D> {
                     session.look_ahead(subscription);
                 }
                 let delivery = pending.delivery();
+                told.add(&delivery);
                 metrics.messages_delivered.add((delivery.to - delivery.from) as u64);
                 if !pending.is_past() {
                     metrics.latency.record(now.time.since(delivery.run.run().published()));

@@ -38,6 +38,7 @@ mod sockets;
 mod specs;
 mod stats;
 mod tls;
+mod traces;
 mod upstreams;
 mod watchdog;
 mod www;

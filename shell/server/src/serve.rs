@@ -38,7 +38,7 @@ use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{
     allocator, compose, drain, events, identities, logging, page, service_manager, socketio,
-    sockets, upstreams, watchdog,
+    sockets, traces, upstreams, watchdog,
 };
 
 /// Logins that may wait for the worker: about a second's work.
@@ -171,7 +171,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         internal_sessions: crate::feed::internal_sessions(config, development)
             .into_iter()
             .chain(upstreams::shown(config, &monitor))
-            .chain([alarms::shown(&monitor.alarms)])
+            .chain([alarms::shown(&monitor.alarms), traces::shown(&monitor)])
             .collect(),
         operator: Arc::new(Operations { control, monitor: monitor.clone() }),
         store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),

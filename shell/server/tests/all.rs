@@ -37,3 +37,4 @@ mod service_manager;
 mod signed_tokens;
 mod support;
 mod top;
+mod traces;

@@ -2,6 +2,7 @@
 //!
 //! Whatever the table has is tried: a verb that this file does not know, or that lacks a way, fails.
 
+use std::cell::Cell;
 use std::process::{Command, Output};
 use std::time::Instant;
 
@@ -32,6 +33,8 @@ pub(crate) struct Node {
     /// A session of ann's, and its id.
     _ann: LoggedIn,
     session: String,
+    /// The trace that was begun last for one to be ended.
+    trace: Cell<u64>,
 }
 
 pub(crate) fn token_of(name: &str) -> String {
@@ -75,7 +78,8 @@ impl Node {
         let server = Watched::start(&directory.0, "", &(config + &rules));
         let way = Way::plain(*server.addresses.last().unwrap());
         let ann = LoggedIn::begin("stomp", &way, Show::Token(&token_of("ann"))).unwrap();
-        let mut node = Node { directory, server, _ann: ann, session: String::new() };
+        let mut node =
+            Node { directory, server, _ann: ann, session: String::new(), trace: Cell::new(0) };
         let made = json!({"do": "update", "path": "made/a", "text": "1"});
         assert_eq!(node.operate(MAKER, &made).0, 200);
         let (_, listed) = node.operate("admin", &json!({"do": "sessions", "principal": "ann"}));
@@ -149,6 +153,15 @@ impl Node {
                 json!({"address": "192.0.2.0/24"}),
                 "connections unblock --address 192.0.2.0/24".to_owned(),
             ),
+            "trace" => (
+                json!({"principal": "nobody", "for": "30s"}),
+                "connections trace --principal nobody --for 200ms".to_owned(),
+            ),
+            "traces" => (json!({}), "connections traces".to_owned()),
+            "trace-end" => {
+                let id = self.trace.get();
+                (json!({"id": id}), format!("connections untrace {id}"))
+            }
             "topics" => (json!({"selector": "made/*", "limit": 7}), "topics ls made/*".to_owned()),
             "topic" => (json!({"path": "made/a"}), "topics show made/a".to_owned()),
             "queues" => (json!({"pattern": "made/*"}), "queues ls made/*".to_owned()),
@@ -226,6 +239,15 @@ impl Node {
         }
     }
 
+    /// As many may go on at once as there are cells of a role.
+    fn end_traces(&self) {
+        let (_, listed) = self.operate("admin", &json!({"do": "traces"}));
+        for trace in listed["traces"].as_array().unwrap() {
+            let ended = self.operate("admin", &json!({"do": "trace-end", "id": trace["id"]}));
+            assert_eq!(ended.0, 200, "{ended:?}");
+        }
+    }
+
     /// Has there what a verb is about, whatever was done before.
     pub(crate) fn prepare(&self, verb: &Verb) {
         let drain = json!({"do": "drain", "over": "1s", "delay": "1h"});
@@ -241,6 +263,12 @@ impl Node {
             "remove-rule" => json!({
                 "do": "put-rule", "name": "made-rule", "deny": ["publish"], "principals": ["user:nobody"]
             }),
+            "trace" => return self.end_traces(),
+            "trace-end" => {
+                self.end_traces();
+                let (_, begun) = self.operate("admin", &json!({"do": "trace", "path": "made/a"}));
+                return self.trace.set(begun["id"].as_u64().unwrap());
+            }
             "drain" => json!({"do": "drain-cancel"}),
             "drain-cancel" | "alarms" => drain,
             _ => return,

@@ -313,3 +313,52 @@ fn on_a_way_for_clients_nobody_looks_after_the_node() {
     assert_eq!(logged_in, Principal::named("ann"));
     assert!(Principal::named("uid:0").logged_in_by(Entrance::Rules).is_err());
 }
+
+#[test]
+fn who_may_trace_may_read_traces_and_what_has_bodies_is_for_its_owner() {
+    use Action::{Admin, Monitor, Operate, Subscribe};
+
+    let user = |name: &str| Who::User(name.into());
+    let rules = Rules::new(vec![
+        rule(true, &[Operate], user("oli"), "$sys/trace"),
+        rule(true, &[Admin], user("ada"), "$sys/**"),
+        rule(true, &[Monitor], user("vic"), "$sys/**"),
+        rule(true, &[Subscribe], user("sue"), "$sys/**"),
+        rule(false, &[Subscribe], user("dan"), "$sys/trace/*"),
+        rule(true, &[Operate], user("dan"), "$sys/trace"),
+    ]);
+    let may = |who: &Principal, path: &str| {
+        rules.authorise(who, Subscribe, Kind::Topic, &Path::parse(path).unwrap())
+    };
+    for (name, expected) in
+        [("oli", true), ("ada", true), ("vic", false), ("sue", true), ("dan", false)]
+    {
+        assert_eq!(may(&Principal::named(name), "$sys/trace/1"), expected, "{name}");
+    }
+    let oli = Principal::named("oli");
+    assert!(!may(&oli, "$sys/tracex/1") && !may(&oli, "$sys/trace") && !may(&oli, "a"));
+    // What shows bodies is for who has asked for it, and for nobody of that name in a virtual host.
+    let own = "$sys/trace/user/oli/1";
+    assert!(may(&oli, own));
+    for name in ["ada", "sue", "vic"] {
+        assert!(!may(&Principal::named(name), own), "{name}");
+    }
+    let of_host = Principal { host: Some("shop".into()), ..oli.clone() };
+    let anonymous = Principal { name: "oli".into(), ..Principal::anonymous() };
+    assert!(!may(&of_host, own) && !may(&anonymous, own));
+    let pattern = |text: &str| Pattern::parse(text).unwrap();
+    let somewhere =
+        |who: &Principal, text: &str| rules.authorise_somewhere(who, Subscribe, &pattern(text));
+    assert!(somewhere(&oli, "$sys/trace/*") && somewhere(&oli, "$sys/trace/user/oli/*"));
+    assert!(!somewhere(&Principal::named("sue"), "$sys/trace/user/oli/*"));
+    assert!(!somewhere(&of_host, "$sys/trace/user/oli/*"));
+    assert!(!somewhere(&Principal::named("vic"), "$sys/trace/*"));
+    // On a way for clients nobody reads a trace but by a rule that says so.
+    let by_clients = |name: &str| Principal::named(name).logged_in_by(Entrance::Clients).unwrap();
+    assert!(!may(&by_clients("oli"), "$sys/trace/1") && !may(&by_clients("oli"), own));
+    assert!(!somewhere(&by_clients("oli"), "$sys/trace/*"));
+    assert!(may(&by_clients("sue"), "$sys/trace/1"));
+    let trace = Path::parse("$sys/trace/1").unwrap();
+    let decision = rules.explain(&by_clients("oli"), Subscribe, Kind::Topic, &trace);
+    assert_eq!(decision, Decision::Elsewhere);
+}

@@ -7,8 +7,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::Path;
 
 use super::{
-    AuditRecord, Block, BlockOperation, DrainRequest, DurableSubscription, IdentityKind,
-    IdentityOperation, Kick, MoveMessages, NodeOperation, Operation,
+    AuditRecord, Block, BlockOperation, DrainRequest, DurableSubscription, IdentityOperation, Kick,
+    MoveMessages, NodeOperation, Operation, TraceOperation,
 };
 
 /// What the record of changes says of an operation.
@@ -55,6 +55,11 @@ impl Operation {
                 BlockOperation::Block(block) => ("block", of_block(block)),
                 BlockOperation::Unblock(who) => ("unblock", who.to_string()),
                 BlockOperation::List(_) => return None,
+            },
+            Operation::Traces(asked) => match &**asked {
+                TraceOperation::Begin(request) => ("trace", request.to_string()),
+                TraceOperation::End { id } => ("trace-end", format!("id={id}")),
+                TraceOperation::List => return None,
             },
             Operation::Drain(request) => ("drain", of_drain(request)),
             Operation::DrainCancel => ("drain-cancel", String::new()),
@@ -123,24 +128,14 @@ fn of_node(asked: &NodeOperation) -> Option<(&'static str, String)> {
 }
 
 fn of_identities(asked: &IdentityOperation) -> Option<(&'static str, String)> {
-    let (kind, name, rest, verbs) = match asked {
+    let (kind, name, rest) = match asked {
         IdentityOperation::List { .. } => return None,
-        IdentityOperation::Put { name, what, .. } => {
-            (what.kind(), name, what.audited(), ["put-user", "put-token", "put-rule"])
-        }
-        IdentityOperation::Remove { kind, name, .. } => {
-            (*kind, name, String::new(), ["remove-user", "remove-token", "remove-rule"])
-        }
-    };
-    let [user, token, rule] = verbs;
-    let verb = match kind {
-        IdentityKind::User => user,
-        IdentityKind::Token => token,
-        IdentityKind::Rule => rule,
+        IdentityOperation::Put { name, what, .. } => (what.kind(), name, what.audited()),
+        IdentityOperation::Remove { kind, name, .. } => (*kind, name, String::new()),
     };
     // It has not been looked at whether that may be so long, nor who may ask for it.
     let text = format!("{}={name}{rest}", kind.name());
-    Some((verb, AuditRecord::clipped(&text).to_owned()))
+    Some((asked.word(), AuditRecord::clipped(&text).to_owned()))
 }
 
 /// What was given, on one line.

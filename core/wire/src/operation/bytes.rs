@@ -26,6 +26,7 @@ impl Operation {
             Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
             Operation::Sessions(query) => size_of::<SessionQuery>() + query.filter.bytes(),
             Operation::Blocks(asked) => asked.bytes(),
+            Operation::Traces(asked) => asked.bytes(),
             Operation::Node(asked) => match &**asked {
                 NodeOperation::Explain(question) => question.bytes(),
                 NodeOperation::Identities(asked) => asked.bytes(),
@@ -61,6 +62,7 @@ impl OperationResult {
             }
             OperationResult::Sessions(page) => values(page.sessions.len(), page.bytes()),
             OperationResult::Blocks(result) => result.bytes(),
+            OperationResult::Traces(result) => result.bytes(),
             OperationResult::Stats(text) => text.len(),
             OperationResult::Listing(page) => {
                 values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())

@@ -203,6 +203,24 @@ impl NewIdentity {
 }
 
 impl IdentityOperation {
+    /// The name of the verb, which stands behind `do`.
+    pub(super) fn word(&self) -> &'static str {
+        let (kind, [user, token, rule]) = match self {
+            IdentityOperation::List { kind, .. } => (*kind, ["users", "tokens", "rules"]),
+            IdentityOperation::Put { what, .. } => {
+                (what.kind(), ["put-user", "put-token", "put-rule"])
+            }
+            IdentityOperation::Remove { kind, .. } => {
+                (*kind, ["remove-user", "remove-token", "remove-rule"])
+            }
+        };
+        match kind {
+            IdentityKind::User => user,
+            IdentityKind::Token => token,
+            IdentityKind::Rule => rule,
+        }
+    }
+
     /// Bytes of its texts.
     pub(super) fn bytes(&self) -> usize {
         size_of::<IdentityOperation>()

@@ -19,6 +19,7 @@ impl Operation {
             | Operation::DrainCancel
             | Operation::DrainState
             | Operation::Stats
+            | Operation::Traces(_)
             | Operation::Node(_)
             | Operation::View { .. }
             | Operation::Views => true,

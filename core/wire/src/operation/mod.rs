@@ -13,6 +13,7 @@ mod durable;
 mod explain;
 mod identity;
 mod manages;
+mod named;
 mod node;
 mod queue;
 mod read;
@@ -20,6 +21,7 @@ mod relayed;
 mod relayed_queue;
 mod sessions;
 mod topic;
+mod traces;
 mod write;
 
 use std::sync::Arc;
@@ -60,9 +62,13 @@ pub use queue::{
 pub use read::Reading;
 pub use sessions::{
     Kick, REASON_BYTES_MAX, SESSIONS_LIMIT_MAX, SessionFacts, SessionFilter, SessionOrder,
-    SessionPage, SessionQuery, SessionRank, parse_session_id,
+    SessionPage, SessionQuery, SessionRank, parse_session_id, spell,
 };
 pub use topic::TopicDetails;
+pub use traces::{
+    TRACE, TRACE_BODY_BYTES_MAX, TRACE_TIME_DEFAULT, TRACE_TIME_MAX, TRACES_MAX, TraceEntry,
+    TraceOperation, TraceRequest, TraceResult,
+};
 
 /// Something to be done.
 #[derive(Clone, Debug)]
@@ -150,6 +156,9 @@ pub enum Operation {
     /// Keeps principals or addresses out for a while, or no longer, or lists who is kept out, for who may operate or administer
     /// `$sys/blocks`; [`OperationResult::Blocks`].
     Blocks(Box<BlockOperation>),
+    /// Begins or ends a trace, or lists those that go on, for who may operate or administer `$sys/trace`;
+    /// [`OperationResult::Traces`].
+    Traces(Box<TraceOperation>),
     /// Sends the node's clients to other nodes, for who may administer `$sys/drain`; [`OperationResult::Drain`].
     Drain(Box<DrainRequest>),
     /// Takes a drain back: listeners open again, and who has not left stays; [`OperationResult::Drain`].
@@ -451,6 +460,8 @@ pub enum OperationResult {
     },
     /// What has come of an operation on blocks.
     Blocks(Box<BlockResult>),
+    /// What has come of an operation on traces.
+    Traces(Box<TraceResult>),
     /// A page of a list.
     Listing(Box<Listing>),
     /// One queue.

@@ -12,6 +12,7 @@ mod identities;
 mod node;
 mod queues;
 mod sessions;
+mod traces;
 #[cfg(test)]
 mod verbs;
 

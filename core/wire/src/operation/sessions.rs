@@ -283,7 +283,7 @@ impl SessionFacts {
 const FACTS_BYTES: usize = 160;
 
 /// A session's id as lists show it.
-pub(super) fn spell(id: SessionId) -> String {
+pub fn spell(id: SessionId) -> String {
     format!("{}-{}-{}", id.shard.0, id.slot, id.generation)
 }
 

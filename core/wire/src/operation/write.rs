@@ -109,6 +109,7 @@ impl OperationResult {
                 print(out, format_args!(r#"{{"sessions":{sessions},"dry_run":{dry_run}}}"#));
             }
             OperationResult::Blocks(result) => result.write_json(out),
+            OperationResult::Traces(result) => result.write_json(out),
             OperationResult::Listing(page) => write_listing(out, page),
             OperationResult::Queue(queue) => write_details(out, queue),
             OperationResult::Messages(page) => write_messages(out, page, values),
@@ -143,6 +144,7 @@ impl OperationResult {
                 page.bytes() + (page.sessions.len() + 1) * JSON_BYTES
             }
             OperationResult::Blocks(result) => result.bytes() + JSON_BYTES,
+            OperationResult::Traces(result) => result.bytes() + JSON_BYTES,
             OperationResult::Stats(text) => text.len(),
             OperationResult::Listing(page) => {
                 let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();

@@ -153,6 +153,7 @@ impl Root {
             Operation::Sessions(_) => return Err(Root::only_whole("lists of sessions")),
             Operation::Kick(_) => return Err(Root::only_whole("ends of sessions")),
             Operation::Blocks(_) => return Err(Root::only_whole("blocks")),
+            Operation::Traces(_) => return Err(Root::only_whole("traces")),
             Operation::Drain(_) | Operation::DrainCancel | Operation::DrainState => {
                 return Err(Root::only_whole("drains"));
             }

@@ -92,6 +92,7 @@ impl Root {
             | OperationResult::Sessions(_)
             | OperationResult::Kicked { .. }
             | OperationResult::Blocks(_)
+            | OperationResult::Traces(_)
             | OperationResult::Messages(_)
             | OperationResult::Purged { .. } => {}
         }

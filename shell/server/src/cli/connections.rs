@@ -1,4 +1,4 @@
-//! `tiderace connections`: list the sessions of a server, look at one, end some, and keep clients out.
+//! `tiderace connections`: list the sessions of a server, look at one, end some, keep clients out, and trace them.
 //!
 //! Relies on `client`. Invariants: lists of any length are asked for a page at a time; on a terminal several sessions end
 //! only when their number was said and its user has agreed.
@@ -13,6 +13,7 @@ use super::error::ClientError;
 use super::output::{agrees, printable};
 use super::table::{Table, age, bytes, now_ms, print_table, sessions};
 use super::topics::{once, print_line};
+use super::traces;
 
 /// Sessions that are asked for at once.
 const PAGE: usize = 500;
@@ -44,6 +45,15 @@ enum ConnectionsCommand {
     /// List who is blocked, and until when.
     #[command(disable_help_flag = true)]
     Blocks(blocks::BlocksArgs),
+    /// Show what a session does, or those of a principal or an address, or what is done at a path, as it is done.
+    #[command(disable_help_flag = true)]
+    Trace(traces::TraceArgs),
+    /// List the traces that go on.
+    #[command(disable_help_flag = true)]
+    Traces(traces::TracesArgs),
+    /// End a trace.
+    #[command(disable_help_flag = true)]
+    Untrace(traces::UntraceArgs),
 }
 
 /// Which sessions are meant.
@@ -150,6 +160,9 @@ pub(crate) fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
         ConnectionsCommand::Block(args) => blocks::block(args),
         ConnectionsCommand::Unblock(args) => blocks::unblock(args),
         ConnectionsCommand::Blocks(args) => blocks::list(args),
+        ConnectionsCommand::Trace(args) => traces::trace(args),
+        ConnectionsCommand::Traces(args) => traces::list(args),
+        ConnectionsCommand::Untrace(args) => traces::end(args),
     }
 }
 

@@ -54,6 +54,7 @@ mod tls;
 mod token;
 mod top;
 mod topics;
+mod traces;
 mod upstreams;
 mod views;
 

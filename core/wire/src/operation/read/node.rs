@@ -15,6 +15,9 @@ impl Given<'_> {
     pub(super) fn other_operation(&self, what: &str) -> Result<Operation, Close> {
         Ok(match what {
             "kick" => Operation::Kick(Box::new(self.kick()?)),
+            "trace" | "traces" | "trace-end" => {
+                Operation::Traces(Box::new(self.trace_operation(what)?))
+            }
             "drain" => Operation::Drain(Box::new(self.drain()?)),
             "drain-cancel" => Operation::DrainCancel,
             "drain-state" => Operation::DrainState,

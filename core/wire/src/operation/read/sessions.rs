@@ -36,7 +36,7 @@ impl Given<'_> {
     /// Which sessions are meant.
     pub(super) fn session_filter(&self) -> Result<SessionFilter, Close> {
         Ok(SessionFilter {
-            id: self.session_id()?,
+            id: self.session_id("id")?,
             protocol: self.name("protocol")?,
             principal: self.name("principal")?,
             address: self.network()?,
@@ -74,12 +74,12 @@ impl Given<'_> {
         Ok(Some(text.as_ref().into()))
     }
 
-    fn session_id(&self) -> Result<Option<SessionId>, Close> {
-        let Some(text) = self.optional_text("id")? else { return Ok(None) };
+    pub(super) fn session_id(&self, name: &str) -> Result<Option<SessionId>, Close> {
+        let Some(text) = self.optional_text(name)? else { return Ok(None) };
         let wrong = || {
             let text = short(&text);
             bad(format!(
-                "`id` is the id of a session as `sessions` lists it, such as 0-17-1, not `{text}`"
+                "`{name}` is the id of a session as `sessions` lists it, such as 0-17-1, not `{text}`"
             ))
         };
         parse_session_id(&text).ok_or_else(wrong).map(Some)

@@ -8,7 +8,8 @@ use tiderace_topics::{Path, Pattern};
 
 use crate::{
     BROWSE_LIMIT_MAX, BlockOperation, IdentityOperation, NodeOperation, Operation,
-    PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Reading, SESSIONS_LIMIT_MAX,
+    PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Reading, SESSIONS_LIMIT_MAX, TRACE_BODY_BYTES_MAX,
+    TraceOperation,
 };
 
 fn parsed(text: &str) -> Result<Operation, Close> {
@@ -88,6 +89,10 @@ fn fields_have_the_kinds_and_bounds_of_the_table() {
             FieldKind::Number(_) => {
                 (vec!["0".into(), u64::MAX.to_string()], vec!["-1".into(), "\"x\"".into()])
             }
+            FieldKind::Share => {
+                let wrong = ["0", "1.1", "-0.5", "\"x\""];
+                (["0.001", "1"].map(str::to_owned).into(), wrong.map(str::to_owned).into())
+            }
             FieldKind::Truth => (vec!["false".into()], vec!["1".into(), "\"true\"".into()]),
             FieldKind::Span(most) => (
                 vec![format!("\"{most}s\""), (most * 1000).to_string()],
@@ -127,6 +132,10 @@ fn a_number_above_its_bound_is_taken_as_the_bound() {
                 }
                 other => panic!("{other:?}"),
             },
+            Operation::Traces(asked) => match *asked {
+                TraceOperation::Begin(request) => request.bodies as usize,
+                other => panic!("{other:?}"),
+            },
             Operation::Browse(browse) => browse.entries_max(),
             Operation::Queue(query) => query.consumers_max(),
             Operation::Peek(peek) if field.name == "limit" => peek.messages_max(),
@@ -141,6 +150,7 @@ fn a_number_above_its_bound_is_taken_as_the_bound() {
     };
     assert_eq!(bound("sessions", "limit"), u64::from(SESSIONS_LIMIT_MAX));
     assert_eq!(bound("queues", "limit"), u64::from(BROWSE_LIMIT_MAX));
+    assert_eq!(bound("trace", "bodies"), u64::from(TRACE_BODY_BYTES_MAX));
     assert_eq!(bound("peek", "limit"), u64::from(PEEK_LIMIT_MAX));
     assert_eq!(bound("peek", "body_bytes"), u64::from(PEEK_BODY_BYTES_MAX));
 }
@@ -151,6 +161,7 @@ fn each_verb_that_changes_something_is_audited_by_its_name_and_no_other_is() {
         let operation = parsed(&asked(verb, "dry_run", None)).unwrap();
         // What is read of a backup is part of one that was begun, which is audited.
         let changes = verb.effect == Effect::Changes && verb.name != "backup-read";
+        assert_eq!(operation.word(), verb.operation, "{}", verb.name);
         let name = operation.audited().map(|audited| audited.verb);
         assert_eq!(name, changes.then_some(verb.operation), "{}", verb.name);
         let asks = verb.field("dry_run").is_some();

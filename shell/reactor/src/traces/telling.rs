@@ -1,0 +1,307 @@
+//! What sessions of a shard do, told to the traces that want it.
+//!
+//! Called where commands go to the broker, where replies and deliveries come from it, and where sessions begin and end. Relies on the
+//! broker for how the server calls what a session of a virtual host names. Invariants: nothing is looked at while nothing is
+//! traced; what the server does by itself is not told.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, Key, SessionId};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Command, Delivery, Destination, Kind, OperationResult, Outcome, Reply, Run, Side, Subscribe,
+    Target, TraceLine, TraceOperation,
+};
+
+use super::shard_traces::{Chosen, Doer};
+use crate::connection::{Flags, Stage, Transport};
+use crate::driver::Driver;
+use crate::shard::Shard;
+use crate::waker::NodeAnswer;
+
+/// Bodies of one run that are shown.
+const BODIES_MAX: usize = 8;
+
+/// A session that is traced.
+pub(crate) struct Traced {
+    session: SessionId,
+    name: Option<Arc<str>>,
+    chosen: Chosen,
+}
+
+/// Messages that a session has got: part of a run.
+type Delivered = (Arc<Run>, usize, usize);
+
+/// What a session gets, for who wants to know.
+pub(crate) trait Told {
+    /// It gets this.
+    fn add(&mut self, delivery: &Delivery<'_>);
+}
+
+/// Nobody wants to know.
+impl Told for () {
+    #[inline(always)]
+    fn add(&mut self, _delivery: &Delivery<'_>) {}
+}
+
+impl Told for Vec<Delivered> {
+    fn add(&mut self, delivery: &Delivery<'_>) {
+        self.push((delivery.run.run_arc().clone(), delivery.from, delivery.to));
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Whether the session of a connection is traced.
+    #[inline]
+    pub(crate) fn traced(&self, key: Key) -> Option<Traced> {
+        if self.traces.are_on() { self.find_traced(key) } else { None }
+    }
+
+    #[cold]
+    fn find_traced(&self, key: Key) -> Option<Traced> {
+        let doer = self.doer(key)?;
+        let (session, chosen) = (doer.session, self.traces.of(doer));
+        if chosen.is_none() {
+            return None;
+        }
+        Some(Traced { session, name: self.broker.principal_name(session), chosen })
+    }
+
+    /// The session of a connection, unless it is one of the server's own.
+    fn doer(&self, key: Key) -> Option<Doer<'_>> {
+        let connection = self.connections.get(key)?;
+        let Stage::Live(live) = &connection.stage else { return None };
+        if matches!(live.transport, Transport::Internal) || connection.flags.has(Flags::OUTGOING) {
+            return None;
+        }
+        let (session, address) = (live.id, connection.peer.address());
+        Some(Doer { session, address, principal: self.broker.principal_of(session) })
+    }
+
+    /// Tells what a session asks for, before the broker does it.
+    #[cold]
+    pub(crate) fn trace_commands(&mut self, key: Key) {
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.listed() {
+            let Command::Login(credentials) = command else { continue };
+            let Some(name) = credentials.login.as_deref() else { continue };
+            let Some(Doer { session, address, .. }) = self.doer(key) else { continue };
+            self.traces.note_login(Doer { session, address, principal: None }, name);
+        }
+        if let Some(traced) = self.traced(key) {
+            for command in commands.listed() {
+                self.trace_command(&traced, command);
+            }
+        }
+        self.commands = commands;
+    }
+
+    fn trace_command(&mut self, traced: &Traced, command: &Command) {
+        match command {
+            Command::Publish { run, .. } => {
+                let Destination { kind, path } = run.destination();
+                let what = if *kind == Kind::Queue { "sent" } else { "published" };
+                self.trace_run(traced, what, (*kind, path), (run, 0, run.len()));
+            }
+            Command::Call(call) => {
+                let (path, chosen) = self.about(traced, Kind::Service, &call.service);
+                let line = self.line(traced, "called").text("service", path.as_str());
+                let line = line.number("bytes", call.body.len() as u64);
+                self.tell_line(chosen, line);
+            }
+            Command::Subscribe(subscribe) => self.trace_subscribe(traced, subscribe),
+            Command::Unsubscribe { key, .. } | Command::Lose { key, .. } => {
+                let line = self.line(traced, "unsubscribed");
+                self.tell_line(self.of_all(traced), line.number("subscription", key.0.into()));
+            }
+            Command::Settle(settle) => {
+                let what = match settle.outcome {
+                    Outcome::Accept => "acknowledged",
+                    Outcome::Reject => "rejected",
+                    Outcome::Release => "released",
+                };
+                let count = |(from, to): &(u64, u64)| to.saturating_sub(*from) + 1;
+                let messages = settle.ranges.iter().map(count).fold(0, u64::saturating_add);
+                let chosen = self.of_all(traced);
+                let chosen = self.traces.sampled(chosen);
+                let line = self.line(traced, what).number("subscription", settle.key.0.into());
+                self.tell_line(chosen, line.number("messages", messages));
+            }
+            Command::Operate { token, operation } => {
+                let line = self.line(traced, "asked").text("do", operation.word());
+                let (line, chosen) = match operation.about() {
+                    Some((kind, path)) => {
+                        let (path, chosen) = self.about(traced, kind, path);
+                        (line.text(kind.name(), path.as_str()), chosen)
+                    }
+                    None => (line, self.of_all(traced)),
+                };
+                self.tell_line(chosen, line.number("token", (*token).into()));
+            }
+            Command::Login(credentials) => {
+                let line = self.line(traced, "asked-to-log-in");
+                let line = line.some_text("login", credentials.login.as_deref());
+                self.tell_line(self.of_all(traced), line);
+            }
+            Command::Goodbye => {
+                let line = self.line(traced, "said-goodbye");
+                self.tell_line(self.of_all(traced), line);
+            }
+            _ => {}
+        }
+    }
+
+    fn trace_subscribe(&mut self, traced: &Traced, subscribe: &Subscribe) {
+        for target in &subscribe.targets {
+            let name = self.broker.whole_name(traced.session, target);
+            let (kind, chosen) = match target {
+                Target::Exact(destination) => {
+                    let Destination { kind, path } = destination;
+                    (*kind, self.about(traced, *kind, path).1)
+                }
+                // Which destinations it names shows when messages come.
+                Target::Pattern(kind, _) => (*kind, self.of_all(traced)),
+            };
+            let line = self.line(traced, "subscribed").text(kind.name(), &name);
+            self.tell_line(chosen, line.number("subscription", subscribe.key.0.into()));
+        }
+    }
+
+    /// Tells what a session is answered, if that says what has come of something.
+    #[cold]
+    pub(crate) fn trace_reply(&mut self, key: Key, reply: &Reply) {
+        if matches!(reply, Reply::LoggedIn { .. }) {
+            self.forget_login(key);
+        }
+        let Some(traced) = self.traced(key) else { return };
+        let line = |event| self.line(&traced, event);
+        let closed = |line: TraceLine, close: &Close| {
+            line.text("code", close.code.slug()).text("reason", &close.reason)
+        };
+        let line = match reply {
+            Reply::LoggedIn { .. } => line("logged-in"),
+            Reply::Refused { token, close } => {
+                let line = closed(line("refused"), close);
+                match token {
+                    Some(token) => line.number("token", (*token).into()),
+                    None => line,
+                }
+            }
+            Reply::Operated { token, .. } => line("done").number("token", (*token).into()),
+            Reply::SubscriptionEnded { key, close } => {
+                closed(line("subscription-ended").number("subscription", key.0.into()), close)
+            }
+            Reply::ExchangeEnded { exchange, close } => {
+                let side = if exchange.side == Side::Caller { "caller" } else { "responder" };
+                closed(line("call-ended").text("side", side), close)
+            }
+            _ => return,
+        };
+        self.tell_line(self.of_all(&traced), line);
+    }
+
+    /// Tells what a session has got. Who traces destinations alone wants to know what goes there, and not who gets it.
+    #[cold]
+    pub(crate) fn trace_delivered(&mut self, traced: &Traced, delivered: Vec<Delivered>) {
+        let chosen = self.traces.of_sessions(traced.chosen);
+        let traced = &Traced { session: traced.session, name: traced.name.clone(), chosen };
+        for (run, from, to) in delivered {
+            let Destination { kind, path } = run.destination();
+            self.trace_run(traced, "delivered", (*kind, path), (&run, from, to));
+        }
+    }
+
+    /// Tells that a session begins.
+    #[cold]
+    pub(crate) fn trace_begun(&mut self, key: Key, protocol: &str) {
+        let Some(traced) = self.traced(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
+        let line = self.line(&traced, "began").text("protocol", protocol);
+        let line = line.text("address", &connection.peer.address().to_string());
+        self.tell_line(self.of_all(&traced), line);
+    }
+
+    /// Tells that the session of a connection ends.
+    #[cold]
+    pub(crate) fn trace_ended(&mut self, key: Key, close: &Close) {
+        if let Some(traced) = self.traced(key) {
+            let line = self.line(&traced, "ended").text("code", close.code.slug());
+            self.tell_line(self.of_all(&traced), line.text("reason", &close.reason));
+        }
+        self.forget_login(key);
+    }
+
+    fn forget_login(&mut self, key: Key) {
+        if let Some(session) = self.doer(key).map(|doer| doer.session) {
+            self.traces.forget_login(session);
+        }
+    }
+
+    /// Tells of messages, with their bodies where who traces may see these.
+    fn trace_run(
+        &mut self,
+        traced: &Traced,
+        what: &str,
+        (kind, path): (Kind, &Path),
+        (run, from, to): (&Run, usize, usize),
+    ) {
+        let (path, chosen) = self.about(traced, kind, path);
+        let chosen = self.traces.sampled(chosen);
+        if chosen.is_none() {
+            return;
+        }
+        let bytes = run.bytes_of(from, to) as u64;
+        let line = self.line(traced, what).text(kind.name(), path.as_str());
+        let line = line.number("messages", (to - from) as u64).number("bytes", bytes);
+        let broker = &self.broker;
+        self.traces.tell(self.now, chosen, |trace| {
+            let most = trace.request.bodies as usize;
+            let line = line.clone();
+            if most == 0 || !broker.may_read(&trace.by, kind, &path) {
+                return line.end();
+            }
+            let bodies = (from..to).take(BODIES_MAX).filter_map(|at| run.message(at));
+            line.bodies(bodies.map(|message| message.body), most).end()
+        });
+    }
+
+    /// How the server calls a destination, and which of a session's traces tell of it.
+    fn about(&self, traced: &Traced, kind: Kind, path: &Path) -> (Path, Chosen) {
+        let path = self.broker.whole_path(traced.session, kind, path);
+        let chosen = self.traces.about(traced.chosen, &path);
+        (path, chosen)
+    }
+
+    fn of_all(&self, traced: &Traced) -> Chosen {
+        self.traces.of_all(traced.chosen)
+    }
+
+    fn line(&self, traced: &Traced, event: &str) -> TraceLine {
+        let line = TraceLine::new(self.now.wall_ms, event).session(traced.session);
+        line.some_text("name", traced.name.as_deref())
+    }
+
+    fn tell_line(&mut self, chosen: Chosen, line: TraceLine) {
+        if !chosen.is_none() {
+            let line = line.end();
+            self.traces.tell(self.now, chosen, |_| line.clone());
+        }
+    }
+
+    /// Does what a session that may asks about traces. One that begins is answered when its topic is there.
+    pub(crate) fn operate_traces(&mut self, operation: TraceOperation, answer: NodeAnswer) {
+        let board = &self.shared.traces;
+        let result = match operation {
+            TraceOperation::Begin(request) => {
+                let session = answer.session();
+                let Some(by) = self.broker.principal_of(session).cloned() else { return };
+                let bodies = request.bodies > 0;
+                let topic = |id| self.broker.trace_topic(session, id, bodies);
+                return board.begin(self.now, request, by, (topic, answer));
+            }
+            TraceOperation::List => board.list(),
+            TraceOperation::End { id } => board.end(id),
+        };
+        answer.tell(Ok(OperationResult::Traces(Box::new(result))));
+    }
+}
