@@ -23,24 +23,14 @@ use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_elsewhere;
 use crate::authorise::is_reserved;
-use crate::implied::Implied;
+use crate::implied::{BLOCKS, DRAIN, Implied, LOG, SESSIONS, STATS};
 use crate::managed_elsewhere::managed_elsewhere;
 use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
 use crate::{Action, BrokerOptions, Principal};
 
-/// Where the rules look for who may see the sessions.
-const SESSIONS: &str = "$sys/sessions";
-/// Where they look for who may send the node's clients elsewhere.
-const DRAIN: &str = "$sys/drain";
-/// Where they look for who may see what the node counts.
-const STATS: &str = "$sys/stats";
-/// Where they look for who may keep others out.
-const BLOCKS: &str = "$sys/blocks";
 /// Where they look for who may have the configuration read again.
 const CONFIG: &str = "$sys/config";
-/// Where they look for who may say what is written to the log.
-const LOG: &str = "$sys/log";
 
 impl Requester {
     /// The same, as the one who asks.
@@ -75,10 +65,7 @@ impl BrokerOptions {
 
     /// Whether somebody may see how others fare: who may monitor or administer, or has that right.
     pub(crate) fn may_watch(&self, principal: &Principal, right: Action) -> Result<(), Close> {
-        let may = Path::parse(SESSIONS).is_ok_and(|path| {
-            let may = |action| self.rules.authorise(principal, action, Kind::Topic, &path);
-            [right, Action::Monitor, Action::Admin].into_iter().any(may)
-        });
+        let may = self.rules.may_at_node(principal, right, SESSIONS);
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, SESSIONS)) }
     }
 
@@ -89,32 +76,25 @@ impl BrokerOptions {
         principal: &Principal,
         operation: &Operation,
     ) -> Result<(), Close> {
-        let (about, rights): (_, &[Action]) = match operation {
-            Operation::Sessions(_) => return self.may_watch(principal, Action::Monitor),
+        let (about, right) = match operation {
+            Operation::Sessions(_) => (SESSIONS, Action::Monitor),
             Operation::Node(asked) => match &**asked {
-                NodeOperation::Reload { .. } | NodeOperation::Explain(_) => {
-                    (CONFIG, &[Action::Admin])
-                }
+                NodeOperation::Reload { .. } | NodeOperation::Explain(_) => (CONFIG, Action::Admin),
                 NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
-                    (BACKUP, &[Action::Admin])
+                    (BACKUP, Action::Admin)
                 }
-                NodeOperation::Identities(_) => (IDENTITIES, &[Action::Admin]),
-                NodeOperation::Audit(_) => (AUDIT, &[Action::Operate, Action::Admin]),
-                NodeOperation::Log { .. } => (LOG, &[Action::Operate, Action::Admin]),
+                NodeOperation::Identities(_) => (IDENTITIES, Action::Admin),
+                NodeOperation::Audit(_) => (AUDIT, Action::Operate),
+                NodeOperation::Log { .. } => (LOG, Action::Operate),
             },
-            Operation::Kick(_) => (SESSIONS, &[Action::Operate, Action::Admin]),
-            Operation::Blocks(_) => (BLOCKS, &[Action::Operate, Action::Admin]),
-            Operation::Traces(_) => (TRACE, &[Action::Operate, Action::Admin]),
-            Operation::Stats => (STATS, &[Action::Monitor, Action::Admin]),
-            Operation::DrainState => (DRAIN, &[Action::Monitor, Action::Operate, Action::Admin]),
-            _ => (DRAIN, &[Action::Operate, Action::Admin]),
+            Operation::Kick(_) => (SESSIONS, Action::Operate),
+            Operation::Blocks(_) => (BLOCKS, Action::Operate),
+            Operation::Traces(_) => (TRACE, Action::Operate),
+            Operation::Stats => (STATS, Action::Monitor),
+            Operation::DrainState => (DRAIN, Action::Monitor),
+            _ => (DRAIN, Action::Operate),
         };
-        let may = Path::parse(about).is_ok_and(|path| {
-            let may =
-                |action: &Action| self.rules.authorise(principal, *action, Kind::Topic, &path);
-            rights.iter().any(may)
-        });
-        let right = rights.first().copied().unwrap_or(Action::Admin);
+        let may = self.rules.may_at_node(principal, right, about);
         if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, about)) }
     }
 

@@ -28,7 +28,7 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Entrance, Kind, is_temporary};
 
 use crate::action::{Action, Actions};
-use crate::implied::Implied;
+use crate::implied::{Implied, implying};
 use crate::managed_elsewhere::managed_elsewhere;
 use crate::placeholders::RulePath;
 use crate::principal::{PRESENCE, Principal, subject_of};
@@ -237,6 +237,14 @@ impl Rules {
                 && rule.kind.is_none_or(|kind| kind == Kind::Topic)
         });
         concerning.map(|rule| (rule.allow, &*rule.paths))
+    }
+
+    /// Whether somebody may do at a path of the node, such as `$sys/drain`, what an action stands for there.
+    pub fn may_at_node(&self, principal: &Principal, action: Action, about: &str) -> bool {
+        Path::parse(about).is_ok_and(|path| {
+            let may = |action| self.authorise(principal, action, Kind::Topic, &path);
+            may(action) || implying(action, about).iter().copied().any(may)
+        })
     }
 
     /// Whether the node that passes on what the principal asks for may do that there; who asks for itself may.

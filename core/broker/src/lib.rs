@@ -157,6 +157,7 @@ pub use delivery::{Left, Pending};
 pub use deputies::DeputyState;
 pub use effects::{AskNode, AskedChange, Effects, NodeEffect};
 pub use home::services::{Address, Calling, Responding};
+pub use implied::implying;
 pub use journal::{
     NumbersGiven, RestoredMessages, RestoredQueue, RestoredRange, RestoredTopic, Unrestorable,
     queue_owner,

@@ -81,9 +81,7 @@ impl SessionSide<'_> {
             | Operation::DrainCancel
             | Operation::DrainState
             | Operation::Stats
-            | Operation::Node(_) => {
-                self.ask_node(&requester, operation, effects);
-            }
+            | Operation::Node(_) => self.ask_node(&requester, operation, effects),
             Operation::View { .. } => {
                 self.send_operation(REGISTRAR, requester, operation, effects);
             }

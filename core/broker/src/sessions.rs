@@ -136,7 +136,7 @@ impl Sessions {
 
     /// Others may log in from now on, and those who are there are to be looked at.
     pub(crate) fn begin_review(&mut self, change: Arc<AccessChange>, before: Past) {
-        let review = Review::new(change.clone(), before, self.review.as_deref());
+        let review = Review::new(change.clone(), before, self.review.take().map(|it| *it));
         (self.review, self.in_force) = (Some(Box::new(review)), Some(change));
     }
 

@@ -12,9 +12,10 @@ mod role;
 mod table;
 mod verb;
 
+pub use fields::DRY_RUN;
 pub use place::Place;
 pub use role::{Kind, Right, Role, Rule};
-pub use table::{ACTIONS, DRY_RUN, VERBS};
+pub use table::{ACTIONS, VERBS};
 pub use verb::{Danger, Effect, Field, FieldKind, Rest, Verb};
 
 /// The verb of that name.

@@ -1,8 +1,11 @@
 //! The table: a new verb is a row here, and the tests say what else it needs.
 
 use crate::fields::{
-    GROUPS, HOST, IDENTITY, IDENTITY_LIMIT, NUMBER_AFTER, RULE, TOKEN, USER, delete, get, number,
-    post, put, span, text, texts, truth, word,
+    ADDRESS, AUDIT, BACKLOG, BACKUP, BLOCKED, BLOCKED_ADDRESS, BLOCKED_FOR, BLOCKS, CONFIG, DRAIN,
+    DRY_RUN, FORCE, GROUPS, HOST, ID, IDENTITY, IDENTITY_LIMIT, MOST, NAME, NUMBER_AFTER,
+    PAGE_AFTER, PAGE_LIMIT, PATTERN, PRINCIPAL, PROTOCOL, QUEUE, REASON, RULE, SELECTOR,
+    SESSION_AFTER, SESSIONS, SORT, STATS, TO, TOKEN, TRACE, UP_TO, USER, delete, get, number, post,
+    put, span, text, texts, truth, word,
 };
 use crate::verb::{Field, FieldKind, Verb};
 use crate::{Kind, Right, Role};
@@ -363,7 +366,7 @@ pub const VERBS: &[Verb] = &[
         get("/explain"),
     )
     .takes(&[
-        text("who", 1024, "Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host.", "\"ann\"")
+        text("who", 0, "Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host.", "\"ann\"")
             .required(),
         Field {
             name: "groups",
@@ -487,60 +490,6 @@ pub const ACTIONS: &[&str] = &[
     "serve",
     "subscribe",
 ];
-
-const SESSIONS: &str = "$sys/sessions";
-const STATS: &str = "$sys/stats";
-const BLOCKS: &str = "$sys/blocks";
-const TRACE: &str = "$sys/trace";
-const AUDIT: &str = "$sys/audit";
-const DRAIN: &str = "$sys/drain";
-const CONFIG: &str = "$sys/config";
-const BACKUP: &str = "$sys/backup";
-
-const ID: Field = text("id", 0, "The id of a session, as lists show it.", "\"0-17-1\"");
-const PROTOCOL: Field = text("protocol", 1024, "Sessions of that protocol.", "\"stomp\"");
-const PRINCIPAL: Field = text(
-    "principal",
-    1024,
-    "Sessions that are logged in as that; of a virtual host: `@HOST/NAME`.",
-    "\"ann\"",
-);
-const ADDRESS: Field = text(
-    "address",
-    0,
-    "Sessions whose clients have that address, or one in that network.",
-    "\"10.0.0.0/8\"",
-);
-const BACKLOG: Field = number("backlog", 0, "Sessions for which at least so many bytes wait.", "1");
-const SORT: Field = word(
-    "sort",
-    &["backlog", "subscriptions", "since", "id"],
-    "First those for which most waits, that have most subscriptions, or that came last; or by their ids.",
-    "\"backlog\"",
-);
-const SESSION_AFTER: Field =
-    text("after", 0, "What `next` was in the page before.", "\"0-0-0-17-1\"");
-const REASON: Field =
-    text("reason", 80, "What the clients are told besides, on one line.", "\"try later\"");
-/// Of what changes something: that it is only said what would change.
-pub const DRY_RUN: Field = truth("dry_run", "Whether it is only said what would change.");
-const BLOCKED: Field = text("principal", 1024, "Whom; of a virtual host: `@HOST/NAME`.", "\"ann\"");
-const BLOCKED_ADDRESS: Field =
-    text("address", 0, "The address, or the network.", "\"192.0.2.0/24\"");
-const BLOCKED_FOR: Field =
-    span("for", 30 * 86_400, "For how long; an hour if it is not given.", "\"15m\"");
-const FORCE: Field =
-    truth("force", "Whether that may take in who asks, or the server's own machine.");
-const QUEUE: Field = text("path", 0, "The queue.", "\"jobs\"");
-const TO: Field = text("to", 0, "The queue where they are to go.", "\"jobs-later\"");
-const PATTERN: Field = text("pattern", 0, "Queues that match it.", "\"jobs/**\"");
-const NAME: Field = text("name", 0, "Its name.", "\"audit\"");
-const SELECTOR: Field =
-    text("selector", 0, "Only messages with such properties.", "\"colour = 'red'\"");
-const MOST: Field = number("limit", 0, "How many, at most.", "100");
-const UP_TO: Field = number("up_to", 0, "Only messages up to this position.", "7");
-const PAGE_AFTER: Field = text("after", 0, "What `next` was in the page before.", "\"0-1024\"");
-const PAGE_LIMIT: Field = number("limit", 1_000, "How many, at most.", "100");
 
 #[cfg(test)]
 mod tests {

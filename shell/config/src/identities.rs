@@ -4,8 +4,8 @@
 //! the text. Invariants: what stands in the file is never changed by them, and goes before what was put by the same name; the text
 //! holds no password in clear, nor a place where one is.
 
-use std::io;
 use std::path::Path;
+use std::{fmt, io};
 
 use toml::{Table as Entry, Value};
 
@@ -22,9 +22,16 @@ use crate::table::Table;
 const PUT: [&str; 3] = ["user", "token", "rule"];
 
 /// What was put, by section and name, in the order in which it came.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct PutIdentities {
     document: Entry,
+}
+
+impl fmt::Debug for PutIdentities {
+    /// How many they are: hashes are shown nowhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PutIdentities").field("count", &self.count()).finish_non_exhaustive()
+    }
 }
 
 impl PutIdentities {

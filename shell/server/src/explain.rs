@@ -4,10 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_broker::{Action, Decision, LOCAL, Principal, Rules};
-use tiderace_config::{AuthConfig, Loaded, Table};
+use tiderace_broker::{Action, Decision, LOCAL, Principal, Rules, implying};
+use tiderace_config::{AuthConfig, Loaded, Moment, Table};
 use tiderace_topics::Path;
 use tiderace_wire::{Explanation, Kind, NamedHost, Question, Root, TemporaryName};
 
@@ -54,11 +55,13 @@ pub(crate) fn explain(
         let says = "who connects by a virtual host looks after nothing of the server".into();
         return Ok(Explanation { is_allowed: false, kind, path, why: "host", rule: None, says });
     }
-    let (mut decision, mut implied) = (rules.explain(&principal, action, kind, &path), "");
-    for (other, says) in implying(action, &path) {
-        let instead = rules.explain(&principal, *other, kind, &path);
-        if !decision.is_allowed() && instead.is_allowed() {
-            (decision, implied) = (instead, *says);
+    let (mut decision, mut implied) =
+        (rules.explain(&principal, action, kind, &path), String::new());
+    for &other in implying(action, path.as_str()) {
+        let instead = rules.explain(&principal, other, Kind::Topic, &path);
+        if kind == Kind::Topic && !decision.is_allowed() && instead.is_allowed() {
+            implied = format!(", as to {}, which is enough", other.name());
+            decision = instead;
         }
     }
     let rule = match &decision {
@@ -71,7 +74,7 @@ pub(crate) fn explain(
     if knows_name {
         says = "who knows the name of a temporary destination may send there".to_owned();
     }
-    says += implied;
+    says += &implied;
     let is_rules = matches!(decision, Decision::Nothing | Decision::Rule { .. });
     let may_own = !matches!(action, Action::Create | Action::Relay);
     if !is_allowed && is_rules && may_own && kind == Kind::Topic && !is_of_node(&path) {
@@ -89,17 +92,6 @@ fn looks_after(action: Action) -> bool {
 /// Whether the path is one of what the server tells and is asked of itself.
 fn is_of_node(path: &Path) -> bool {
     path.as_str() == "$sys" || path.as_str().starts_with("$sys/")
-}
-
-/// The actions that allow that as well there, and how that is said.
-fn implying(action: Action, path: &Path) -> &'static [(Action, &'static str)] {
-    const ADMIN: (Action, &str) = (Action::Admin, ", as to administer it, which is enough");
-    const OPERATE: (Action, &str) = (Action::Operate, ", as to operate it, which is enough");
-    match action {
-        Action::Monitor if path.as_str() == "$sys/drain" => &[OPERATE, ADMIN],
-        Action::Monitor | Action::Operate if is_of_node(path) => &[ADMIN],
-        _ => &[],
-    }
 }
 
 /// Whether who knows that name of a temporary destination may do that there.
@@ -147,7 +139,11 @@ fn principal(question: &Question, auth: &AuthConfig) -> Result<Principal, Close>
         return Ok(Principal::local(user));
     }
     let users = auth.users.iter().filter(|user| *user.name == **name);
-    let tokens = auth.tokens.iter().filter(|token| *token.principal == **name);
+    // Nobody comes by a token that is over.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_good = |until: Option<Moment>| until.is_none_or(|until| until.unix() > now);
+    let tokens = auth.tokens.iter();
+    let tokens = tokens.filter(|token| *token.principal == **name && is_good(token.until));
     let users = users.map(|user| (&user.host, &user.groups));
     let logins: Vec<_> = users.chain(tokens.map(|token| (&token.host, &token.groups))).collect();
     let bound = bound(logins.iter().map(|(host, _)| host.as_deref()), question)?;

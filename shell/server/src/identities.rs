@@ -367,7 +367,11 @@ pub(crate) fn accepted(
         Some((credential_id(principal.credential()?), bearer))
     });
     let issuers = signed.known.iter().map(|known| (credential_id(known.mark), Bearer::Named));
-    let mut accepted: HashMap<CredentialId, Bearer> = described.chain(issuers).collect();
+    let mut accepted = HashMap::new();
+    for (known, bearer) in described.chain(issuers) {
+        // Of equal tokens the first counts, as it does at a login.
+        accepted.entry(known).or_insert(bearer);
+    }
     if verifier.lets_anonymous_in() {
         accepted.insert(CredentialId::NOTHING, Bearer::Named);
     }

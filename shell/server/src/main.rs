@@ -37,6 +37,7 @@ mod socketio;
 mod sockets;
 mod specs;
 mod stats;
+mod store_damage;
 mod tls;
 mod traces;
 mod upstreams;

@@ -16,8 +16,7 @@ use tiderace_native::NativeMetrics;
 use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_spool::Spool;
-use tiderace_topics::Path;
-use tiderace_wire::{Credentials, DrainPhase, Entrance, Kind, Request, Response};
+use tiderace_wire::{Credentials, DrainPhase, Entrance, Request, Response};
 
 use crate::alarms::AlarmBoard;
 use crate::audit::AuditLog;
@@ -229,9 +228,8 @@ impl Monitor {
             Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
         let check = self.logins.verifier().check(credentials);
         let Check::Decided(Ok(who)) = check else { return false };
-        let Ok(path) = Path::parse("$sys/metrics") else { return false };
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        rules.authorise(&principal(who), Action::Monitor, Kind::Topic, &path)
+        rules.may_at_node(&principal(who), Action::Monitor, "$sys/metrics")
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use bytes::Bytes;
 use tiderace_base::{Now, ShardId};
 use tiderace_bodies::Maps;
@@ -24,13 +24,14 @@ use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_spool::Spool;
 use tiderace_store::{
     Backups, Batch, Committer, DamagedMessages, Declaration, Done, LoadRequest, Loaded, Mark,
-    Notice, OpenBody, Outcome, Put, Recovered, RefusedReason, SetAside, Store, StoreMetrics,
-    StreamId, StreamKind, Submitter,
+    Notice, OpenBody, Outcome, Put, Recovered, RefusedReason, Store, StoreMetrics, StreamId,
+    StreamKind, Submitter,
 };
 use tracing::{error, info, warn};
 
 use crate::compose;
 use crate::restoring::{self, values};
+use crate::store_damage::tell_damage;
 
 /// How often somebody who waits for a long recovery is told that it goes on.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -60,6 +61,8 @@ pub(crate) struct Persistence {
     maps: Arc<Maps>,
     streams_from: u64,
     given: NumbersGiven,
+    /// Whether something of the store could not be read, and is lost.
+    is_damaged: bool,
 }
 
 /// What has survived.
@@ -119,6 +122,7 @@ impl Persistence {
         if let (_, Some(problem)) = store.commit(vec![batch]) {
             warn!(event = "store-trouble", %problem, "the store takes nothing now");
         }
+        let is_damaged = !recovered.report.damage.is_empty();
         let streams_from = store.stream_ids().next_stream().0;
         let metrics = store.metrics();
         let are_queues_full = Arc::<AtomicBool>::default();
@@ -150,6 +154,7 @@ impl Persistence {
             maps,
             streams_from,
             given,
+            is_damaged,
         }))
     }
 
@@ -161,6 +166,11 @@ impl Persistence {
     /// Where backups of the store come from.
     pub(crate) fn backups(&self) -> Option<Backups> {
         lock(&self.committer).as_ref().map(Committer::backups)
+    }
+
+    /// Whether something of the store could not be read when it was opened, so that values may be gone, or older than they were.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged
     }
 
     /// A named value that has survived; to be asked for before the shards take what has.
@@ -181,7 +191,15 @@ impl Persistence {
         let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(NODE));
         let submitter = submitter.context("the store has stopped")?;
         let ticket = self.node_tickets.fetch_add(1, Ordering::Relaxed);
-        *lock(&self.node_waits) = Some((ticket, sender));
+        {
+            let mut waits = lock(&self.node_waits);
+            // On a disk that answers nothing, no more than one waits.
+            ensure!(
+                waits.is_none(),
+                "the store has not answered yet about the change before; look at the disk"
+            );
+            *waits = Some((ticket, sender));
+        }
         submitter.try_submit(ticket, batch).map_err(|_| anyhow!("the store has stopped"))?;
         match kept.recv_timeout(KEEPING) {
             Ok(true) => Ok(()),
@@ -390,26 +408,6 @@ fn map_bodies(store: &mut Store, recovered: &Recovered, maps: &Maps) -> anyhow::
 fn map(body: &OpenBody, maps: &Maps) -> std::io::Result<Bytes> {
     let file = body.file.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
     maps.map(file, body.place.offset, body.place.length)
-}
-
-/// Says what is lost of a damaged store, and where its bytes are.
-fn tell_damage(recovered: &Recovered) {
-    let report = &recovered.report;
-    for damage in &report.damage {
-        let paths = recovered.paths_of(damage);
-        let path = (!paths.is_empty()).then(|| paths.join(", "));
-        warn!(event = "store-damage-accepted", %damage, path, "what cannot be read is lost");
-    }
-    for SetAside { file, bytes } in &report.set_aside {
-        warn!(event = "store-damage-set-aside", file, bytes, "damaged bytes are kept in this file");
-    }
-    if report.not_set_aside > 0 {
-        let bytes = report.not_set_aside;
-        warn!(
-            event = "store-damage-not-set-aside",
-            bytes, "of so many damaged bytes there is no copy"
-        );
-    }
 }
 
 /// Passes on what the store says. Runs on the store's thread.

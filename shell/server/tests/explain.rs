@@ -148,6 +148,13 @@ fn a_question_is_about_the_rules_that_hold_now() {
             "allows it",
         ),
         (
+            json!({"who": "viewer", "action": "browse", "path": "$sys/sessions"}),
+            true,
+            "rule",
+            "as to monitor",
+        ),
+        (json!({"who": "viewer", "action": "browse", "path": "$sys/stats"}), false, "nothing", ""),
+        (
             json!({"who": "viewer", "action": "operate", "path": "$sys/drain"}),
             false,
             "nothing",

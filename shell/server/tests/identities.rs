@@ -81,7 +81,7 @@ fn who_was_put_may_what_was_put_and_nothing_any_more_when_that_is_removed() {
     let mut session = LoggedIn::begin("native", &server.way(), CAT).unwrap();
     assert_eq!(done(&server, &json!({"do": "remove-user", "name": "cat"}))["outcome"], "removed");
     let last = session.last_words();
-    assert!(last.contains("login"), "{last}");
+    assert!(last.contains("not accepted any more"), "{last}");
     assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err());
     assert_eq!(done(&server, &json!({"do": "remove-user", "name": "cat"}))["outcome"], "missing");
 }
@@ -90,7 +90,7 @@ fn who_was_put_may_what_was_put_and_nothing_any_more_when_that_is_removed() {
 fn a_token_that_was_put_ends_when_it_should_and_its_sessions_with_it() {
     let server = start("identities-token");
     let made =
-        server.lines("admin", &["tokens", "put", "feed", "--principal", "pete", "--for", "2s"]);
+        server.lines("admin", &["tokens", "put", "feed", "--principal", "pete", "--for", "6s"]);
     let token = made[0]["secret"].as_str().unwrap().to_owned();
     assert!(token.starts_with("tr_"));
     let listed = server.lines("admin", &["tokens", "ls"]);
@@ -102,13 +102,18 @@ fn a_token_that_was_put_ends_when_it_should_and_its_sessions_with_it() {
     assert!(last.contains("expired"), "{last}");
     let refused = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).err().unwrap();
     assert!(refused.contains("expired"), "{refused}");
-    // The same one is good again without an end.
+    // What stays the same ends as it did, and is good again with another end.
     let changed = server.lines("admin", &["tokens", "put", "feed", "--keep-secret"]);
     assert_eq!(changed[0]["outcome"], "changed");
+    let refused = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).err().unwrap();
+    assert!(refused.contains("expired"), "{refused}");
+    server.lines("admin", &["tokens", "put", "feed", "--keep-secret", "--for", "1d"]);
     let mut session = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).unwrap();
     let removed = server.lines("admin", &["tokens", "rm", "feed", "--yes"]);
     assert_eq!(removed[0]["outcome"], "removed");
-    assert!(!session.last_words().is_empty());
+    let last = session.last_words();
+    assert!(last.contains("not accepted any more"), "{last}");
+    assert!(LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).is_err());
 }
 
 #[test]

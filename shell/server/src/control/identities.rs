@@ -6,7 +6,7 @@
 //! Relies on `tiderace_config` to check an entry as one of the file, and on `reload` to hold to what comes out. Invariants: nothing is
 //! held to that is not kept in the store; what stands in the file is not changed; a password is kept as its hash alone.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tiderace_auth::hash_password;
 use tiderace_base::{Close, CloseCode, Span};
@@ -110,7 +110,8 @@ impl Reloader {
         let kept = store.and_then(|store| store.keep(KEPT_AS, text.as_bytes()));
         kept.map_err(|error| Close::new(CloseCode::StoreUnavailable, format!("{error:#}")))?;
         self.put = put;
-        self.apply_identities(made);
+        // Others who come in do not change what anybody may see.
+        self.apply_identities(made, kind == IdentityKind::Rule);
         Ok(())
     }
 
@@ -155,6 +156,7 @@ fn entry(what: &NewIdentity, before: Option<&Entry>) -> Result<Entry, Close> {
             list(&mut entry, "groups", groups);
         }
         NewIdentity::Token { secret, principal, groups, host, lasts } => {
+            let is_new = secret.is_some();
             let secret = secret.as_ref().map(Hidden::expose).or(kept("secret"));
             let secret = secret.ok_or_else(|| {
                 bad("a new token needs `secret`: `sha256:` and its hash, as `tiderace password --token` prints it".to_owned())
@@ -162,7 +164,9 @@ fn entry(what: &NewIdentity, before: Option<&Entry>) -> Result<Entry, Close> {
             text("secret", Some(secret.to_owned()));
             text("principal", owned(principal));
             text("host", owned(host));
-            text("until", lasts.map(|lasts| until(lasts).to_string()));
+            // A token that stays ends when it did, unless another end is given.
+            let end = if is_new { None } else { kept("until").map(str::to_owned) };
+            text("until", lasts.map(|lasts| until(lasts).to_string()).or(end));
             list(&mut entry, "groups", groups);
         }
         NewIdentity::Rule { allow, deny, principals, paths, kind } => {
@@ -203,13 +207,15 @@ fn hash(
     }
 }
 
-/// The moment so long after now; a second that has begun counts as whole.
+/// The moment so long after now, which is a whole second and not before it.
 fn until(lasts: Span) -> Moment {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment::from_unix(
-        now.as_secs()
-            .saturating_add(u64::try_from(lasts.as_millis().div_ceil(1000)).unwrap_or(u64::MAX)),
-    )
+    Moment::from_unix(end_of(now, lasts))
+}
+
+fn end_of(now: Duration, lasts: Span) -> u64 {
+    let end = now.as_millis().saturating_add(lasts.as_millis());
+    u64::try_from(end.div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
 fn tables_of(loaded: &Loaded, kind: IdentityKind) -> impl Iterator<Item = &Table> {
@@ -286,4 +292,18 @@ fn of_rule(rule: &RuleConfig) -> Vec<(&'static str, Option<IdentityMember>)> {
         ("paths", Some(IdentityMember::Texts(paths))),
         ("kind", Some(IdentityMember::Text(kind.as_str().into()))),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_at_least_as_long_as_it_says() {
+        let of = |millis, lasts| end_of(Duration::from_millis(millis), Span::from_millis(lasts));
+        assert_eq!(of(10_000, 1_000), 11);
+        assert_eq!(of(10_990, 1_000), 12);
+        assert_eq!(of(10_001, 500), 11);
+        assert_eq!(of(10_000, 1), 11);
+    }
 }

@@ -1,6 +1,7 @@
 //! What was put of users, tokens and rules in earlier lives of the server.
 //!
-//! Relies on the store to have kept it. Invariant: what cannot be used lets nobody in, and what denies something is never left out.
+//! Relies on the store to have kept it. Invariant: what cannot be used lets nobody in, and a rule that cannot be used is
+//! never left out, since it may deny something: the server does not start then, as with a rule of its file.
 
 use tiderace_config::{Loaded, PutIdentities, WithPut};
 use tracing::{error, warn};
@@ -18,6 +19,12 @@ pub(crate) fn with_kept(
     persistence: Option<&Persistence>,
 ) -> anyhow::Result<(Loaded, PutIdentities)> {
     let kept = persistence.filter(|_| loaded.config.auth.managed);
+    if kept.is_some_and(Persistence::is_damaged) {
+        error!(
+            event = "identities-perhaps-lost",
+            "something of the store is lost, which may be the last changes of users, tokens and rules: look at `tiderace users ls`, `tokens ls` and `rules ls`"
+        );
+    }
     let Some(kept) = kept.and_then(|persistence| persistence.value(KEPT_AS)) else {
         return Ok((loaded, PutIdentities::default()));
     };

@@ -264,16 +264,24 @@ impl Reloader {
     }
 
     /// Holds to these.
-    pub(super) fn apply_identities(&mut self, made: MadeIdentities) {
+    pub(super) fn apply_identities(&mut self, made: MadeIdentities, has_other_rules: bool) {
         let MadeIdentities { next, verifier, signed } = made;
-        if let Some(mut signed) = signed
-            && signed.fetch_keys(&self.worker.handle(), Some(&mut self.signed)).is_ok()
-        {
-            self.signed = signed;
+        let mut before = None;
+        if let Some(mut signed) = signed {
+            match signed.fetch_keys(&self.worker.handle(), Some(&mut self.signed)) {
+                Ok(()) => before = Some(std::mem::replace(&mut self.signed, signed)),
+                Err(error) => warn!(
+                    event = "claims-not-read",
+                    %error,
+                    "the thread that fetches keys could not be started, so claims that rules name for the first time are not read of tokens; reload the configuration"
+                ),
+            }
         }
         self.verifier = verifier;
-        self.change_access(&next, true);
+        self.change_access(&next, has_other_rules);
         self.running = next;
+        // Keys that are being fetched for nobody any more are waited for at last.
+        drop(before);
     }
 
     /// Others may come in, and, if so, other rules decide.

@@ -238,7 +238,7 @@ mod tests {
             (r#"{"do":"backup-read","from":0}"#, "`backup`"),
             (r#"{"do":"backup-read","backup":-1,"from":0}"#, "`backup`"),
             (r#"{"do":"explain","action":"send","path":"a"}"#, "`who`"),
-            (r#"{"do":"explain","who":"*","action":"send","path":"a"}"#, "`*` is nobody"),
+            (r#"{"do":"explain","who":"*","action":"send","path":"a"}"#, "`*` is no name"),
             (
                 r#"{"do":"explain","who":"a","claims":["b"],"action":"send","path":"a"}"#,
                 "NAME=VALUE",
