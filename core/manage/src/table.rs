@@ -102,7 +102,7 @@ pub const VERBS: &[Verb] = &[
             span("for", 600, "How long it lasts; a minute without it.", "\"5m\""),
             Field {
                 name: "sample",
-                kind: FieldKind::Share,
+                kind: FieldKind::Fraction,
                 required: false,
                 says: "Which share of the events of messages is told; all without it.",
                 example: "0.1",

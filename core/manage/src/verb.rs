@@ -114,7 +114,7 @@ pub enum FieldKind {
     /// A whole number. What is above the bound is taken as if it were the bound; zero: no bound of its own.
     Number(u64),
     /// A number above zero and up to one.
-    Share,
+    Fraction,
     /// True or false.
     Truth,
     /// A span such as `10m`, or milliseconds; at most so many seconds.

@@ -6,16 +6,22 @@
 //!   group/ops/…    only members of ops listen there
 //! ```
 //! A wildcard in place of one of the first two levels names nothing there, and below `temp` no wildcard
-//! does. In a virtual host these levels follow that of the host.
+//! does. In a virtual host these levels follow that of the host. What the server tells of somebody below `$sys/presence/`, `$sys/missing/`
+//! and `$sys/trace/` is as private as its own.
 
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{is_temporary, names_host, within_host};
 
+/// Below `$sys/`, what the server tells of destinations and of principals.
+const TOLD: [&str; 3] = ["presence", "missing", "trace"];
+
 /// Whether the path is that of a private destination.
 pub fn is_private(path: &Path) -> bool {
-    let mut levels = within_host(path.as_str()).split('/');
+    let about = path.as_str().strip_prefix("$sys/").and_then(|rest| rest.split_once('/'));
+    let about = about.filter(|(told, _)| TOLD.contains(told)).map(|(_, about)| about);
+    let mut levels = within_host(about.unwrap_or(path.as_str())).split('/');
     match levels.next() {
-        Some("temp") => true,
+        Some("temp") => about.is_none(),
         Some("user" | "group") => levels.next().is_some(),
         _ => false,
     }
@@ -28,8 +34,17 @@ pub fn reaches(pattern: &Pattern, path: &Path) -> bool {
 
 /// Whether the first two levels of a pattern, behind that of a host, are no wildcards.
 pub(crate) fn spells_owner(pattern: &Pattern) -> bool {
-    let levels = if names_host(pattern) { 3 } else { 2 };
-    let owner = pattern.levels().get(..levels).unwrap_or_default();
+    let levels = pattern.levels();
+    let literal = |at: usize| match levels.get(at) {
+        Some(Level::Literal(text)) => Some(&**text),
+        _ => None,
+    };
+    let is_told = literal(0) == Some("$sys") && literal(1).is_some_and(|it| TOLD.contains(&it));
+    let (skipped, has_host) = match is_told {
+        true => (2, literal(2).is_some_and(|level| level.starts_with('@'))),
+        false => (0, names_host(pattern)),
+    };
+    let owner = levels.get(..skipped + 2 + usize::from(has_host)).unwrap_or_default();
     !owner.is_empty() && owner.iter().all(|level| matches!(level, Level::Literal(_)))
 }
 
@@ -68,6 +83,17 @@ mod tests {
             ("@shop/user/ann/*", "@shop/user/ann/inbox", true),
             ("@*/user/ann/*", "@shop/user/ann/inbox", false),
             ("@shop/**", "@shop/orders", true),
+            ("$sys/**", "$sys/trace/user/oli/3", false),
+            ("$sys/trace/**", "$sys/trace/user/oli/3", false),
+            ("$sys/trace/user/*/*", "$sys/trace/user/oli/3", false),
+            ("$sys/*/user/oli/*", "$sys/trace/user/oli/3", false),
+            ("$sys/trace/user/oli/*", "$sys/trace/user/oli/3", true),
+            ("$sys/trace/*", "$sys/trace/3", true),
+            ("$sys/presence/**", "$sys/presence/user/ann/a", false),
+            ("$sys/presence/user/ann/*", "$sys/presence/user/ann/a", true),
+            ("$sys/missing/@shop/**", "$sys/missing/@shop/group/a/b", false),
+            ("$sys/missing/@shop/group/a/*", "$sys/missing/@shop/group/a/b", true),
+            ("$sys/presence/**", "$sys/presence/fx/a", true),
         ] {
             let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::parse(path).unwrap());
             assert_eq!(reaches(&pattern, &path), expected, "{pattern:?} {path}");

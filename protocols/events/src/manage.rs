@@ -130,7 +130,7 @@ fn written(operating: Operating, field: &Field, value: &str) -> Result<Operating
             let number: u64 = value.parse().map_err(|_| wrong("a whole number"))?;
             operating.raw(field.name, &number.to_string())
         }
-        FieldKind::Share => {
+        FieldKind::Fraction => {
             let share: f64 = value.parse().map_err(|_| wrong("a number, such as 0.1"))?;
             if !share.is_finite() {
                 return Err(wrong("a number, such as 0.1"));

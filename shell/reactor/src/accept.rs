@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 
 use tiderace_base::Span;
+use tiderace_wire::Entrance;
 
 use crate::connection::Connection;
 use crate::driver::{Accepted, Driver};
@@ -57,9 +58,15 @@ impl<D: Driver> Shard<D> {
     fn admit(&mut self, stream: D::Stream, peer: SocketAddr, listener: u16) {
         let options = &self.shared.options;
         let first_byte = options.deadlines.first_byte;
+        // Who looks after the server gets in also when clients have all the places.
+        let kept = match options.entrance(listener, peer) {
+            Entrance::Admin(_) => ADMIN_CONNECTIONS,
+            Entrance::Clients | Entrance::Rules => 0,
+        };
+        let most = options.connections_max.saturating_add(kept);
         let reason = if self.shared.is_blocked(self.now.time, peer) {
             Some(Rejected::Blocked)
-        } else if self.shared.sockets() >= options.connections_max {
+        } else if self.shared.sockets() >= most {
             Some(Rejected::Limit)
         } else if !self.shared.admit(peer.ip().to_canonical()) {
             Some(Rejected::AddressLimit)
@@ -85,6 +92,8 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// Connections of the admin socket that are accepted beyond those that there may be.
+const ADMIN_CONNECTIONS: usize = 16;
 /// Connections accepted per listener and turn: the rest wait while others are served.
 const ACCEPTS_PER_TURN: usize = 128;
 /// How long to wait for file descriptors.

@@ -20,7 +20,6 @@
 //! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
 //! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `listener_at`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
-//! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `traces`: `board`, `shard_traces` | what is traced, and what has been told of it |
 //! | `driver` | the seam to the operating system and to the simulator |
 //!

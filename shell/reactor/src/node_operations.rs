@@ -129,6 +129,7 @@ impl<D: Driver> Shard<D> {
     /// Rules, limits and credentials are others from now on.
     pub(crate) fn change_access(&mut self, change: Arc<AccessChange>) {
         self.broker.change_access(change);
+        self.review_traces();
     }
 
     /// Looks at some of the sessions that are there since before that.

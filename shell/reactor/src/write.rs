@@ -183,11 +183,10 @@ impl<D: Driver> Shard<D> {
     /// As [`Shard::fill`], told to traces if the session is traced. The other way is compiled as if there were none.
     #[cold]
     fn fill_traced(&mut self, key: Key) {
-        let (traced, mut told) = (self.traced(key), Vec::new());
+        let Some(traced) = self.traced_delivery(key) else { return self.fill(key, &mut ()) };
+        let mut told = Vec::new();
         self.fill(key, &mut told);
-        if let Some(traced) = traced {
-            self.trace_delivered(&traced, told);
-        }
+        self.trace_delivered(&traced, told);
     }
 
     /// Takes deliveries out of the session's backlog until the block is full, and then what it says of

@@ -1,5 +1,6 @@
 //! The admin socket of the real program: who may use it, by every protocol, and whose it is.
 
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -77,6 +78,29 @@ fn metrics_are_for_its_owner_whatever_they_take_elsewhere() {
     assert!(status(&node.way()).contains(" 200 "));
     let elsewhere = status(&Way::plain(node.server.addresses[0]));
     assert!(elsewhere.contains(" 401 "), "{elsewhere}");
+}
+
+#[test]
+fn a_server_that_is_full_of_clients_lets_its_owner_in() {
+    let directory = Directory::new("admin-socket-full");
+    let config = configuration(&directory.0) + "[limits]\nconnections_max = 4\n";
+    let server = Watched::start(&directory.0, "", &config);
+    let node = Node { socket: directory.0.join("admin.sock"), server, directory };
+    let address = node.server.addresses[0];
+    let way = Way::plain(address);
+    let begin = |way: &Way, show| LoggedIn::begin("stomp", way, show).unwrap();
+    let clients: Vec<_> = (0..4).map(|_| begin(&way, Show::Token(TOKEN))).collect();
+    let mut refused = TcpStream::connect(address).unwrap();
+    assert_eq!(refused.read(&mut [0]).unwrap_or_default(), 0, "it is full");
+    assert!(node.prints(&["connections", "ls", "--json"]).contains("uid:"));
+    // Its own are bounded as well.
+    let mut own = Vec::new();
+    while let Ok(one) = LoggedIn::begin("native", &node.way(), Show::Nothing) {
+        own.push(one);
+        assert!(own.len() <= 16);
+    }
+    assert!(own.len() >= 15, "the command of before may count still: {}", own.len());
+    drop((clients, own));
 }
 
 #[test]

@@ -308,3 +308,49 @@ fn a_trace_ends_by_itself_or_by_ctrl_c_and_both_are_recorded() {
     let (_, refused) = server.operate("operator", &json!({"do": "trace", "path": "a"}));
     assert!(refused["message"].as_str().unwrap().contains("8 traces go on"), "{refused}");
 }
+
+#[test]
+fn who_traces_itself_is_not_told_of_what_it_acknowledges_of_the_trace() {
+    let server = Managed::start("traces-itself", "");
+    let begun = server.operate("operator", &json!({"do": "trace", "principal": "operator"})).1;
+    let topic = begun["topic"].as_str().unwrap();
+    let mut session = stomp(&server, "operator");
+    session.send(&format!(
+        "SUBSCRIBE\nid:t\ndestination:/topic/{topic}\nack:client-individual\nreceipt:r\n"
+    ));
+    let mut events = Vec::new();
+    while !events.contains(&"unsubscribed".to_owned()) {
+        let frame = session.frame();
+        if frame.starts_with("RECEIPT") {
+            session.send("SUBSCRIBE\nid:o\ndestination:/topic/fx/a\n");
+            continue;
+        }
+        assert!(frame.starts_with("MESSAGE"), "{frame}");
+        session.send(&format!("ACK\nid:{}\n", header(&frame, "ack")));
+        let body = frame.split("\n\n").nth(1).unwrap().trim_end_matches('\0');
+        let event: Value = serde_json::from_str(body).unwrap();
+        events.push(event["event"].as_str().unwrap().to_owned());
+        if event["topic"] == "fx/a" {
+            session.send("UNSUBSCRIBE\nid:o\n");
+        }
+    }
+    assert!(!events.contains(&"acknowledged".to_owned()), "{events:?}");
+}
+
+#[test]
+fn a_trace_ends_with_the_right_to_it() {
+    let server = Managed::start("traces-rights", "");
+    let trace = json!({"do": "trace", "principal": "ann"});
+    assert_eq!(server.operate("operator", &trace).0, "200");
+    assert_eq!(server.operate("admin", &trace).0, "200");
+    let file = server.file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let denied = "[[rule]]\ndeny = [\"operate\", \"admin\"]\nprincipals = [\"user:operator\"]\npaths = [\"$sys/trace\"]\n";
+    std::fs::write(&file, text + denied).unwrap();
+    assert_eq!(server.operate("admin", &json!({"do": "reload"})).0, "200");
+    let listed = || server.lines("admin", &["connections", "traces"]);
+    while listed().len() > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(listed()[0]["by"], "admin");
+}

@@ -5,11 +5,12 @@
 
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, TRACE, Target};
+use tiderace_wire::{Destination, Kind, NamedHost, SubscriptionKey, TRACE, Target};
 
 use super::Broker;
 use crate::authorise::Caller;
 use crate::places::key_of;
+use crate::subscriptions::Entry;
 use crate::{Action, Principal};
 
 impl Broker {
@@ -32,6 +33,36 @@ impl Broker {
             }
         };
         entered.unwrap_or_else(|| target.name().to_owned())
+    }
+
+    /// How somebody is called who wants to log in by a name: with the virtual host that it, or its session, has named.
+    pub fn called_at_login(&self, session: SessionId, login: &str, host: Option<&str>) -> String {
+        let record = self.sessions.get(key_of(session));
+        let known = record.and_then(|it| it.rare.as_ref()?.host.as_ref());
+        let said = host.map(|text| self.options.virtual_hosts.named(text));
+        match said.as_ref().or(known.map(|host| &host.named)) {
+            Some(NamedHost::Known(host)) => format!("@{host}/{login}"),
+            _ => login.to_owned(),
+        }
+    }
+
+    /// Whether what a session acknowledges by a subscription is work of queues.
+    pub fn acknowledges_work(&self, session: SessionId, key: SubscriptionKey) -> bool {
+        let record = self.sessions.get(key_of(session));
+        match record.and_then(|record| record.subscriptions.get(key)) {
+            Some(Entry::Full(subscription)) => {
+                let mut targets = subscription.targets.as_slice().iter();
+                targets.any(|listening| listening.target.is_queue())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether somebody who has asked for a trace is still who it was, and may still ask for one.
+    pub fn may_trace(&self, principal: &Principal) -> bool {
+        let admitted = self.admit_login(principal.clone());
+        admitted.is_ok_and(|admitted| admitted.is_same_as(principal))
+            && self.options.rules.may_at_node(principal, Action::Operate, TRACE)
     }
 
     /// Whether somebody may see the messages of a destination; of a service, whether it may answer them.

@@ -1,8 +1,8 @@
 //! The traces of a node, and the lines that are on their way to their topics.
 //!
 //! Relies on shards to look whether it has changed, and on one session of the server's to collect what there is. Invariants: there are
-//! at most [`TRACES_MAX`] traces; lines keep to [`LINES_MAX`] and [`BYTES_MAX`]; a topic is removed some time after its trace
-//! has ended.
+//! at most [`TRACES_MAX`] traces; those of each keep to [`LINES_MAX`] and [`BYTES_MAX`], so that none takes the room of another; a topic is
+//! removed some time after its trace has ended.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use tiderace_wire::{
 
 use crate::waker::NodeAnswer;
 
-/// Lines that may wait to be published.
-const LINES_MAX: usize = 8_192;
-/// Their bytes.
-const BYTES_MAX: usize = 4 << 20;
-/// Lines that are published at once.
+/// Lines of a trace that may wait to be published.
+const LINES_MAX: usize = 2_048;
+/// Their bytes, but for the last.
+const BYTES_MAX: usize = 1 << 20;
+/// Lines that are published at once, of all traces together.
 const COLLECTED_MAX: usize = 1_000;
 /// Traces with those that are about to end.
 const HELD_MAX: usize = 4 * TRACES_MAX;
@@ -39,7 +39,6 @@ pub(crate) struct TraceBoard {
     /// Rises when other traces go on than before.
     changes: AtomicU64,
     table: Mutex<Table>,
-    lines: Mutex<Lines>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +52,7 @@ struct Table {
 
 #[derive(Debug, Default)]
 struct Lines {
-    waiting: VecDeque<Line>,
+    waiting: VecDeque<Box<[u8]>>,
     bytes: usize,
 }
 
@@ -66,6 +65,7 @@ pub(crate) struct Running {
     pub(crate) by: Principal,
     /// Events that were left out.
     left_out: AtomicU64,
+    lines: Mutex<Lines>,
 }
 
 #[derive(Debug)]
@@ -82,6 +82,8 @@ struct Held {
     told: u64,
     /// Why it ends, if it does.
     ends: Option<&'static str>,
+    /// Whether shards have had the time of a look to hand over what they had told of it until then.
+    is_last: bool,
 }
 
 /// What is to be done with the topics of traces.
@@ -142,9 +144,18 @@ impl TraceBoard {
             by: by.name.clone(),
             left_out: 0,
         };
-        let running = Arc::new(Running { id, request, by, left_out: AtomicU64::new(0) });
-        let (has_topic, answer, told, ends) = (false, Some(answer), 0, None);
-        table.held.push(Held { running, entry, topic, until, has_topic, answer, told, ends });
+        let (left_out, lines) = (AtomicU64::new(0), Mutex::default());
+        table.held.push(Held {
+            running: Arc::new(Running { id, request, by, left_out, lines }),
+            entry,
+            topic,
+            until,
+            has_topic: false,
+            answer: Some(answer),
+            told: 0,
+            ends: None,
+            is_last: false,
+        });
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -186,18 +197,21 @@ impl TraceBoard {
         TraceResult::Ended { traces }
     }
 
-    /// Takes lines of a shard, unless somebody else is at them: then the shard tries it again in its next turn. What is more than
-    /// may wait is left out.
-    pub(crate) fn take_in(&self, told: &mut Vec<Line>) {
-        let Some(mut lines) = self.try_lines() else { return };
-        for line in told.drain(..) {
-            if lines.waiting.len() < LINES_MAX && lines.bytes < BYTES_MAX {
-                lines.bytes += line.1.len();
-                lines.waiting.push_back(line);
-            } else {
-                line.0.leave_out();
+    /// Ends those of whose asker that holds.
+    pub(crate) fn end_where(&self, is_over: impl Fn(&Principal) -> bool) {
+        let mut table = self.table();
+        for held in table.held.iter_mut().filter(|it| it.ends.is_none()) {
+            if is_over(&held.running.by) {
+                held.ends = Some("rights");
+                self.changes.fetch_add(1, Ordering::Release);
             }
         }
+    }
+
+    /// Takes lines of a shard, unless somebody else is at those of that trace: then the shard tries it again in its next turn. What is more than
+    /// may wait is left out.
+    pub(crate) fn take_in(&self, told: &mut Vec<Line>) {
+        told.retain_mut(|(running, line)| !running.take_in(line));
     }
 
     /// What is to be done now. For the one session that does it.
@@ -210,22 +224,27 @@ impl TraceBoard {
         if table.held.is_empty() {
             return news;
         }
-        let (lines, is_drained) = self.take_lines();
         let Table { held, gone, .. } = &mut *table;
         for trace in held.iter_mut().filter(|trace| !trace.has_topic) {
             trace.has_topic = true;
             news.begun.push((trace.running.id, trace.topic.clone()));
         }
-        for (running, line) in lines {
-            if let Some(trace) = held.iter().find(|trace| trace.running.id == running.id) {
+        // Each has its part of what is published at once.
+        let most = COLLECTED_MAX / held.len();
+        let mut over = Vec::new();
+        for (place, trace) in held.iter_mut().enumerate() {
+            let is_drained = trace.running.hand_out(most, |line| {
                 news.lines.push((trace.topic.clone(), line));
-            }
-        }
-        for trace in held.iter_mut() {
+            });
             trace.tell_left_out(now, &mut news);
+            // One whose topic is not there yet has somebody who waits for it.
+            if trace.is_last && is_drained && trace.answer.is_none() {
+                over.push(place);
+            }
+            trace.is_last = trace.ends.is_some();
         }
-        let is_over = |trace: &mut Held| trace.ends.is_some() && is_drained;
-        for trace in held.extract_if(.., is_over) {
+        for place in over.into_iter().rev() {
+            let trace = held.remove(place);
             let why = trace.ends.unwrap_or_default();
             let line = TraceLine::new(now.wall_ms, "trace-ended").text("why", why).end();
             news.lines.push((trace.topic.clone(), line));
@@ -242,26 +261,6 @@ impl TraceBoard {
         news
     }
 
-    /// The lines that come next, and whether there are no more.
-    fn take_lines(&self) -> (Vec<Line>, bool) {
-        let Some(mut lines) = self.try_lines() else { return (Vec::new(), false) };
-        let count = lines.waiting.len().min(COLLECTED_MAX);
-        let taken: Vec<Line> = lines.waiting.drain(..count).collect();
-        lines.bytes -= taken.iter().map(|(_, line)| line.len()).sum::<usize>();
-        if lines.waiting.is_empty() {
-            lines.waiting.shrink_to(COLLECTED_MAX);
-        }
-        (taken, lines.waiting.is_empty())
-    }
-
-    fn try_lines(&self) -> Option<MutexGuard<'_, Lines>> {
-        match self.lines.try_lock() {
-            Ok(lines) => Some(lines),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -271,6 +270,36 @@ impl Running {
     /// An event is not told.
     pub(crate) fn leave_out(&self) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a line, unless somebody else is at those that wait: nobody is waited for. Whether it is done with.
+    fn take_in(&self, line: &mut Box<[u8]>) -> bool {
+        let Some(mut lines) = self.try_lines() else { return false };
+        if lines.waiting.len() < LINES_MAX && lines.bytes < BYTES_MAX {
+            lines.bytes += line.len();
+            lines.waiting.push_back(std::mem::take(line));
+        } else {
+            self.leave_out();
+        }
+        true
+    }
+
+    /// Hands out lines that wait, at most so many. Whether there are no more.
+    fn hand_out(&self, most: usize, mut to: impl FnMut(Box<[u8]>)) -> bool {
+        let Some(mut lines) = self.try_lines() else { return false };
+        let count = lines.waiting.len().min(most);
+        let taken: Vec<_> = lines.waiting.drain(..count).collect();
+        lines.bytes -= taken.iter().map(|line| line.len()).sum::<usize>();
+        taken.into_iter().for_each(&mut to);
+        lines.waiting.is_empty()
+    }
+
+    fn try_lines(&self) -> Option<MutexGuard<'_, Lines>> {
+        match self.lines.try_lock() {
+            Ok(lines) => Some(lines),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -343,12 +372,16 @@ pub(super) mod tests {
         tell(&board, 2);
         assert_eq!(events(&board.collect(at(200))), ["{}", "{}"]);
         let changes = board.changes();
+        let running = board.running();
         assert_eq!(events(&board.collect(at(1_000))), [""; 0]);
         assert!(board.changes() > changes && board.running().is_empty());
-        let ended = r#"{"time":1100,"event":"trace-ended","why":"time"}"#;
-        assert_eq!(events(&board.collect(at(1_100))), [ended]);
-        assert!(board.collect(at(301_099)).removed.is_empty());
-        assert_eq!(board.collect(at(301_100)).removed, [begun[0].1.clone()]);
+        // What a shard hands over late is told still.
+        assert_eq!(events(&board.collect(at(1_100))), [""; 0]);
+        board.take_in(&mut vec![(running[0].clone(), Box::from(&b"{}"[..]))]);
+        let ended = r#"{"time":1200,"event":"trace-ended","why":"time"}"#;
+        assert_eq!(events(&board.collect(at(1_200))), ["{}", ended]);
+        assert!(board.collect(at(301_199)).removed.is_empty());
+        assert_eq!(board.collect(at(301_200)).removed, [begun[0].1.clone()]);
         assert!(board.table().gone.is_empty() && board.table().held.is_empty());
     }
 
@@ -364,8 +397,12 @@ pub(super) mod tests {
         let TraceResult::List(listed) = board.list() else { return };
         let ids: Vec<u64> = listed.iter().map(|trace| trace.id).collect();
         assert_eq!(ids, [1, 2, 4, 5, 6, 7, 8, 9]);
-        let news = board.collect(at(100));
-        assert_eq!(events(&news), [r#"{"time":100,"event":"trace-ended","why":"asked"}"#]);
+        // It ends when its topic is there and it was looked at once more, not before.
+        board.collect(at(100));
+        assert_eq!(events(&board.collect(at(200))), [""; 0]);
+        board.topic_made(3, Ok(()));
+        let news = board.collect(at(300));
+        assert_eq!(events(&news), [r#"{"time":300,"event":"trace-ended","why":"asked"}"#]);
         // What has no topic is no trace.
         board.topic_made(5, Err(CloseCode::TooMuchWork.into()));
         assert_eq!(board.end(5), TraceResult::Ended { traces: 0 });
@@ -381,6 +418,7 @@ pub(super) mod tests {
         let said = events(&news).pop().unwrap();
         assert_eq!(said, r#"{"time":100,"event":"left-out","count":42}"#);
         // It ends when all has been said.
+        board.topic_made(1, Ok(()));
         board.end(1);
         let mut rest = 0;
         while !board.table().held.is_empty() {
@@ -390,14 +428,52 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn one_that_tells_much_keeps_no_other_from_being_told_or_from_its_end() {
+        let board = TraceBoard::default();
+        begin(&board, at(0), request(1.0));
+        begin(&board, at(0), request(1.0));
+        let running = board.running();
+        let line = |of: usize| (running[of].clone(), Box::<[u8]>::from(&b"{}"[..]));
+        board.take_in(&mut (0..LINES_MAX + 9).map(|_| line(0)).collect());
+        board.take_in(&mut (0..3).map(|_| line(1)).collect());
+        assert_eq!(board.collect(at(100)).lines.len(), COLLECTED_MAX / 2 + 1 + 3);
+        board.topic_made(1, Ok(()));
+        board.topic_made(2, Ok(()));
+        board.end(2);
+        board.collect(at(200));
+        let ended = events(&board.collect(at(300)));
+        assert!(ended.last().unwrap().contains("trace-ended"), "{ended:?}");
+        assert_eq!(board.table().held.len(), 1);
+        // What comes for one that is over is dropped with it.
+        board.take_in(&mut vec![line(1)]);
+        drop(running);
+        assert_eq!(board.collect(at(400)).lines.len(), LINES_MAX - 3 * (COLLECTED_MAX / 2));
+    }
+
+    #[test]
+    fn traces_of_who_may_not_any_more_end() {
+        let board = TraceBoard::default();
+        begin(&board, at(0), request(1.0));
+        board.topic_made(1, Ok(()));
+        board.end_where(|by| &*by.name == "ann");
+        assert_eq!(board.running().len(), 1);
+        board.end_where(|by| &*by.name == "oli");
+        assert!(board.running().is_empty());
+        board.collect(at(100));
+        assert!(events(&board.collect(at(200)))[0].contains(r#""why":"rights""#));
+    }
+
+    #[test]
     fn topics_of_traces_that_have_ended_are_bounded() {
         let board = TraceBoard::default();
         let mut removed = 0;
         for _ in 0..3 * GONE_MAX {
             begin(&board, at(0), request(1.0));
             let id = board.table().last;
+            board.topic_made(id, Ok(()));
             board.end(id);
             removed += board.collect(at(100)).removed.len();
+            removed += board.collect(at(200)).removed.len();
         }
         assert_eq!((removed, board.table().gone.len()), (2 * GONE_MAX, GONE_MAX));
     }

@@ -1,7 +1,7 @@
 //! The traces as one shard knows them, and the lines that it has for them.
 //!
 //! Relies on the board for which there are. Invariants: of a trace at most [`EVENTS_MAX`] lines a second are told; lines wait in bounded
-//! number when the board cannot take them.
+//! number and bytes when the board cannot take them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ const EVENTS_MAX: u32 = 500;
 const LOGGING_IN_MAX: usize = 64;
 /// Lines that wait for the board.
 const WAITING_MAX: usize = 4_096;
+/// Their bytes, but for the last.
+const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Some of the traces, by their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub(crate) struct ShardTraces {
     seen: u64,
     active: Vec<Active>,
     lines: Vec<Line>,
+    /// Bytes of these.
+    bytes: usize,
     /// Sessions that have said the name of somebody who is traced, and were not let in yet.
     logging_in: Vec<(SessionId, Chosen)>,
 }
@@ -80,8 +84,6 @@ impl ShardTraces {
     #[cold]
     fn read(&mut self, board: &TraceBoard) {
         let before = std::mem::take(&mut self.active);
-        // Places are others now.
-        self.logging_in = Vec::new();
         let known = |running: Arc<Running>| {
             let known = before.iter().find(|it| it.running.id == running.id);
             // The first event is told.
@@ -91,6 +93,15 @@ impl ShardTraces {
             Active { running, due, second, in_second }
         };
         self.active = board.running().into_iter().map(known).collect();
+        // Places are others now.
+        for (_, chosen) in &mut self.logging_in {
+            let ids = before.iter().enumerate().filter(|(place, _)| chosen.0 & 1 << place != 0);
+            let ids: Vec<u64> = ids.map(|(_, it)| it.running.id).collect();
+            let places = self.active.iter().enumerate();
+            let places = places.filter(|(_, it)| ids.contains(&it.running.id));
+            *chosen = Chosen(places.fold(0, |set, (place, _)| set | 1 << place));
+        }
+        self.logging_in.retain(|(_, chosen)| !chosen.is_none());
     }
 
     /// The traces of a session.
@@ -108,7 +119,10 @@ impl ShardTraces {
     pub(crate) fn note_login(&mut self, doer: Doer<'_>, name: &str) {
         let chosen = self.of_called(doer, |traced| traced == name);
         self.forget_login(doer.session);
-        if !chosen.is_none() && self.logging_in.len() < LOGGING_IN_MAX {
+        if !chosen.is_none() {
+            if self.logging_in.len() == LOGGING_IN_MAX {
+                self.logging_in.remove(0);
+            }
             self.logging_in.push((doer.session, chosen));
         }
     }
@@ -139,7 +153,8 @@ impl ShardTraces {
 
     /// Those of them that tell of that destination. No trace tells of traces.
     pub(crate) fn about(&self, chosen: Chosen, path: &Path) -> Chosen {
-        if path.as_str().starts_with(TRACE) {
+        let below = path.as_str().strip_prefix(TRACE);
+        if below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
             return Chosen::default();
         }
         self.among(chosen, |running| {
@@ -164,9 +179,11 @@ impl ShardTraces {
         sampled
     }
 
-    /// Tells an event of each of them; the line may depend on the trace.
-    pub(crate) fn tell(&mut self, now: Now, chosen: Chosen, line: impl Fn(&Running) -> Box<[u8]>) {
+    /// Those of them that take one more event: what comes too fast is left out, and counted.
+    pub(crate) fn admit(&mut self, now: Now, chosen: Chosen) -> Chosen {
         let second = now.wall_ms / 1_000;
+        let is_full = self.lines.len() >= WAITING_MAX || self.bytes >= WAITING_BYTES_MAX;
+        let mut admitted = Chosen::default();
         for (place, active) in self.active.iter_mut().enumerate() {
             if chosen.0 & 1 << place == 0 {
                 continue;
@@ -174,13 +191,24 @@ impl ShardTraces {
             if active.second != second {
                 (active.second, active.in_second) = (second, 0);
             }
-            if active.in_second >= EVENTS_MAX || self.lines.len() >= WAITING_MAX {
+            if active.in_second >= EVENTS_MAX || is_full {
                 active.running.leave_out();
                 continue;
             }
             active.in_second += 1;
-            let line = line(&active.running);
-            self.lines.push((active.running.clone(), line));
+            admitted.0 |= 1 << place;
+        }
+        admitted
+    }
+
+    /// Tells an event of each of them, which take it; the line may depend on the trace.
+    pub(crate) fn tell(&mut self, chosen: Chosen, line: impl Fn(&Running) -> Box<[u8]>) {
+        for (place, active) in self.active.iter().enumerate() {
+            if chosen.0 & 1 << place != 0 {
+                let line = line(&active.running);
+                self.bytes += line.len();
+                self.lines.push((active.running.clone(), line));
+            }
         }
     }
 
@@ -196,6 +224,7 @@ impl ShardTraces {
     fn hand_over_some(&mut self, board: &TraceBoard) {
         if !self.lines.is_empty() {
             board.take_in(&mut self.lines);
+            self.bytes = self.lines.iter().map(|(_, line)| line.len()).sum();
         }
         if self.lines.is_empty() && self.active.is_empty() {
             self.lines = Vec::new();
@@ -246,7 +275,8 @@ mod tests {
 
     fn told(traces: &mut ShardTraces, chosen: Chosen, millisecond: u64) -> usize {
         let before = traces.lines.len();
-        traces.tell(at(millisecond), chosen, |_| Box::default());
+        let chosen = traces.admit(at(millisecond), chosen);
+        traces.tell(chosen, |_| Box::default());
         traces.lines.len() - before
     }
 
@@ -279,7 +309,14 @@ mod tests {
             traces.note_login(Doer { session, ..doer(None) }, "ann");
         }
         assert_eq!(traces.logging_in.len(), LOGGING_IN_MAX);
-        begin(&board, at(0), request(1.0));
+        let last = SessionId { slot: 199, ..doer(None).session };
+        let of_last = |traces: &ShardTraces| traces.of(Doer { session: last, ..doer(None) });
+        assert_eq!(of_last(&traces), Chosen(1), "the newest are known");
+        // Another trace that begins makes nobody forgotten; one that ends does.
+        begin(&board, at(0), TraceRequest { principal: Some("bob".into()), ..request(1.0) });
+        traces.look(&board);
+        assert_eq!(of_last(&traces), Chosen(1));
+        board.end(1);
         traces.look(&board);
         assert!(traces.logging_in.is_empty());
     }
@@ -294,6 +331,7 @@ mod tests {
         assert_eq!(about("fx/a"), Chosen(0b011));
         assert_eq!(about("b"), Chosen(0b010));
         assert_eq!(about("$sys/trace/1"), Chosen(0));
+        assert_eq!(about("$sys/tracex"), Chosen(0b010));
         assert_eq!(traces.of_sessions(all), Chosen(0b010));
         assert_eq!(traces.of_all(all), Chosen(0b010));
     }

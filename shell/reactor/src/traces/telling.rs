@@ -86,7 +86,8 @@ impl<D: Driver> Shard<D> {
             let Command::Login(credentials) = command else { continue };
             let Some(name) = credentials.login.as_deref() else { continue };
             let Some(Doer { session, address, .. }) = self.doer(key) else { continue };
-            self.traces.note_login(Doer { session, address, principal: None }, name);
+            let name = self.broker.called_at_login(session, name, credentials.host.as_deref());
+            self.traces.note_login(Doer { session, address, principal: None }, &name);
         }
         if let Some(traced) = self.traced(key) {
             for command in commands.listed() {
@@ -105,16 +106,21 @@ impl<D: Driver> Shard<D> {
             }
             Command::Call(call) => {
                 let (path, chosen) = self.about(traced, Kind::Service, &call.service);
-                let line = self.line(traced, "called").text("service", path.as_str());
-                let line = line.number("bytes", call.body.len() as u64);
-                self.tell_line(chosen, line);
+                self.tell_line(traced, chosen, "called", |line| {
+                    let line = line.text("service", path.as_str());
+                    line.number("bytes", call.body.len() as u64)
+                });
             }
             Command::Subscribe(subscribe) => self.trace_subscribe(traced, subscribe),
             Command::Unsubscribe { key, .. } | Command::Lose { key, .. } => {
-                let line = self.line(traced, "unsubscribed");
-                self.tell_line(self.of_all(traced), line.number("subscription", key.0.into()));
+                self.tell_of_session(traced, "unsubscribed", |line| {
+                    line.number("subscription", key.0.into())
+                });
             }
-            Command::Settle(settle) => {
+            // Of topics nothing is told: acknowledging the events of a trace would be an event.
+            Command::Settle(settle)
+                if self.broker.acknowledges_work(traced.session, settle.key) =>
+            {
                 let what = match settle.outcome {
                     Outcome::Accept => "acknowledged",
                     Outcome::Reject => "rejected",
@@ -124,29 +130,31 @@ impl<D: Driver> Shard<D> {
                 let messages = settle.ranges.iter().map(count).fold(0, u64::saturating_add);
                 let chosen = self.of_all(traced);
                 let chosen = self.traces.sampled(chosen);
-                let line = self.line(traced, what).number("subscription", settle.key.0.into());
-                self.tell_line(chosen, line.number("messages", messages));
+                self.tell_line(traced, chosen, what, |line| {
+                    line.number("subscription", settle.key.0.into()).number("messages", messages)
+                });
             }
             Command::Operate { token, operation } => {
-                let line = self.line(traced, "asked").text("do", operation.word());
-                let (line, chosen) = match operation.about() {
-                    Some((kind, path)) => {
-                        let (path, chosen) = self.about(traced, kind, path);
-                        (line.text(kind.name(), path.as_str()), chosen)
-                    }
-                    None => (line, self.of_all(traced)),
-                };
-                self.tell_line(chosen, line.number("token", (*token).into()));
+                let about = operation.about().map(|(kind, path)| {
+                    let (path, chosen) = self.about(traced, kind, path);
+                    (kind, path, chosen)
+                });
+                let chosen = about.as_ref().map_or(self.of_all(traced), |(_, _, chosen)| *chosen);
+                self.tell_line(traced, chosen, "asked", |line| {
+                    let line = line.text("do", operation.word());
+                    let line = match &about {
+                        Some((kind, path, _)) => line.text(kind.name(), path.as_str()),
+                        None => line,
+                    };
+                    line.number("token", (*token).into())
+                });
             }
             Command::Login(credentials) => {
-                let line = self.line(traced, "asked-to-log-in");
-                let line = line.some_text("login", credentials.login.as_deref());
-                self.tell_line(self.of_all(traced), line);
+                self.tell_of_session(traced, "asked-to-log-in", |line| {
+                    line.some_text("login", credentials.login.as_deref())
+                })
             }
-            Command::Goodbye => {
-                let line = self.line(traced, "said-goodbye");
-                self.tell_line(self.of_all(traced), line);
-            }
+            Command::Goodbye => self.tell_of_session(traced, "said-goodbye", |line| line),
             _ => {}
         }
     }
@@ -162,8 +170,10 @@ impl<D: Driver> Shard<D> {
                 // Which destinations it names shows when messages come.
                 Target::Pattern(kind, _) => (*kind, self.of_all(traced)),
             };
-            let line = self.line(traced, "subscribed").text(kind.name(), &name);
-            self.tell_line(chosen, line.number("subscription", subscribe.key.0.into()));
+            self.tell_line(traced, chosen, "subscribed", |line| {
+                let line = line.text(kind.name(), &name);
+                line.number("subscription", subscribe.key.0.into())
+            });
         }
     }
 
@@ -174,37 +184,51 @@ impl<D: Driver> Shard<D> {
             self.forget_login(key);
         }
         let Some(traced) = self.traced(key) else { return };
-        let line = |event| self.line(&traced, event);
         let closed = |line: TraceLine, close: &Close| {
             line.text("code", close.code.slug()).text("reason", &close.reason)
         };
-        let line = match reply {
-            Reply::LoggedIn { .. } => line("logged-in"),
-            Reply::Refused { token, close } => {
-                let line = closed(line("refused"), close);
+        match reply {
+            Reply::LoggedIn { .. } => self.tell_of_session(&traced, "logged-in", |line| line),
+            Reply::Refused { token, close } => self.tell_of_session(&traced, "refused", |line| {
+                let line = closed(line, close);
                 match token {
                     Some(token) => line.number("token", (*token).into()),
                     None => line,
                 }
+            }),
+            Reply::Operated { token, .. } => {
+                self.tell_of_session(&traced, "done", |line| line.number("token", (*token).into()));
             }
-            Reply::Operated { token, .. } => line("done").number("token", (*token).into()),
             Reply::SubscriptionEnded { key, close } => {
-                closed(line("subscription-ended").number("subscription", key.0.into()), close)
+                self.tell_of_session(&traced, "subscription-ended", |line| {
+                    closed(line.number("subscription", key.0.into()), close)
+                });
             }
             Reply::ExchangeEnded { exchange, close } => {
                 let side = if exchange.side == Side::Caller { "caller" } else { "responder" };
-                closed(line("call-ended").text("side", side), close)
+                self.tell_of_session(&traced, "call-ended", |line| {
+                    closed(line.text("side", side), close)
+                });
             }
-            _ => return,
-        };
-        self.tell_line(self.of_all(&traced), line);
+            _ => {}
+        }
     }
 
-    /// Tells what a session has got. Who traces destinations alone wants to know what goes there, and not who gets it.
+    /// The session of a connection, if some trace tells what it gets. Who traces destinations alone wants to know what goes there, and
+    /// not who gets it.
+    pub(crate) fn traced_delivery(&self, key: Key) -> Option<Traced> {
+        let doer = self.doer(key)?;
+        let (session, chosen) = (doer.session, self.traces.of_sessions(self.traces.of(doer)));
+        (!chosen.is_none()).then(|| Traced {
+            session,
+            name: self.broker.principal_name(session),
+            chosen,
+        })
+    }
+
+    /// Tells what a session has got.
     #[cold]
     pub(crate) fn trace_delivered(&mut self, traced: &Traced, delivered: Vec<Delivered>) {
-        let chosen = self.traces.of_sessions(traced.chosen);
-        let traced = &Traced { session: traced.session, name: traced.name.clone(), chosen };
         for (run, from, to) in delivered {
             let Destination { kind, path } = run.destination();
             self.trace_run(traced, "delivered", (*kind, path), (&run, from, to));
@@ -216,17 +240,19 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn trace_begun(&mut self, key: Key, protocol: &str) {
         let Some(traced) = self.traced(key) else { return };
         let Some(connection) = self.connections.get(key) else { return };
-        let line = self.line(&traced, "began").text("protocol", protocol);
-        let line = line.text("address", &connection.peer.address().to_string());
-        self.tell_line(self.of_all(&traced), line);
+        let address = connection.peer.address();
+        self.tell_of_session(&traced, "began", |line| {
+            line.text("protocol", protocol).text("address", &address.to_string())
+        });
     }
 
     /// Tells that the session of a connection ends.
     #[cold]
     pub(crate) fn trace_ended(&mut self, key: Key, close: &Close) {
         if let Some(traced) = self.traced(key) {
-            let line = self.line(&traced, "ended").text("code", close.code.slug());
-            self.tell_line(self.of_all(&traced), line.text("reason", &close.reason));
+            self.tell_of_session(&traced, "ended", |line| {
+                line.text("code", close.code.slug()).text("reason", &close.reason)
+            });
         }
         self.forget_login(key);
     }
@@ -247,6 +273,7 @@ impl<D: Driver> Shard<D> {
     ) {
         let (path, chosen) = self.about(traced, kind, path);
         let chosen = self.traces.sampled(chosen);
+        let chosen = self.traces.admit(self.now, chosen);
         if chosen.is_none() {
             return;
         }
@@ -254,7 +281,7 @@ impl<D: Driver> Shard<D> {
         let line = self.line(traced, what).text(kind.name(), path.as_str());
         let line = line.number("messages", (to - from) as u64).number("bytes", bytes);
         let broker = &self.broker;
-        self.traces.tell(self.now, chosen, |trace| {
+        self.traces.tell(chosen, |trace| {
             let most = trace.request.bodies as usize;
             let line = line.clone();
             if most == 0 || !broker.may_read(&trace.by, kind, &path) {
@@ -281,10 +308,35 @@ impl<D: Driver> Shard<D> {
         line.some_text("name", traced.name.as_deref())
     }
 
-    fn tell_line(&mut self, chosen: Chosen, line: TraceLine) {
+    /// Tells what is about no destination.
+    fn tell_of_session(
+        &mut self,
+        traced: &Traced,
+        event: &str,
+        with: impl FnOnce(TraceLine) -> TraceLine,
+    ) {
+        self.tell_line(traced, self.of_all(traced), event, with);
+    }
+
+    /// Tells an event, which is written only if some trace takes it.
+    fn tell_line(
+        &mut self,
+        traced: &Traced,
+        chosen: Chosen,
+        event: &str,
+        with: impl FnOnce(TraceLine) -> TraceLine,
+    ) {
+        let chosen = self.traces.admit(self.now, chosen);
         if !chosen.is_none() {
-            let line = line.end();
-            self.traces.tell(self.now, chosen, |_| line.clone());
+            let line = with(self.line(traced, event)).end();
+            self.traces.tell(chosen, |_| line.clone());
+        }
+    }
+
+    /// Ends traces of those who may not trace any more, or are somebody else by now.
+    pub(crate) fn review_traces(&self) {
+        if self.traces.are_on() {
+            self.shared.traces.end_where(|by| !self.broker.may_trace(by));
         }
     }
 

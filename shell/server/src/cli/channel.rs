@@ -84,11 +84,15 @@ impl Channel {
                     "only root and the user of the server may; run the command as one of these"
                         .to_owned()
                 }
+                io::ErrorKind::WouldBlock => {
+                    "the server accepts no connections now; look whether it is busy, or stopped"
+                        .to_owned()
+                }
                 _ => error.to_string(),
             };
             ClientError::Connect { place: place.clone(), reason }
         };
-        let stream = UnixStream::connect(path).map_err(failure)?;
+        let stream = connect_local(path).map_err(failure)?;
         let socket = Socket::new(Carrier::Local(stream)).map_err(ClientError::Io)?;
         let (stream, host) = (Stream::Plain(socket), "localhost".to_owned());
         Ok(Channel { stream, host, place, tls: TlsArgs::default() })
@@ -282,6 +286,20 @@ fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
 /// So much of what comes first tells who answers.
 const HEARD_BYTES_MAX: usize = 1024;
 
+/// A connection to a Unix socket. Where many wait to be accepted nobody is waited for: the standard library would, without an end.
+fn connect_local(path: &Path) -> io::Result<UnixStream> {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+    };
+
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -325,5 +343,22 @@ mod tests {
             }
             assert_eq!(socket.wants_tls(), expected, "{}", answer.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_socket_that_accepts_nobody_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("tiderace-full-{}.sock", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            assert!(waiting.len() < 1_000, "somebody accepts them");
+            match Channel::open_socket(&path) {
+                Ok(channel) => waiting.push(channel),
+                Err(error) => break error,
+            }
+        };
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.to_string().contains("accepts no connections now"), "{error}");
     }
 }

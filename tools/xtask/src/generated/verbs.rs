@@ -171,7 +171,7 @@ fn schema(field: &Field) -> Value {
         FieldKind::Word(words) => json!({"type": "string", "enum": words}),
         FieldKind::Number(0) => json!({"type": "integer", "minimum": 0}),
         FieldKind::Number(most) => json!({"type": "integer", "minimum": 0, "maximum": most}),
-        FieldKind::Share => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+        FieldKind::Fraction => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
         FieldKind::Truth => json!({"type": "boolean"}),
         FieldKind::Span(seconds) => json!({"anyOf": [
             {"type": "string", "pattern": span_pattern()},

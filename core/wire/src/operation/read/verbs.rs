@@ -89,7 +89,7 @@ fn fields_have_the_kinds_and_bounds_of_the_table() {
             FieldKind::Number(_) => {
                 (vec!["0".into(), u64::MAX.to_string()], vec!["-1".into(), "\"x\"".into()])
             }
-            FieldKind::Share => {
+            FieldKind::Fraction => {
                 let wrong = ["0", "1.1", "-0.5", "\"x\""];
                 (["0.001", "1"].map(str::to_owned).into(), wrong.map(str::to_owned).into())
             }
