@@ -29,7 +29,7 @@ use crate::requester::Requester;
 use crate::temporary::{means_temporary, not_owner};
 use crate::{Action, BrokerOptions, Principal};
 
-/// Where they look for who may have the configuration read again.
+/// Where they look for who may see the configuration, and have it read again.
 const CONFIG: &str = "$sys/config";
 
 impl Requester {
@@ -79,7 +79,9 @@ impl BrokerOptions {
         let (about, right) = match operation {
             Operation::Sessions(_) => (SESSIONS, Action::Monitor),
             Operation::Node(asked) => match &**asked {
-                NodeOperation::Reload { .. } | NodeOperation::Explain(_) => (CONFIG, Action::Admin),
+                NodeOperation::Reload { .. }
+                | NodeOperation::Config(_)
+                | NodeOperation::Explain(_) => (CONFIG, Action::Admin),
                 NodeOperation::Backup { .. } | NodeOperation::BackupRead { .. } => {
                     (BACKUP, Action::Admin)
                 }

@@ -1,4 +1,5 @@
-//! What rows of the table are made of: ways by REST and fields, and those fields that users, tokens and rules have.
+//! What rows of the table are made of: ways by REST and fields, and those fields that users, tokens, rules
+//! and the configuration have.
 
 use crate::Right;
 use crate::verb::{Field, FieldKind, Rest};
@@ -136,3 +137,12 @@ pub(crate) const UP_TO: Field = number("up_to", 0, "Only messages up to this pos
 pub(crate) const PAGE_AFTER: Field =
     text("after", 0, "What `next` was in the page before.", "\"0-1024\"");
 pub(crate) const PAGE_LIMIT: Field = number("limit", 1_000, "How many, at most.", "100");
+
+/// What is asked of the configuration.
+pub(crate) const UNDER: Field =
+    text("under", 1024, "Only that option, or those of that section.", "\"log\"");
+pub(crate) const CHANGED: Field =
+    truth("changed", "Whether only those are wanted that are set somewhere, or wait.");
+pub(crate) const OPTION_AFTER: Field =
+    text("after", 1024, "What `next` was in the page before.", "\"log.level\"");
+pub(crate) const OPTION_LIMIT: Field = number("limit", 500, "How many, at most.", "100");

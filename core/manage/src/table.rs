@@ -1,11 +1,11 @@
 //! The table: a new verb is a row here, and the tests say what else it needs.
 
 use crate::fields::{
-    ADDRESS, AUDIT, BACKLOG, BACKUP, BLOCKED, BLOCKED_ADDRESS, BLOCKED_FOR, BLOCKS, CONFIG, DRAIN,
-    DRY_RUN, FORCE, GROUPS, HOST, ID, IDENTITY, IDENTITY_LIMIT, MOST, NAME, NUMBER_AFTER,
-    PAGE_AFTER, PAGE_LIMIT, PATTERN, PRINCIPAL, PROTOCOL, QUEUE, REASON, RULE, SELECTOR,
-    SESSION_AFTER, SESSIONS, SORT, STATS, TO, TOKEN, TRACE, UP_TO, USER, delete, get, number, post,
-    put, span, text, texts, truth, word,
+    ADDRESS, AUDIT, BACKLOG, BACKUP, BLOCKED, BLOCKED_ADDRESS, BLOCKED_FOR, BLOCKS, CHANGED,
+    CONFIG, DRAIN, DRY_RUN, FORCE, GROUPS, HOST, ID, IDENTITY, IDENTITY_LIMIT, MOST, NAME,
+    NUMBER_AFTER, OPTION_AFTER, OPTION_LIMIT, PAGE_AFTER, PAGE_LIMIT, PATTERN, PRINCIPAL, PROTOCOL,
+    QUEUE, REASON, RULE, SELECTOR, SESSION_AFTER, SESSIONS, SORT, STATS, TO, TOKEN, TRACE, UNDER,
+    UP_TO, USER, delete, get, number, post, put, span, text, texts, truth, word,
 };
 use crate::verb::{Field, FieldKind, Verb};
 use crate::{Kind, Right, Role};
@@ -393,6 +393,10 @@ pub const VERBS: &[Verb] = &[
     ])
     .may(Role::Admin, &[Right::node("admin", CONFIG)])
     .command("explain WHO ACTION PATH"),
+    Verb::reads("config", "Shows which configuration the server holds to, and what of it waits.", get("/config"))
+        .takes(&[UNDER, CHANGED, OPTION_AFTER, OPTION_LIMIT])
+        .may(Role::Admin, &[Right::node("admin", CONFIG)])
+        .command("config running"),
     Verb::reads("audit", "Shows who has changed what, and who was not to.", get("/audit"))
         .takes(&[
             number("after", 0, "Behind which number; without it, the last that there are.", "17"),

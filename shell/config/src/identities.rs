@@ -179,7 +179,8 @@ fn table_of(section: &str, entry: &Value, problems: &mut Problems) -> Option<Tab
     // Where it stands in the text says nothing to who has put it.
     let mut table = file::read(&FileText::new("put", &text), problems).tables.pop()?;
     table.origin = Origin::Put;
-    table.settings.iter_mut().for_each(|setting| setting.origin = Origin::Put);
+    let set = table.settings.iter_mut().filter(|setting| setting.origin != Origin::Default);
+    set.for_each(|setting| setting.origin = Origin::Put);
     Some(table)
 }
 

@@ -30,6 +30,7 @@ mod moment;
 mod problem;
 mod raw;
 mod resolve;
+mod running;
 mod schema;
 mod secret;
 mod sections;
@@ -48,6 +49,7 @@ pub use kind::{Kind, Value};
 pub use load::{Loaded, load};
 pub use moment::Moment;
 pub use problem::{Origin, Problem, Problems};
+pub use running::Running;
 pub use schema::schema;
 pub use secret::{Secret, SecretSource};
 pub use sections::auth::{

@@ -27,6 +27,19 @@ pub enum Origin {
     Put,
 }
 
+impl Origin {
+    /// What kind of place it is, in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Environment(_) => "environment",
+            Origin::File { .. } => "file",
+            Origin::Flag(_) => "command-line",
+            Origin::Put => "put",
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,6 @@
-//! The effective configuration with the origin of each value, for `config show`.
+//! The effective configuration with the origin of each value, for `config show`, and values as others may see them.
 //!
-//! Relies on `Value`'s `Display`, which masks secrets. Invariant: the TOML form can be saved and read
+//! Relies on `Value`'s `Display`, which masks secrets; of addresses, `places_of` alone says what may be seen. Invariant: the TOML form can be saved and read
 //! back as a configuration file, but for masked hashes.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::kind::Value;
 use crate::load::Loaded;
 use crate::problem::Origin;
-use crate::table::Setting;
+use crate::table::{Setting, Table};
 
 /// As TOML, each line with the origin of its value as a comment.
 pub fn show_toml(loaded: &Loaded) -> String {
@@ -33,7 +33,7 @@ fn toml_of(loaded: &Loaded, shown: impl Fn(&Value) -> String) -> String {
         let lines: Vec<(String, &Origin)> = table
             .settings
             .iter()
-            .filter(|setting| is_shown(loaded, setting))
+            .filter(|setting| holds(&loaded.tables, setting))
             .map(|setting| {
                 (format!("{} = {}", setting.spec.name(), shown(&setting.value)), &setting.origin)
             })
@@ -53,7 +53,7 @@ pub fn show_json(loaded: &Loaded) -> Json {
     for table in &loaded.tables {
         let index = if previous.0 == table.section.name { previous.1 + 1 } else { 0 };
         previous = (table.section.name, index);
-        for setting in table.settings.iter().filter(|setting| is_shown(loaded, setting)) {
+        for setting in table.settings.iter().filter(|setting| holds(&loaded.tables, setting)) {
             let mut object = Map::new();
             object.insert("key".to_owned(), json!(setting.spec.key));
             if table.section.repeated {
@@ -68,9 +68,41 @@ pub fn show_json(loaded: &Loaded) -> Json {
 }
 
 /// The default of `server.listen` does not hold when the file describes listeners.
-fn is_shown(loaded: &Loaded, setting: &Setting) -> bool {
-    let has_listeners = loaded.tables.iter().any(|table| table.section.name == "listener");
-    !(has_listeners && setting.spec.key == "server.listen" && setting.origin == Origin::Default)
+pub(crate) fn holds(tables: &[Table], setting: &Setting) -> bool {
+    let is_default = setting.spec.key == "server.listen" && setting.origin == Origin::Default;
+    let has_listeners = || tables.iter().any(|table| table.section.name == "listener");
+    !(is_default && has_listeners())
+}
+
+/// Bytes of a value that is shown to others, at most.
+const SHOWN_BYTES_MAX: usize = 16 << 10;
+
+/// A value as others may see it.
+pub(crate) struct Shown {
+    /// As JSON.
+    pub(crate) json: String,
+    /// So many parts of a list are left out at its end.
+    pub(crate) left_out: u64,
+}
+
+/// A value for others to see, as JSON: without secrets, and of a very long list only the beginning.
+pub(crate) fn shown(value: &Value) -> Shown {
+    let json = |value: &Value| to_json(&places_of(value)).to_string();
+    let Value::List(values) = value else { return Shown { json: json(value), left_out: 0 } };
+    let mut out = String::from("[");
+    for (count, value) in values.iter().enumerate() {
+        let part = json(value);
+        if out.len() + part.len() > SHOWN_BYTES_MAX {
+            out.push(']');
+            return Shown { json: out, left_out: (values.len() - count) as u64 };
+        }
+        if count > 0 {
+            out.push(',');
+        }
+        out.push_str(&part);
+    }
+    out.push(']');
+    Shown { json: out, left_out: 0 }
 }
 
 fn places_of(value: &Value) -> Value {

@@ -30,6 +30,9 @@ static LOG: OnceLock<LogQueue> = OnceLock::new();
 /// Puts another filter before the log.
 type SetFilter = Box<dyn Fn(EnvFilter) + Send + Sync>;
 
+/// The variable that outweighs the configured level.
+pub(crate) const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
+
 /// Changes which lines are written.
 static FILTER: OnceLock<SetFilter> = OnceLock::new();
 
@@ -61,7 +64,13 @@ fn set(filter: EnvFilter) {
 }
 
 fn configured(level: LogWord) -> EnvFilter {
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level.as_str()))
+    let filter = of_environment().and_then(|text| EnvFilter::try_new(text).ok());
+    filter.unwrap_or_else(|| EnvFilter::new(level.as_str()))
+}
+
+/// What the environment says of the lines that are written, if that outweighs the configuration.
+pub(crate) fn of_environment() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|text| EnvFilter::try_new(text).is_ok())
 }
 
 /// Starts logging. `RUST_LOG` overrides the configured level.

@@ -195,6 +195,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let reloader = Reloader {
         load,
         running: loaded.clone(),
+        read: loaded.tables.clone(),
         put,
         told_put: Default::default(),
         persistence: persistence.clone(),

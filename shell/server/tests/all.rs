@@ -13,6 +13,7 @@ mod callout;
 mod certificates;
 mod cli;
 mod clients;
+mod config_running;
 mod connections;
 mod crashes;
 mod drain;

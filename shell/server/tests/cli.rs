@@ -202,7 +202,7 @@ fn h_is_help_in_every_command() {
     let at = SocketAddr::from(([127, 0, 0, 1], 1));
     let overview = done(at, &["-h"]);
     assert!(
-        overview.starts_with("Pushes live data") && overview.lines().count() <= 61,
+        overview.starts_with("Pushes live data") && overview.lines().count() <= 65,
         "{overview}"
     );
     for command in [

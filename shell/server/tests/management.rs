@@ -200,6 +200,7 @@ impl Node {
                 json!({"who": "ann", "action": "send", "path": "made/jobs"}),
                 "explain ann send made/jobs".to_owned(),
             ),
+            "config" => (json!({"under": "log", "limit": 7}), "config running log".to_owned()),
             "users" => (json!({}), "users ls".to_owned()),
             "put-user" => (
                 json!({"name": "made-user", "password_hash": HASH, "groups": ["made"]}),

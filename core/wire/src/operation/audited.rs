@@ -121,9 +121,10 @@ fn of_node(asked: &NodeOperation) -> Option<(&'static str, String)> {
         }
         NodeOperation::Identities(asked) => return of_identities(asked),
         // What is read of a backup is part of one that stands there.
-        NodeOperation::BackupRead { .. } | NodeOperation::Audit(_) | NodeOperation::Explain(_) => {
-            return None;
-        }
+        NodeOperation::BackupRead { .. }
+        | NodeOperation::Audit(_)
+        | NodeOperation::Config(_)
+        | NodeOperation::Explain(_) => return None,
     })
 }
 

@@ -5,8 +5,8 @@
 use tiderace_filter::Selector;
 
 use super::{
-    AuditQuery, ConsumerEntry, DurableSubscription, ListingEntry, NewValue, NodeOperation,
-    NodeReport, Operation, OperationResult, PeekedMessage, SessionQuery,
+    AuditQuery, ConfigQuery, ConsumerEntry, DurableSubscription, ListingEntry, NewValue,
+    NodeOperation, NodeReport, Operation, OperationResult, PeekedMessage, SessionQuery,
 };
 
 impl Operation {
@@ -31,6 +31,7 @@ impl Operation {
                 NodeOperation::Explain(question) => question.bytes(),
                 NodeOperation::Identities(asked) => asked.bytes(),
                 NodeOperation::Audit(query) => size_of::<AuditQuery>() + query.bytes(),
+                NodeOperation::Config(query) => size_of::<ConfigQuery>() + query.bytes(),
                 _ => 0,
             },
             Operation::Peek(peek) => selector_bytes(peek.selector.as_ref()),
@@ -78,6 +79,7 @@ impl OperationResult {
             OperationResult::Node(report) => match &**report {
                 NodeReport::BackupPart(part) => values(1, part.run().bytes()),
                 NodeReport::Audit(page) => page.bytes(),
+                NodeReport::Config(page) => page.bytes(),
                 NodeReport::Identities(page) => page.bytes(),
                 _ => 0,
             },

@@ -8,6 +8,7 @@ mod audited;
 mod blocks;
 mod browse;
 mod bytes;
+mod config;
 mod drain;
 mod durable;
 mod explain;
@@ -42,6 +43,9 @@ pub use browse::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
     ServiceEntry,
 };
+pub use config::{
+    Applies, ConfigChange, ConfigEntry, ConfigPage, ConfigQuery, ConfigTable, ConfigValue,
+};
 pub use drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX, DrainPhase, DrainRequest, DrainStatus};
 pub use durable::{
     DURABLE, DURABLE_TOPICS_MAX, DurableSubscription, SOURCE_TOPIC, durable_queue, is_durable,
@@ -52,8 +56,7 @@ pub use identity::{
     IdentityOperation, IdentityPage, NewIdentity, TOKEN_TIME_MAX,
 };
 pub use node::{
-    Applies, BACKUP, BackupPart, BackupSize, ConfigChange, LOG_LEVEL_TIME_MAX, LogWord,
-    NodeOperation, NodeReport,
+    BACKUP, BackupPart, BackupSize, LOG_LEVEL_TIME_MAX, LogWord, NodeOperation, NodeReport,
 };
 pub use queue::{
     ConsumerEntry, MoveMessages, MovedMessages, PEEK_BODY_BYTES_MAX, PEEK_LIMIT_MAX, Peek,
@@ -206,7 +209,12 @@ impl Operation {
     /// Whether its answer may be large, so that a session may have only some of them under way.
     pub fn has_large_answer(&self) -> bool {
         if let Operation::Node(asked) = self {
-            return matches!(**asked, NodeOperation::BackupRead { .. } | NodeOperation::Audit(_));
+            return matches!(
+                **asked,
+                NodeOperation::BackupRead { .. }
+                    | NodeOperation::Audit(_)
+                    | NodeOperation::Config(_)
+            );
         }
         matches!(
             self,

@@ -46,6 +46,7 @@ impl Operation {
             Operation::Stats => "stats",
             Operation::Node(asked) => match &**asked {
                 NodeOperation::Explain(_) => "explain",
+                NodeOperation::Config(_) => "config",
                 NodeOperation::Identities(asked) => asked.word(),
                 NodeOperation::Reload { .. } => "reload",
                 NodeOperation::Backup { .. } => "backup",

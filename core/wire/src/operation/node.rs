@@ -10,6 +10,7 @@ use tiderace_topics::Path;
 use tiderace_value::append_text;
 
 use super::audit::{AuditPage, AuditQuery};
+use super::config::{ConfigChange, ConfigPage, ConfigQuery};
 use super::explain::{Explanation, Question};
 use super::identity::{IdentityChange, IdentityKind, IdentityOperation, IdentityPage};
 use crate::{Destination, Kind, Meta, Run, RunBuilder, properties};
@@ -46,6 +47,8 @@ pub enum NodeOperation {
     },
     /// Reads a part of the record of changes; [`NodeReport::Audit`].
     Audit(AuditQuery),
+    /// Tells which configuration it holds to; [`NodeReport::Config`].
+    Config(ConfigQuery),
     /// Says whether somebody may do something, and why; [`NodeReport::Explained`].
     Explain(Box<Question>),
     /// Tells or changes who may come in, and who may do what; [`NodeReport::Identities`] and [`NodeReport::Identity`].
@@ -81,37 +84,6 @@ impl LogWord {
     pub fn as_str(self) -> &'static str {
         LogWord::ALL.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
     }
-}
-
-/// When a changed option is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Applies {
-    /// At once, by all who are connected.
-    Now,
-    /// By connections that come from then on.
-    NewConnections,
-    /// When the server is started again.
-    Restart,
-}
-
-impl Applies {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Applies::Now => "now",
-            Applies::NewConnections => "new-connections",
-            Applies::Restart => "restart",
-        }
-    }
-}
-
-/// An option of the configuration that is not what it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigChange {
-    /// The option, such as `log.level`, or the name of a section that may stand several times, such as `user`.
-    pub option: Box<str>,
-    /// When it is held to.
-    pub applies: Applies,
 }
 
 /// What a backup of the store has in it.
@@ -183,6 +155,8 @@ pub enum NodeReport {
     BackupPart(BackupPart),
     /// A part of the record of changes.
     Audit(Box<AuditPage>),
+    /// Options of the configuration.
+    Config(Box<ConfigPage>),
     /// Whether somebody may do something, and why.
     Explained(Box<Explanation>),
     /// Users, tokens or rules.
@@ -239,6 +213,7 @@ impl NodeReport {
                 out.extend_from_slice(rest.as_bytes());
             }
             NodeReport::Audit(page) => page.write_json(out),
+            NodeReport::Config(page) => page.write_json(out),
             NodeReport::Explained(explanation) => explanation.write_json(out),
             NodeReport::Identities(page) => page.write_json(out),
             NodeReport::Identity { kind, name, outcome, dry_run } => {
@@ -259,6 +234,7 @@ impl NodeReport {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::Applies;
 
     fn json(report: &NodeReport) -> String {
         let mut out = Vec::new();

@@ -162,6 +162,7 @@ impl OperationResult {
                 // Four digits of base64 for three bytes.
                 NodeReport::BackupPart(part) => JSON_BYTES + body(part.run(), 0) / 3 * 4,
                 NodeReport::Audit(page) => page.bytes() + JSON_BYTES,
+                NodeReport::Config(page) => page.bytes() + JSON_BYTES,
                 _ => 0,
             },
             _ => 0,

@@ -56,6 +56,7 @@ impl Operator for Node {
             | NodeOperation::BackupRead { .. }
             | NodeOperation::Identities(_) => Err(CloseCode::NoStore.into()),
             NodeOperation::Explain(_) => Err(CloseCode::BadOperation.into()),
+            NodeOperation::Config(_) => Ok(NodeReport::Config(Box::default())),
             NodeOperation::Audit(_) => Ok(NodeReport::Audit(Box::default())),
         });
     }

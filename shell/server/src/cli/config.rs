@@ -1,4 +1,4 @@
-//! `tiderace config`: check, show and describe the configuration.
+//! `tiderace config`: check, show and describe the configuration, and ask a running server for its own.
 //!
 //! Relies on `tiderace_config`, and on `compose` to ask the parts for their opinion. Invariant: `check`
 //! accepts exactly the configurations that `serve` starts with.
@@ -8,6 +8,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
+use super::config_running::{self, RunningArgs};
 use super::output::output_error;
 use crate::upstreams::Identity;
 use crate::{compose, identities, tls};
@@ -31,6 +32,9 @@ enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print what a running server holds to, and what of its configuration waits for the next start. Secrets are masked.
+    #[command(disable_help_flag = true)]
+    Running(RunningArgs),
     /// Print the JSON Schema of the configuration file, for editors.
     Schema {
         /// The reference of all options as Markdown instead.
@@ -50,6 +54,7 @@ pub(crate) fn run(args: &ConfigCommandArgs) -> anyhow::Result<()> {
                 false => print(&tiderace_config::show_toml(&loaded)),
             }
         }
+        ConfigCommand::Running(args) => config_running::run(args),
         ConfigCommand::Schema { markdown: true } => print(&tiderace_config::markdown()),
         ConfigCommand::Schema { markdown: false } => {
             print(&format!("{:#}\n", tiderace_config::schema()))

@@ -22,6 +22,7 @@ mod client;
 mod completions;
 mod config;
 mod config_args;
+mod config_running;
 mod connection;
 mod connections;
 mod definitions;

@@ -81,6 +81,15 @@ pub(crate) fn run_log(args: &LogArgs) -> anyhow::Result<()> {
     print_line(line.as_bytes())
 }
 
+/// When a change is held to, for people.
+pub(super) fn when(applies: &str) -> &str {
+    match applies {
+        "new-connections" => "new connections",
+        "restart" => "at the next start",
+        other => other,
+    }
+}
+
 /// What has changed, an option a line.
 fn sentences(answer: &Json) -> Vec<String> {
     let changes = answer["changes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -90,12 +99,7 @@ fn sentences(answer: &Json) -> Vec<String> {
     let option = |change: &Json| change["option"].as_str().unwrap_or_default().to_owned();
     let width = changes.iter().map(|change| option(change).len()).max().unwrap_or(0);
     let line = |change: &Json| {
-        let applies = match change["applies"].as_str().unwrap_or_default() {
-            "now" => "now",
-            "new-connections" => "new connections",
-            "restart" => "at the next start",
-            other => other,
-        };
+        let applies = when(change["applies"].as_str().unwrap_or_default());
         format!("{:width$}  {applies}", option(change))
     };
     changes.iter().map(line).collect()

@@ -169,7 +169,7 @@ pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
     let keeper = Keeper {
         backup: Backup::new(duties.backups.clone()),
         duties,
-        log_is_asked_for: false,
+        log_asked_for: None,
         log_until: None,
         next_reload: None,
         next_certificates: None,
@@ -182,8 +182,8 @@ pub(crate) fn start(asks: Asks, duties: Duties) -> anyhow::Result<()> {
 struct Keeper {
     duties: Duties,
     backup: Backup,
-    /// Whether the log has another level than it is configured to have.
-    log_is_asked_for: bool,
+    /// The level of the log that somebody has asked for instead of the configured one.
+    log_asked_for: Option<LogWord>,
     /// Until when the log has another level than it is configured to have.
     log_until: Option<Instant>,
     next_reload: Option<Instant>,
@@ -323,7 +323,7 @@ impl Keeper {
     /// The log may be configured otherwise than before, which counts unless somebody has asked for another level.
     fn note_log_level(&self, before: LogWord) {
         let level = self.duties.reloader.log_level();
-        if level != before && !self.log_is_asked_for {
+        if level != before && self.log_asked_for.is_none() {
             logging::set_configured(level);
         }
     }
@@ -352,6 +352,10 @@ impl Keeper {
                 let told = self.duties.reloader.explain(question)?;
                 Ok(NodeReport::Explained(Box::new(told)))
             }
+            NodeOperation::Config(query) => {
+                let page = self.duties.reloader.config(query, self.log_asked_for)?;
+                Ok(NodeReport::Config(Box::new(page)))
+            }
             NodeOperation::Audit(query) => Ok(page_of(&self.duties.audit, query)),
             NodeOperation::Log { level: None, .. } => {
                 let level = self.log_as_configured();
@@ -360,7 +364,7 @@ impl Keeper {
             NodeOperation::Log { level: Some(level), lasts } => {
                 let lasts = *lasts;
                 logging::set_level(*level);
-                self.log_is_asked_for = true;
+                self.log_asked_for = Some(*level);
                 self.log_until = lasts.map(|span| Instant::now() + duration(span));
                 info!(
                     event = "log-level",
@@ -375,7 +379,7 @@ impl Keeper {
 
     /// The log is written as the configuration says.
     fn log_as_configured(&mut self) -> LogWord {
-        (self.log_until, self.log_is_asked_for) = (None, false);
+        (self.log_until, self.log_asked_for) = (None, None);
         let level = self.duties.reloader.log_level();
         // Said before, so that it is written if the log says more now.
         info!(

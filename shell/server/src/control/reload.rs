@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tiderace_auth::{AuthWorker, Verifier};
-use tiderace_base::{Close, Sample, SampleValue};
+use tiderace_base::{Close, CloseCode, Sample, SampleValue};
 use tiderace_broker::AccessChange;
 use tiderace_config::{
-    Config, IDENTITIES, Loaded, PutIdentities, ServerConfig, TakenOver, WithPut,
+    Config, IDENTITIES, Loaded, Origin, PutIdentities, Running, ServerConfig, Table, TakenOver,
+    WithPut,
 };
 use tiderace_reactor::NodeControl;
-use tiderace_wire::{Applies, ConfigChange, Explanation, LogWord, Question};
+use tiderace_wire::{
+    Applies, ConfigChange, ConfigPage, ConfigQuery, Explanation, LogWord, Question,
+};
 use tracing::{info, warn};
 
 use super::kept_identities::tell_unused;
@@ -65,6 +68,8 @@ pub(crate) struct Reloader {
     pub(crate) load: Load,
     /// What the server runs by.
     pub(crate) running: Loaded,
+    /// The configuration that was read last and could be used.
+    pub(crate) read: Vec<Table>,
     /// Users, tokens and rules that were put while it ran.
     pub(crate) put: PutIdentities,
     /// Where those are kept.
@@ -85,6 +90,7 @@ pub(crate) struct Reloader {
 /// Everything that another configuration needs, made.
 struct Made {
     next: Loaded,
+    read: Vec<Table>,
     changes: Vec<ConfigChange>,
     verifier: Arc<Verifier>,
     signed: SignedTokens,
@@ -121,6 +127,26 @@ impl Reloader {
         explain::explain(question, &rules, &self.running)
     }
 
+    /// What the server holds to, and what of the configuration that was read last waits; somebody may have asked for another level
+    /// of the log.
+    ///
+    /// # Errors
+    /// Says what of the question makes no sense.
+    pub(crate) fn config(
+        &self,
+        query: &ConfigQuery,
+        asked_for: Option<LogWord>,
+    ) -> Result<ConfigPage, Close> {
+        let asked_for = asked_for.map(|level| (level.as_str().to_owned(), Origin::Put));
+        let of_environment = || {
+            let filter = logging::of_environment()?;
+            Some((filter, Origin::Environment(logging::VARIABLE.to_owned())))
+        };
+        let log_level = asked_for.or_else(of_environment);
+        let running = Running { held: &self.running, read: &self.read, log_level };
+        running.page(query).map_err(|wrong| Close::new(CloseCode::BadOperation, wrong))
+    }
+
     /// Reads the configuration, and says what holding to it would change.
     ///
     /// # Errors
@@ -155,7 +181,9 @@ impl Reloader {
         let mut outcome = None;
         if is_news {
             outcome = Some(self.finish(made, certificates));
-        } else if made.is_ok() {
+        } else if let Ok(made) = made {
+            // What waits for the next start is no news, and is told to who asks.
+            self.read = made.read;
             self.monitor.reloads.is_refused.store(0, Ordering::Relaxed);
         }
         self.told = problem;
@@ -244,7 +272,8 @@ impl Reloader {
             changes.push(ConfigChange { option: "jwt".into(), applies: Applies::Now });
         }
         let secured = tls::read(&next.config)?;
-        Ok(Made { next, changes, verifier, signed, secured, with: None })
+        let read = loaded.tables;
+        Ok(Made { next, read, changes, verifier, signed, secured, with: None })
     }
 
     /// What other users, tokens and rules need, and nothing else of the configuration.
@@ -305,7 +334,7 @@ impl Reloader {
         made: Made,
         certificates: &mut Option<CertificateWatch>,
     ) -> anyhow::Result<Vec<ConfigChange>> {
-        let Made { next, changes, verifier, mut signed, secured, with } = made;
+        let Made { next, read, changes, verifier, mut signed, secured, with } = made;
         let is_other = |option: &str| {
             let mut changes = changes.iter();
             changes.any(|it| &*it.option == option && it.applies == Applies::Now)
@@ -328,7 +357,7 @@ impl Reloader {
             tell_unused(&with);
             self.told_put = [with.hidden, with.left_out];
         }
-        self.running = next;
+        (self.running, self.read) = (next, read);
         // Keys that are being fetched for nobody any more are waited for at last.
         drop(before);
         Ok(changes)

@@ -5,6 +5,7 @@ use tiderace_value::{Json, JsonKind};
 
 use super::{Given, bad, short};
 use crate::operation::audit::AuditQuery;
+use crate::operation::config::ConfigQuery;
 use crate::operation::drain::{DRAIN_DELAY_MAX, DRAIN_OVER_MAX};
 use crate::operation::explain::{ClientName, Question, TEXTS_MAX};
 use crate::operation::node::{LOG_LEVEL_TIME_MAX, LogWord, NodeOperation};
@@ -26,6 +27,7 @@ impl Given<'_> {
             "log" => self.node(self.log()?),
             "backup" => self.node(NodeOperation::Backup { dry_run: self.truth("dry_run")? }),
             "backup-read" => self.node(self.backup_read()?),
+            "config" => self.node(NodeOperation::Config(self.config()?)),
             "explain" => self.node(NodeOperation::Explain(Box::new(self.question()?))),
             "audit" => self.node(NodeOperation::Audit(self.audit()?)),
             _ => match self.block_operation(what)? {
@@ -113,6 +115,11 @@ impl Given<'_> {
     fn audit(&self) -> Result<AuditQuery, Close> {
         let (after, limit) = (self.number("after")?, self.small("limit")?);
         Ok(AuditQuery { after, limit, who: self.name("who")?, verb: self.name("verb")? })
+    }
+
+    fn config(&self) -> Result<ConfigQuery, Close> {
+        let (changed, limit) = (self.truth("changed")?, self.small("limit")?);
+        Ok(ConfigQuery { under: self.name("under")?, changed, after: self.name("after")?, limit })
     }
 
     fn log(&self) -> Result<NodeOperation, Close> {
@@ -206,6 +213,16 @@ mod tests {
         assert_eq!(node(r#"{"do":"audit"}"#), audit(None, 0, None, None));
         let text = r#"{"do":"audit","after":0,"limit":7,"who":"@shop/ann","verb":"kick"}"#;
         assert_eq!(node(text), audit(Some(0), 7, Some("@shop/ann"), Some("kick")));
+        assert_eq!(node(r#"{"do":"config"}"#), NodeOperation::Config(ConfigQuery::default()));
+        let text =
+            r#"{"do":"config","under":"rule","changed":true,"after":"rule[3].allow","limit":7}"#;
+        let query = ConfigQuery {
+            under: Some("rule".into()),
+            changed: true,
+            after: Some("rule[3].allow".into()),
+            limit: 7,
+        };
+        assert_eq!(node(text), NodeOperation::Config(query));
         let text = r#"{"do":"explain","who":"@h/ann","groups":["a"],"claims":["b=c=d"],"action":"send","kind":"queue","path":"~/j"}"#;
         let question = Question {
             who: ClientName { name: Some("ann".into()), host: Some("h".into()) },
@@ -250,6 +267,10 @@ mod tests {
             (r#"{"do":"explain","who":"a","action":"fly","path":"a"}"#, "publish"),
             (r#"{"do":"explain","who":"a","action":"send","kind":"x","path":"a"}"#, "`kind`"),
             (r#"{"do":"audit","after":"x"}"#, "`after`"),
+            (r#"{"do":"config","under":7}"#, "`under`"),
+            (r#"{"do":"config","changed":1}"#, "`changed`"),
+            (r#"{"do":"config","after":7}"#, "`after`"),
+            (r#"{"do":"config","limit":-1}"#, "`limit`"),
             (r#"{"do":"audit","who":7}"#, "`who`"),
             (r#"{"do":"backup","to":"/etc/passwd"}"#, "to"),
             (r#"{"do":"log","level":"loud"}"#, "`level`"),

@@ -127,6 +127,7 @@ fn a_number_above_its_bound_is_taken_as_the_bound() {
             },
             Operation::Node(asked) => match *asked {
                 NodeOperation::Audit(query) => query.entries_max(),
+                NodeOperation::Config(query) => query.entries_max(),
                 NodeOperation::Identities(IdentityOperation::List { limit, .. }) => {
                     IdentityOperation::entries_max(limit)
                 }
