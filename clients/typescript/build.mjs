@@ -21,7 +21,6 @@ const here = dirname(fileURLToPath(import.meta.url));
 const check = process.argv.includes("--check");
 const out = check ? mkdtempSync(join(tmpdir(), "tiderace-")) : join(here, "dist");
 
-const mangleProps = privateNames(join(here, "tsconfig.json"));
 if (!check) rmSync(out, { recursive: true, force: true });
 for (const [name, [entry]] of Object.entries(MODULES)) {
   await build({
@@ -33,7 +32,7 @@ for (const [name, [entry]] of Object.entries(MODULES)) {
     format: "esm",
     target: "es2022",
     legalComments: "none",
-    mangleProps,
+    mangleProps: privateNames(join(here, "tsconfig.json"), entry),
   });
 }
 execFileSync(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--outDir", out], {

@@ -1,18 +1,18 @@
-// The names of private members that nothing else in the sources has, so that the minifier may shorten them.
+// The names of private members that nothing else of a module has, so that the minifier may shorten them.
 //
 // Members that are private by the language (`#name`) would be shortened by themselves, but are out of reach through a
 // proxy, and what an application keeps in the state of some frameworks is used through one.
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import ts from "typescript";
 
-/** A pattern for `mangleProps` of esbuild. */
-export function privateNames(config) {
+/** A pattern for `mangleProps` of esbuild, of all that a module begins with or knows types of: others make it no longer. */
+export function privateNames(config, entry) {
   const { options, fileNames } = ts.parseJsonConfigFileContent(
     ts.readConfigFile(config, ts.sys.readFile).config,
     ts.sys,
     dirname(config),
   );
-  const program = ts.createProgram(fileNames, options);
+  const program = ts.createProgram([join(dirname(config), entry)], options);
   const checker = program.getTypeChecker();
   const [hidden, shown] = [new Set(), new Set()];
   const isPrivate = (symbol) =>
