@@ -16,6 +16,7 @@ const MODULES = {
   "tiderace.min.js": ["src/index.ts", 12.6 * 1024],
   "topics.min.js": ["src/manage.ts", 2 * 1024],
   "queues.min.js": ["src/administer.ts", 1024],
+  "manage.min.js": ["src/management.ts", 2 * 1024],
 };
 const here = dirname(fileURLToPath(import.meta.url));
 const check = process.argv.includes("--check");

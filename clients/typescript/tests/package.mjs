@@ -134,12 +134,14 @@ createRoot(document.getElementById("root")!).render(
 const USE = `import { connect, TideraceError } from "tiderace";
 import { topicsOf } from "tiderace/topics";
 import { queuesOf } from "tiderace/queues";
+import { manage } from "tiderace/manage";
 const client = connect(process.argv[2]);
 const path = "package/" + process.pid;
 const value = new Promise((resolve) => client.topic(path).subscribe(resolve));
 await client.topic(path).publish({ bid: 7 }, { retain: true });
 const entry = await topicsOf(client).at(path).get();
 for await (const { path } of queuesOf(client).list("none/*")) throw new Error(path);
+for await (const { path } of manage(client).queues({ pattern: "none/*" })) throw new Error(path);
 console.log(JSON.stringify([(await value).bid, entry.value.bid, client.state.transport, typeof TideraceError]));
 client.close();
 `;
@@ -148,6 +150,7 @@ client.close();
 const TYPES = `import { connect, type Gap, type State, TideraceError, type Update } from "tiderace";
 import { topicsOf } from "tiderace/topics";
 import { queuesOf } from "tiderace/queues";
+import { manage } from "tiderace/manage";
 interface Quote { bid: number }
 const client = connect("http://127.0.0.1:1", { token: () => "…" });
 const subscription = client.topic<Quote>("fx/*").subscribe((quote, update: Update<Quote>) => {
@@ -164,6 +167,16 @@ export async function all(): Promise<void> {
   for await (const { path } of queuesOf(client).list("jobs/*")) console.log(path.length, bid);
   // @ts-expect-error a path is a text
   client.topic(7);
+  for await (const { id, backlog_bytes } of manage(client).sessions({ sort: "id" })) console.log(id.length + backlog_bytes);
+  const { sessions }: { sessions: number } = await manage(client).kick({ principal: "ann", dry_run: true });
+  const { now } = await manage(client).stats<{ now: number }>();
+  console.log(sessions, now);
+  // @ts-expect-error there is no such order
+  manage(client).sessions({ sort: "name" });
+  // @ts-expect-error it is not said whose
+  manage(client).kick({ reason: "try later" });
+  // @ts-expect-error it is not said which
+  manage(client).pause();
 }
 export const isOurs = (error: unknown): error is TideraceError => error instanceof TideraceError;
 `;
@@ -179,7 +192,7 @@ await test("what is packed is what is needed", async () => {
   tarball = join(root, filename);
   const types = readdirSync(join(package_, "dist"), { recursive: true }).filter((file) => file.endsWith(".d.ts"));
   const wanted = ["LICENSE", "README.md", "package.json"];
-  wanted.push(...["tiderace", "topics", "queues"].map((name) => `dist/${name}.min.js`));
+  wanted.push(...["tiderace", "topics", "queues", "manage"].map((name) => `dist/${name}.min.js`));
   wanted.push(...types.map((file) => `dist/${file}`));
   equal(files.map(({ path }) => path).sort(), wanted.sort(), "files");
 });

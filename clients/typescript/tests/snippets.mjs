@@ -114,6 +114,17 @@ const rows = {
       },
     },
     {
+      name: "management",
+      before: () => other.queue("jobs/mail").send({ id: 1 }),
+      replace: [["{ … }", "{ seen(id, protocol); }"]],
+      scope: (seen) => ({ client: connect(target), seen: (...all) => seen.push(all) }),
+      async after({ seen, printed }) {
+        ok(seen.length >= 2 && seen.every(([, protocol]) => protocol === "native"), "no sessions were listed");
+        equal([printed[0][0] >= 2, printed[1]], [true, [0]]);
+        equal(await queuesOf(other).purge("jobs/mail"), 1);
+      },
+    },
+    {
       name: "durable subscriptions",
       scope: (seen) => ({ client: connect(target), keep: async (...all) => seen.push(all) }),
       async after() {
@@ -238,7 +249,7 @@ async function runs(file, at, { language, code }, row) {
     text = text.replace(from, to);
   }
   text = (await transform(text, { loader: language, target: "es2022", tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } } })).code;
-  text = text.replace(/from "tiderace"/g, `from "${sdk("tiderace")}"`).replace(/from "tiderace\/(topics|queues)"/g, (_, name) => `from "${sdk(name)}"`);
+  text = text.replace(/from "tiderace"/g, `from "${sdk("tiderace")}"`).replace(/from "tiderace\/(topics|queues|manage)"/g, (_, name) => `from "${sdk(name)}"`);
   const name = `${file.replace(/\W+/g, "-")}-${at}.mjs`;
   globalThis.snippets ??= {};
   globalThis.snippets[name] = { ...scope, console: { log: (...all) => printed.push(all) } };

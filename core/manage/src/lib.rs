@@ -1,8 +1,9 @@
 //! What can be asked of a running server by those who look after it: one table, a verb a row.
 //!
 //! From [`VERBS`] come the names that operations take, the resources below `/manage`, the document of OpenAPI, the table in
-//! `docs/management.md` and the test that tries each verb by each way as each role. Relies on nothing. Invariants: a verb is
-//! one operation that every protocol has; no two verbs have the same name, or the same method of the same path.
+//! `docs/management.md`, the module `tiderace/manage` of the TypeScript SDK, and the test that tries each verb by each way as
+//! each role. Relies on nothing. Invariants: a verb is one operation that every protocol has; no two verbs have the same name,
+//! or the same method of the same path.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -193,6 +193,13 @@ impl Verb {
         self.fields.iter().find(|field| field.name == name)
     }
 
+    /// The field that says where a page begins, of a list that is given in pages. Its answer has the list, `more`, and as
+    /// `next` what that field is for the page behind.
+    pub fn pages_by(&self) -> Option<&'static Field> {
+        let is_list = self.effect == Effect::Reads && self.field("limit").is_some();
+        ["after", "from"].into_iter().filter(|_| is_list).find_map(|name| self.field(name))
+    }
+
     /// The fields that do not stand in its path.
     pub fn other_fields(&self) -> impl Iterator<Item = &'static Field> {
         let in_path = self.rest.field();

@@ -1,9 +1,10 @@
-//! The pages of `docs/` that are made from tables in the code, and what of `deploy/` is made from the same tables.
+//! The pages of `docs/` that are made from tables in the code, and what of `deploy/` and `clients/` is made from the same tables.
 
 mod alarms;
 mod chart;
 mod close_codes;
 mod metrics;
+mod sdk;
 mod verbs;
 
 use anyhow::{Context as _, Result};
@@ -26,6 +27,7 @@ macro_rules! board {
 
 /// All such pages. A new table (such as HTTP routes) adds its line here.
 pub const PAGES: &[Page] = &[
+    Page { path: "clients/typescript/src/verbs.ts", render: sdk::module },
     Page { path: "docs/alarms.md", render: alarms::page },
     Page { path: "docs/close-codes.md", render: close_codes::page },
     Page { path: "deploy/helm/tiderace/values.schema.json", render: chart::schema },

@@ -2,6 +2,7 @@
 import type { Update } from "../../src/index.js";
 import { queuesOf } from "../../src/administer.js";
 import { type Entry, topicsOf } from "../../src/manage.js";
+import { manage } from "../../src/management.js";
 import { equal, ok, rejects, Seen } from "../harness.js";
 import { both, fresh } from "./real.js";
 
@@ -127,6 +128,20 @@ both("queues are listed, shown, looked into, moved, paused and purged", async (b
   equal(await queues.purge(path), 3);
   equal(await queues.purge(other), 2);
   await rejects(queues.purge(fresh("none")), "queue-unknown");
+});
+
+both("what a server is asked by those who look after it", async (begin) => {
+  const client = begin();
+  const server = manage(client);
+  const folder = fresh("managed");
+  for (let n = 0; n < 5; n++) await client.queue(`${folder}/${n}`).send({ n });
+  const listed = await all(server.queues({ pattern: `${folder}/*`, limit: 2 }));
+  equal(listed.map(({ path, messages }) => [path, messages]).sort(), [0, 1, 2, 3, 4].map((n) => [`${folder}/${n}`, 1]));
+  const [first] = await all(server.peek<{ value: { n: number } }>({ path: `${folder}/3` }));
+  equal(first?.value, { n: 3 });
+  for (const { path } of listed) equal((await server.purge({ path })).messages, 1);
+  await rejects(server.purge({ path: `${folder}/none` }), "queue-unknown");
+  await rejects(all(server.queue({ path: `${folder}/none` })), "queue-unknown");
 });
 
 both("a durable subscription gathers while nobody is there, until it is deleted", async (begin) => {

@@ -163,7 +163,8 @@ fn parameter(field: &Field, in_path: bool) -> Value {
     })
 }
 
-fn schema(field: &Field) -> Value {
+/// What a field may be, as a JSON Schema.
+pub(super) fn schema(field: &Field) -> Value {
     let mut schema = match field.kind {
         FieldKind::Text(0) => json!({"type": "string"}),
         // The bound is one of bytes, of which a character has one at least.
