@@ -81,6 +81,26 @@ export interface UnblockAddressFields {
     /** The address, or the network. */
     address: string;
 }
+export type TraceFields = SomeOf<{
+    /** What that session does, by its id as lists show it. */
+    session?: string;
+    /** Sessions that are logged in as that; of a virtual host: `@HOST/NAME`. At most 1024 bytes of UTF-8. */
+    principal?: string;
+    /** Sessions whose clients have that address, or one in that network. */
+    address?: string;
+    /** Only what is about destinations that it names; a path or a pattern. */
+    path?: string;
+    /** How long it lasts; a minute without it. A span such as `10m`, or milliseconds: at most 600000. */
+    for?: string | number;
+    /** Which share of the events of messages is told; all without it. At most 1. */
+    sample?: number;
+    /** Bytes that are shown of each body that you may read. At most 512. */
+    bodies?: number;
+}, "session" | "principal" | "address" | "path">;
+export interface TraceEndFields {
+    /** The number that `trace` has answered. */
+    id: number;
+}
 export interface TopicsFields {
     /** Topics that match it; all if it is not given. */
     selector?: string;
@@ -282,7 +302,7 @@ export interface RemoveRuleFields {
     dry_run?: boolean;
 }
 export interface ExplainFields {
-    /** Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host. At most 1024 bytes of UTF-8. */
+    /** Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host. */
     who: string;
     /** Groups besides those that users and tokens of that name have in the configuration. At most 64. */
     groups?: string[];
@@ -294,6 +314,16 @@ export interface ExplainFields {
     kind?: "topic" | "queue" | "service";
     /** Where, as that client writes it. */
     path: string;
+}
+export interface ConfigFields {
+    /** Only that option, or those of that section. At most 1024 bytes of UTF-8. */
+    under?: string;
+    /** Whether only those are wanted that are set somewhere, or wait. */
+    changed?: boolean;
+    /** What `next` was in the page before. At most 1024 bytes of UTF-8. */
+    after?: string;
+    /** In one page: how many, at most. At most 500. */
+    limit?: number;
 }
 export interface AuditFields {
     /** Behind which number; without it, the last that there are. */
@@ -391,6 +421,24 @@ export interface Management {
      * Verb `unblock-address`, operation `unblock`; from the role operator on.
      */
     unblockAddress<T = AnswerOf<"unblockAddress">>(fields: UnblockAddressFields): Promise<T>;
+    /**
+     * Begins to tell what sessions do as a series of events.
+     *
+     * Verb `trace`, operation `trace`; from the role operator on.
+     */
+    trace<T = AnswerOf<"trace">>(fields: TraceFields): Promise<T>;
+    /**
+     * Lists the traces that go on.
+     *
+     * Verb `traces`, operation `traces`; from the role operator on.
+     */
+    traces<T = AnswerOf<"traces">>(): Promise<T>;
+    /**
+     * Ends a trace.
+     *
+     * Verb `trace-end`, operation `trace-end`; from the role operator on.
+     */
+    traceEnd<T = AnswerOf<"traceEnd">>(fields: TraceEndFields): Promise<T>;
     /**
      * Lists topics without their values, in the order of their paths.
      *
@@ -560,6 +608,12 @@ export interface Management {
      */
     explain<T = AnswerOf<"explain">>(fields: ExplainFields): Promise<T>;
     /**
+     * Shows which configuration the server holds to, and what of it waits.
+     *
+     * Verb `config`, operation `config`; from the role admin on.
+     */
+    config<T = AnswerOf<"config">>(fields?: ConfigFields): List<T>;
+    /**
      * Shows who has changed what, and who was not to.
      *
      * Verb `audit`, operation `audit`; from the role operator on.
@@ -669,6 +723,23 @@ export declare const verbs: {
     readonly unblockAddress: {
         readonly name: "unblock-address";
         readonly do: "unblock";
+        readonly role: "operator";
+        readonly changes: true;
+    };
+    readonly trace: {
+        readonly name: "trace";
+        readonly do: "trace";
+        readonly role: "operator";
+        readonly changes: true;
+    };
+    readonly traces: {
+        readonly name: "traces";
+        readonly do: "traces";
+        readonly role: "operator";
+    };
+    readonly traceEnd: {
+        readonly name: "trace-end";
+        readonly do: "trace-end";
         readonly role: "operator";
         readonly changes: true;
     };
@@ -854,6 +925,12 @@ export declare const verbs: {
         readonly name: "explain";
         readonly do: "explain";
         readonly role: "admin";
+    };
+    readonly config: {
+        readonly name: "config";
+        readonly do: "config";
+        readonly role: "admin";
+        readonly pages: "after";
     };
     readonly audit: {
         readonly name: "audit";

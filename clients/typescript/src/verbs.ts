@@ -92,6 +92,28 @@ export interface UnblockAddressFields {
   address: string;
 }
 
+export type TraceFields = SomeOf<{
+  /** What that session does, by its id as lists show it. */
+  session?: string;
+  /** Sessions that are logged in as that; of a virtual host: `@HOST/NAME`. At most 1024 bytes of UTF-8. */
+  principal?: string;
+  /** Sessions whose clients have that address, or one in that network. */
+  address?: string;
+  /** Only what is about destinations that it names; a path or a pattern. */
+  path?: string;
+  /** How long it lasts; a minute without it. A span such as `10m`, or milliseconds: at most 600000. */
+  for?: string | number;
+  /** Which share of the events of messages is told; all without it. At most 1. */
+  sample?: number;
+  /** Bytes that are shown of each body that you may read. At most 512. */
+  bodies?: number;
+}, "session" | "principal" | "address" | "path">;
+
+export interface TraceEndFields {
+  /** The number that `trace` has answered. */
+  id: number;
+}
+
 export interface TopicsFields {
   /** Topics that match it; all if it is not given. */
   selector?: string;
@@ -318,7 +340,7 @@ export interface RemoveRuleFields {
 }
 
 export interface ExplainFields {
-  /** Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host. At most 1024 bytes of UTF-8. */
+  /** Who: a name, or `anonymous`; `@HOST/` before it for who connects by a virtual host. */
   who: string;
   /** Groups besides those that users and tokens of that name have in the configuration. At most 64. */
   groups?: string[];
@@ -330,6 +352,17 @@ export interface ExplainFields {
   kind?: "topic" | "queue" | "service";
   /** Where, as that client writes it. */
   path: string;
+}
+
+export interface ConfigFields {
+  /** Only that option, or those of that section. At most 1024 bytes of UTF-8. */
+  under?: string;
+  /** Whether only those are wanted that are set somewhere, or wait. */
+  changed?: boolean;
+  /** What `next` was in the page before. At most 1024 bytes of UTF-8. */
+  after?: string;
+  /** In one page: how many, at most. At most 500. */
+  limit?: number;
 }
 
 export interface AuditFields {
@@ -442,6 +475,27 @@ export interface Management {
    * Verb `unblock-address`, operation `unblock`; from the role operator on.
    */
   unblockAddress<T = AnswerOf<"unblockAddress">>(fields: UnblockAddressFields): Promise<T>;
+
+  /**
+   * Begins to tell what sessions do as a series of events.
+   *
+   * Verb `trace`, operation `trace`; from the role operator on.
+   */
+  trace<T = AnswerOf<"trace">>(fields: TraceFields): Promise<T>;
+
+  /**
+   * Lists the traces that go on.
+   *
+   * Verb `traces`, operation `traces`; from the role operator on.
+   */
+  traces<T = AnswerOf<"traces">>(): Promise<T>;
+
+  /**
+   * Ends a trace.
+   *
+   * Verb `trace-end`, operation `trace-end`; from the role operator on.
+   */
+  traceEnd<T = AnswerOf<"traceEnd">>(fields: TraceEndFields): Promise<T>;
 
   /**
    * Lists topics without their values, in the order of their paths.
@@ -640,6 +694,13 @@ export interface Management {
   explain<T = AnswerOf<"explain">>(fields: ExplainFields): Promise<T>;
 
   /**
+   * Shows which configuration the server holds to, and what of it waits.
+   *
+   * Verb `config`, operation `config`; from the role admin on.
+   */
+  config<T = AnswerOf<"config">>(fields?: ConfigFields): List<T>;
+
+  /**
    * Shows who has changed what, and who was not to.
    *
    * Verb `audit`, operation `audit`; from the role operator on.
@@ -714,6 +775,9 @@ export const verbs = {
   blockAddress: { name: "block-address", do: "block", role: "operator", changes: true, confirm: true },
   unblock: { name: "unblock", do: "unblock", role: "operator", changes: true },
   unblockAddress: { name: "unblock-address", do: "unblock", role: "operator", changes: true },
+  trace: { name: "trace", do: "trace", role: "operator", changes: true },
+  traces: { name: "traces", do: "traces", role: "operator" },
+  traceEnd: { name: "trace-end", do: "trace-end", role: "operator", changes: true },
   topics: { name: "topics", do: "fetch", role: "viewer", pages: "after", hides: true },
   topic: { name: "topic", do: "topic", role: "viewer" },
   queues: { name: "queues", do: "queues", role: "viewer", pages: "after" },
@@ -742,6 +806,7 @@ export const verbs = {
   removeRule: { name: "remove-rule", do: "remove-rule", role: "admin", changes: true, confirm: true },
   alarms: { name: "alarms", do: "fetch", role: "viewer", with: { selector: "$sys/alarms/*", values: true, limit: 1000 }, hides: true },
   explain: { name: "explain", do: "explain", role: "admin" },
+  config: { name: "config", do: "config", role: "admin", pages: "after" },
   audit: { name: "audit", do: "audit", role: "operator", pages: "after" },
   stats: { name: "stats", do: "stats", role: "viewer" },
   drain: { name: "drain", do: "drain", role: "operator", changes: true, confirm: true },
