@@ -6,7 +6,7 @@ use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::ToPublisher;
 use crate::places::{Place, key_of};
-use crate::publisher::{Known, Room};
+use crate::publisher::{Known, Room, Sent};
 use crate::session_side::SessionSide;
 use crate::temporary::TemporaryOwner;
 use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX, SessionQueue};
@@ -126,10 +126,9 @@ impl HomeSide<'_> {
                 let checked = checked
                     .filter(|known| spec().is_some_and(|spec| Arc::ptr_eq(spec, &known.spec)))
                     .map_or(0, |known| known.values);
-                let origin = Some(origin);
                 let known = Known { owner, checked, room: Room::Unknown };
-                self.number_and_pass(now, from, run, origin, author, confirm, known, effects)
-                    .map(Deferred::Publication)
+                let sent = Sent { from, run, origin: Some(origin), author, confirm };
+                self.number_and_pass(now, sent, known, effects).map(Deferred::Publication)
             }
             Deferred::ForConsumer(it) => {
                 self.do_for_consumer(now, *it, effects);

@@ -35,16 +35,12 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let key = self.directory.ensure(now, &run.destination().path);
-        let spec = match spec {
-            Some(spec) => spec,
-            None => {
-                let known = self.directory.get(key).map(|topic| &topic.spec);
-                if known.is_some_and(|known| Arc::ptr_eq(known, &self.options.topic_default)) {
-                    return self.fan_out_topic(now, key, run, effects);
-                }
-                self.options.topic_default.clone()
-            }
-        };
+        let known = self.directory.get(key).map(|topic| &topic.spec);
+        let usual = &self.options.topic_default;
+        if spec.is_none() && known.is_some_and(|known| Arc::ptr_eq(known, usual)) {
+            return self.fan_out_topic(now, key, run, effects);
+        }
+        let spec = spec.unwrap_or_else(|| usual.clone());
         self.set_spec(now, key, spec, effects);
         self.fan_out_topic(now, key, run, effects);
     }
@@ -88,6 +84,7 @@ impl SessionSide<'_> {
         for subscriber in exact.iter().chain(matching) {
             self.offer(now, offer, *subscriber, &shared, effects);
         }
+        effects.note_fanned_out(&shared);
         if count > FREE_DELIVERIES {
             self.work.charge_at(now, DELIVERY * count as u64);
         }

@@ -1,11 +1,17 @@
 //! What a broker wants done.
 
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, SessionId};
-use tiderace_wire::{Audited, Credentials, Operation, Reply, Token};
+use tiderace_base::{Close, CloseCode, SessionId};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Audited, Credentials, Destination, Operation, Reply, SharedRun, Token, Traced,
+};
 
 use crate::messages::Envelope;
+use crate::spans::SpanFact;
 
 /// What is to be done after a call; the caller drains it completely before the next call.
 ///
@@ -29,6 +35,8 @@ pub struct Effects {
     pub node: Vec<NodeEffect>,
     /// Connections to end.
     pub close: Vec<(u32, SessionId, Close)>,
+    /// What has become of messages that are traced; nothing follows from it, so it may wait until the turn ends.
+    pub spans: Vec<SpanFact>,
 }
 
 /// Something for who runs the node.
@@ -73,7 +81,7 @@ pub struct AskNode {
 }
 
 impl Effects {
-    /// Whether nothing is to be done.
+    /// Whether nothing is to be done, but for spans.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
@@ -84,5 +92,74 @@ impl Effects {
             && self.resume.is_empty()
             && self.node.is_empty()
             && self.close.is_empty()
+    }
+}
+
+impl Effects {
+    /// Messages have been taken by their home, or refused.
+    #[inline]
+    pub(crate) fn note_published(
+        &mut self,
+        traced: Option<(Arc<Traced>, Destination)>,
+        refused: Option<CloseCode>,
+    ) {
+        if let Some((traced, destination)) = traced {
+            self.spans.push(SpanFact::Published { traced, destination, refused });
+        }
+    }
+
+    /// A run waits in the backlogs that it has been put into, each of which holds it, as does who says so.
+    #[inline]
+    pub(crate) fn note_fanned_out(&mut self, run: &Rc<SharedRun>) {
+        if run.run().traced().is_some() {
+            let deliveries = Rc::strong_count(run) - 1;
+            self.note_delivering(run, 0..run.run().len() as u32, deliveries, 0);
+        }
+    }
+
+    /// Messages of a queue wait for a consumer.
+    #[inline]
+    pub(crate) fn note_handed(
+        &mut self,
+        run: &Rc<SharedRun>,
+        range: Range<u32>,
+        redeliveries: u32,
+    ) {
+        if run.run().traced().is_some() {
+            self.note_delivering(run, range, 1, redeliveries);
+        }
+    }
+
+    #[cold]
+    fn note_delivering(
+        &mut self,
+        run: &Rc<SharedRun>,
+        range: Range<u32>,
+        deliveries: usize,
+        redeliveries: u32,
+    ) {
+        if let Some(traced) = run.run().traced().filter(|_| deliveries > 0) {
+            self.spans.push(SpanFact::Delivering {
+                traced: traced.clone(),
+                destination: run.run().destination().clone(),
+                range,
+                deliveries,
+                redeliveries,
+                run: Rc::downgrade(run),
+            });
+        }
+    }
+
+    /// A call is over, which may be traced.
+    #[inline]
+    pub(crate) fn note_called(
+        &mut self,
+        traced: Option<Arc<Traced>>,
+        service: &Path,
+        ended: Option<CloseCode>,
+    ) {
+        if let Some(traced) = traced {
+            self.spans.push(SpanFact::Called { traced, service: service.clone(), ended });
+        }
     }
 }

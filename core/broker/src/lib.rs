@@ -125,6 +125,7 @@ mod sessions;
 mod show_topic;
 mod side_table;
 mod snapshot;
+mod spans;
 mod specs;
 mod stored_answers;
 mod subscribe;
@@ -180,6 +181,7 @@ pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use relay::{Relay, Wanted};
 pub use requester::{Operated, Requester};
+pub use spans::SpanFact;
 pub use tiderace_journal::{
     DamagedRecord, LoadedRecord, RecordBody, StoreLoad, StoreLoaded, StoreRecord, StoredKind,
     TakenRecords,

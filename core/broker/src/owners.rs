@@ -26,6 +26,7 @@ use crate::places::Place;
 use crate::publisher::Recipients;
 use crate::server_topics::Publication;
 use crate::session_side::SessionSide;
+use crate::spans::traced_of;
 use crate::subscriber_list::Subscriber;
 use crate::temporary::TemporaryOwner;
 use crate::together::RecoveriesTogether;
@@ -294,6 +295,7 @@ impl HomeSide<'_> {
         self.metrics.denied += 1;
         let close = denied(author, Action::Publish, Kind::Topic, path.as_str());
         self.refuse_run(Some(*origin), *confirm, *blame, &close, effects);
+        effects.note_published(traced_of(run), Some(close.code));
         None
     }
 

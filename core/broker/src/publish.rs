@@ -19,11 +19,12 @@ use crate::large_bodies::{into_memory, wants_memory};
 use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{Place, PlaceSet, key_of};
 use crate::price;
-use crate::publisher::{Known, Published, Publisher, Recipients, Room, Values};
+use crate::publisher::{Known, Published, Publisher, Recipients, Room, Sent, Values};
 use crate::runs::decisive;
 use crate::runs::holds_messages;
 use crate::runs::keeps;
 use crate::session_side::SessionSide;
+use crate::spans::traced_of;
 use crate::temporary::{TemporaryOwner, check_temporary, only_passes_on};
 use crate::work::{Checked, Deferred, Publication};
 
@@ -48,12 +49,12 @@ impl SessionSide<'_> {
             }
             self.metrics.denied += 1;
             self.refuse_run(session, confirm, blame, &close, effects);
-            return Admitted::Refused;
+            return Admitted::Refused(close.code);
         }
         if let Err(close) = self.sessions.check_relayed_room(session, run.destination()) {
             self.metrics.queue_refused += run.len() as u64;
             self.refuse_run(session, confirm, blame, &close, effects);
-            return Admitted::Refused;
+            return Admitted::Refused(close.code);
         }
         self.metrics.messages_received += run.len() as u64;
         if self.sessions.pauses_some() {
@@ -163,7 +164,8 @@ impl HomeSide<'_> {
             return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
         }
         let known = Known { owner: recipients.owner, checked: 0, room: Room::Unknown };
-        let rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
+        let sent = Sent { from, run, origin, author, confirm };
+        let rest = self.number_and_pass(now, sent, known, effects);
         if let Some(rest) = rest {
             self.defer(rest.origin, Deferred::Publication(rest), effects);
         }
@@ -181,13 +183,13 @@ impl HomeSide<'_> {
     ) {
         let owner = recipients.owner;
         let mut known = Known { owner, checked: 0, room: Room::Known };
-        let mut rest =
-            self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
+        let sent = Sent { from, run, origin, author, confirm };
+        let mut rest = self.number_and_pass(now, sent, known, effects);
         while let Some(left) = rest {
             let Publication { from, run, origin, author, confirm, checked } = *left;
             known.checked = checked.map_or(0, |checked| checked.values);
-            let origin = Some(origin);
-            rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
+            let sent = Sent { from, run, origin: Some(origin), author, confirm };
+            rest = self.number_and_pass(now, sent, known, effects);
         }
     }
 
@@ -219,75 +221,74 @@ impl HomeSide<'_> {
     }
 
     /// The same, now. Given back if the turn ends before all values were held to the schema of their topic.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn number_and_pass(
         &mut self,
         now: Now,
-        from: Place,
-        mut run: Run,
-        origin: Option<SessionId>,
-        author: Option<Arc<str>>,
-        confirm: Option<Confirm>,
-        Known { owner, checked, room }: Known,
+        sent: Sent,
+        known: Known,
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
-        if self.home.feeds().has_mirrors()
-            && origin.is_some()
-            && let Err(close) = self.send_to_mirror(now, (&mut run, room), author.as_ref())
-        {
+        let (origin, confirm) = (sent.origin, sent.confirm);
+        // What the server sends on by itself was published by somebody before.
+        let traced = traced_of(&sent.run).filter(|_| origin.is_some());
+        let passed = self.pass(now, sent, known, effects);
+        if !matches!(passed, Ok(Some(_))) {
+            effects.note_published(traced, passed.as_ref().err().map(|close| close.code));
+        }
+        passed.unwrap_or_else(|close| {
             let blame = confirm.map(|confirm| confirm.from);
             self.refuse_run(origin, confirm, blame, &close, effects);
-            return None;
+            None
+        })
+    }
+
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        now: Now,
+        Sent { from, mut run, origin, author, confirm }: Sent,
+        Known { owner, checked, room }: Known,
+        effects: &mut Effects,
+    ) -> Result<Option<Box<Publication>>, Close> {
+        if self.home.feeds().has_mirrors() && origin.is_some() {
+            self.send_to_mirror(now, (&mut run, room), author.as_ref())?;
         }
         self.relieve_feeds(now, effects);
         let before = self.journal.last_record();
         let temporary = owner != TemporaryOwner::NotTemporary;
-        if temporary && let Err(close) = check_temporary(&run) {
-            let blame = confirm.map(|confirm| confirm.from);
-            self.refuse_run(origin, confirm, blame, &close, effects);
-            return None;
+        if temporary {
+            check_temporary(&run)?;
         }
         let passed = match run.destination().kind {
             _ if temporary && !self.goes_to_session(&run, owner) => {
                 self.metrics.dropped_temporary += run.len() as u64;
-                Ok(Passed::On { record: 0, fed: None })
+                Passed::On { record: 0, fed: None }
             }
             Kind::Queue => {
-                match self.admit_to_queue(now, (origin, author.as_ref()), (&run, room)) {
-                    Ok(()) => {
-                        let put = self.enqueue(now, (from, author.as_ref()), run, effects);
-                        self.answer_queued(now, origin, confirm, put, effects);
-                        return None;
-                    }
-                    Err(close) => {
-                        self.note_refused(&run, &close);
-                        Err(close)
-                    }
-                }
+                let admitted = self.admit_to_queue(now, (origin, author.as_ref()), (&run, room));
+                admitted.inspect_err(|close| self.note_refused(&run, close))?;
+                let put = self.enqueue(now, (from, author.as_ref()), run, effects);
+                self.answer_queued(now, origin, confirm, put, effects);
+                return Ok(None);
             }
             Kind::Service => {
                 let reason = "a service is called, not published to";
-                Err(Close::new(CloseCode::BadDestination, reason))
+                return Err(Close::new(CloseCode::BadDestination, reason));
             }
             Kind::Topic => {
                 let name = author.as_ref();
                 let publisher = Publisher { session: origin, name, amends: None, room };
-                self.pass_to_topic(now, run, &publisher, checked, effects)
+                self.pass_to_topic(now, run, &publisher, checked, effects)?
             }
         };
-        let session = origin?;
+        let Some(session) = origin else { return Ok(None) };
         let (record, fed) = match passed {
-            Ok(Passed::On { record, fed }) => (record, fed),
-            Ok(Passed::Later(left)) => {
+            Passed::On { record, fed } => (record, fed),
+            Passed::Later(left) => {
                 let (run, checked) = *left;
                 let checked = Some(checked);
                 let left = Publication { from, run, origin: session, author, confirm, checked };
-                return Some(Box::new(left));
-            }
-            Err(close) => {
-                let blame = confirm.map(|confirm| confirm.from);
-                self.refuse_run(origin, confirm, blame, &close, effects);
-                return None;
+                return Ok(Some(Box::new(left)));
             }
         };
         let appended = self.journal.appended_since(before);
@@ -306,7 +307,7 @@ impl HomeSide<'_> {
                 self.answer_fed(now, *fed, (records, answer), effects);
             }
         }
-        None
+        Ok(None)
     }
 
     /// Passes a run on to its topic, which may be new. Given back if the turn ends before all of
@@ -530,7 +531,7 @@ pub(crate) enum Admitted {
     /// To an upstream, by who stands in for it.
     Relayed(Place),
     /// They have been refused.
-    Refused,
+    Refused(CloseCode),
 }
 
 /// What is to be done with a run that has passed all checks.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use tiderace_base::SessionId;
+use tiderace_wire::{Confirm, Run};
 
 use crate::durables::Fed;
+use crate::places::Place;
 use crate::temporary::TemporaryOwner;
 
 /// What has come of a publication.
@@ -29,6 +31,18 @@ pub(crate) struct Publisher<'a> {
     pub(crate) amends: Option<u64>,
     /// Of the queue that its topic feeds, if that is mirrored.
     pub(crate) room: Room,
+}
+
+/// A run on its way to be numbered.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) from: Place,
+    pub(crate) run: Run,
+    /// The session, if it was one.
+    pub(crate) origin: Option<SessionId>,
+    /// Its name.
+    pub(crate) author: Option<Arc<str>>,
+    pub(crate) confirm: Option<Confirm>,
 }
 
 /// Whether the queue that gets a publication is known to have room for it.

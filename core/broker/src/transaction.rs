@@ -15,6 +15,7 @@ use crate::places::Place;
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
 use crate::session_side::SessionSide;
+use crate::spans::traced_of;
 use crate::work::Deferred;
 
 /// What the commands of a transaction tell homes, by place.
@@ -56,7 +57,7 @@ impl SessionSide<'_> {
                 let close = self.options.not_sent_together(run.destination());
                 return self.refuse_run(session, confirm, blame, &close, effects);
             }
-            Admitted::Refused => return,
+            Admitted::Refused(code) => return effects.note_published(traced_of(&run), Some(code)),
         };
         self.note_pending(home, &message);
         transaction.add(home, message);

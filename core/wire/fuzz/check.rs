@@ -3,7 +3,9 @@
 
 use tiderace_base::{Close, CloseCode, Time};
 use tiderace_topics::{Path, Selector};
-use tiderace_wire::{Operation, Position, Reading, Removal, Ticket, TopicSpec, properties};
+use tiderace_wire::{
+    Operation, Position, Reading, Removal, Ticket, TopicSpec, TraceParent, properties,
+};
 
 /// An operation as JSON, and behind a zero byte the value beside it.
 pub(crate) fn operation(data: &[u8]) {
@@ -72,4 +74,17 @@ pub(crate) fn texts(data: &[u8]) {
     for (name, value) in first {
         assert_eq!(properties::find(&block, &name).as_deref(), Some(value.as_str()));
     }
+}
+
+/// What a client says of the trace that its message is a part of, alone and among properties.
+pub(crate) fn traceparent(data: &[u8]) {
+    if let Some(parent) = TraceParent::parse(data) {
+        let text = parent.to_string();
+        assert_eq!(TraceParent::parse(text.as_bytes()), Some(parent));
+        assert_eq!(text.as_bytes().get(3..52), data.get(3..52));
+        assert!(data.get(..2) != Some(b"ff"));
+    }
+    let found = TraceParent::of(data);
+    let named = |(name, _): &(&[u8], &[u8])| *name == b"traceparent";
+    assert_eq!(found, properties::raw(data).find(named).and_then(|it| TraceParent::parse(it.1)));
 }

@@ -376,6 +376,12 @@ impl Commands {
         &self.list
     }
 
+    /// The commands in order, to be changed; what is published from then on is a run of its own.
+    pub fn each_mut(&mut self) -> std::slice::IterMut<'_, Command> {
+        self.close_run();
+        self.list.iter_mut()
+    }
+
     /// Hands the commands over, in order; the allocation stays.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
         self.close_run();

@@ -21,8 +21,12 @@
 //! What is said in an exchange that is over, or after one's own last, is for nobody. After the end of
 //! a subscription messages may still come in exchanges in which only the other side's were missing.
 
+use std::sync::Arc;
+
 use tiderace_base::Span;
 use tiderace_topics::Path;
+
+use crate::Traced;
 
 /// Which end of an exchange a session holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +79,8 @@ pub struct Call {
     /// How many messages are wanted until more are asked for; at least one. Absent: no such bound. That there are
     /// no more messages needs no credit.
     pub credit: Option<u64>,
+    /// What is known of it if it is traced: protocols leave that to the event loop.
+    pub traced: Option<Arc<Traced>>,
 }
 
 /// Says more in an exchange.

@@ -36,6 +36,7 @@ mod run;
 mod run_origin;
 mod session;
 mod shared;
+mod spans;
 mod spec;
 mod subscribed;
 mod temporary;
@@ -89,6 +90,7 @@ pub use reply::{Delivery, Reply};
 pub use run::{Message, Run, RunBuilder, SharedBytes, UpstreamNumbers};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
+pub use spans::{SpanContext, SpanId, TRACEPARENT, TraceId, TraceParent, Traced, TracedMessage};
 pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
     SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, span_of,

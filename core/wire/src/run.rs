@@ -13,12 +13,13 @@ use tiderace_topics::Path;
 
 use crate::flags::{Flags, Meta};
 use crate::run_origin::Origin;
-use crate::{Destination, EndPrincipal, Kind, properties};
+use crate::{Destination, EndPrincipal, Kind, Traced, properties};
 
 mod buffer;
 mod builder;
 mod calling;
 mod naming;
+mod traced;
 mod upstream_numbers;
 
 use buffer::Buffer;
@@ -77,6 +78,8 @@ struct Rare {
     upstream: Option<UpstreamNumbers>,
     /// Who calls with it.
     caller: Option<Arc<EndPrincipal>>,
+    /// Its messages that are traced.
+    traced: Option<Arc<Traced>>,
 }
 
 // With the two counts of an `Arc`, 112 bytes: what allocators give for anything over 96.
@@ -332,9 +335,7 @@ impl Run {
     /// Says which numbers another node gave it, or that none did; done before it is shared.
     pub fn set_upstream(&mut self, upstream: Option<UpstreamNumbers>) {
         match &mut self.rare {
-            Some(rare) if upstream.is_some() || rare.file.is_some() || rare.caller.is_some() => {
-                rare.upstream = upstream;
-            }
+            Some(rare) if upstream.is_some() || rare.has_more() => rare.upstream = upstream,
             _ => {
                 let rare = |upstream| Rare { upstream: Some(upstream), ..Rare::default() };
                 self.rare = upstream.map(rare).map(Box::new);

@@ -10,6 +10,11 @@ mod check;
 fn the_corpora_replay() {
     tiderace_corpus::replay(
         env!("CARGO_MANIFEST_DIR"),
-        &[("operation", check::operation), ("spec", check::spec), ("texts", check::texts)],
+        &[
+            ("operation", check::operation),
+            ("spec", check::spec),
+            ("texts", check::texts),
+            ("traceparent", check::traceparent),
+        ],
     );
 }

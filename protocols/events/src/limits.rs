@@ -26,3 +26,5 @@ pub(crate) const TAGS_MAX: usize = 16;
 /// Bytes of events that may be written before the subscription is made: less than the broker tells of topics at once, for it
 /// waits then until that is taken.
 pub(crate) const EARLY_BYTES_MAX: usize = 32 << 10;
+/// What is passed on of a `tracestate`: W3C Trace Context wants every system to pass on as much at least.
+pub(crate) const TRACESTATE_BYTES_MAX: usize = 512;

@@ -10,8 +10,8 @@ use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, parse_path, parse_selector,
-    properties,
+    Credentials, Flags, Kind, Position, QueueFields, Replay, Request, TRACEPARENT, TraceParent,
+    parse_path, parse_selector, properties,
 };
 
 use crate::accept::form;
@@ -20,7 +20,9 @@ use crate::batch::{self, Item};
 use crate::content::{CONTENT_TYPE, essence, is_field_value};
 use crate::credentials::credentials;
 use crate::encode::Form;
-use crate::limits::{CALL_TIMEOUT, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
+use crate::limits::{
+    CALL_TIMEOUT, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX, TRACESTATE_BYTES_MAX,
+};
 use crate::manage;
 use crate::options::EventsOptions;
 use crate::parameters::{choice, parameter, undecodable, undecodable_path};
@@ -420,6 +422,7 @@ fn message_properties(request: &Request<'_>) -> Result<Vec<u8>, Fault> {
         };
         properties::append(&mut block, &name, value);
     }
+    append_trace(request, &mut block);
     Ok(block)
 }
 
@@ -427,6 +430,18 @@ fn property_name(field: &str) -> Option<String> {
     let (prefix, name) = field.split_at_checked(PROPERTY_PREFIX.len())?;
     (prefix.eq_ignore_ascii_case(PROPERTY_PREFIX) && !name.is_empty())
         .then(|| name.to_ascii_lowercase())
+}
+
+/// Fields by which a client says of which trace a request is (W3C Trace Context) go along under their own names. Others
+/// set them on the way, so one that is malformed is left out, as the specification wants, and refuses nothing.
+fn append_trace(request: &Request<'_>, block: &mut Vec<u8>) {
+    let text = |name| request.field(name).and_then(|value| std::str::from_utf8(value).ok());
+    let parent = text(TRACEPARENT).filter(|text| TraceParent::parse(text.as_bytes()).is_some());
+    let Some(parent) = parent else { return };
+    properties::append(block, TRACEPARENT, parent);
+    if let Some(state) = text(TRACESTATE).filter(|text| text.len() <= TRACESTATE_BYTES_MAX) {
+        properties::append(block, TRACESTATE, state);
+    }
 }
 
 /// The idempotency key with everything it holds for but the principal and its virtual host.
@@ -478,6 +493,8 @@ fn milliseconds(span: Span) -> u64 {
 
 /// What begins the names of fields that become properties.
 const PROPERTY_PREFIX: &str = "tiderace-property-";
+/// The field beside `traceparent`.
+const TRACESTATE: &str = "tracestate";
 /// Values in a list if the client does not say.
 const LIST_USUAL: usize = 1000;
 

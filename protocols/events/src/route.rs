@@ -154,7 +154,7 @@ fn shown(method: &str) -> String {
 
 /// The fields that pages of other origins may set.
 const ALLOWED_FIELDS: &str = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, \
-     Last-Event-ID, Tiderace-Retain, Tiderace-Ttl";
+     Last-Event-ID, Tiderace-Retain, Tiderace-Ttl, Traceparent, Tracestate";
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ use crate::price::{COMPILED, FREE_DELIVERIES};
 use crate::publish::Admitted;
 use crate::publisher::Recipients;
 use crate::relay::Relay;
+use crate::spans::traced_of;
 use crate::temporary::TemporaryOwner;
 
 impl Broker {
@@ -197,6 +198,8 @@ impl Broker {
                 let principal = side.session(session).and_then(|record| record.principal.clone());
                 match principal.map(|principal| principal.to_end_principal()) {
                     Some(Ok(principal)) => {
+                        // What comes of it, the other node knows.
+                        effects.note_published(traced_of(&run), None);
                         let relay = Relay::publication(principal, session, run, confirm);
                         side.send(home, ToHome::Relay(relay), effects);
                     }
@@ -204,7 +207,7 @@ impl Broker {
                     None => {}
                 }
             }
-            Admitted::Refused => {}
+            Admitted::Refused(code) => effects.note_published(traced_of(&run), Some(code)),
         }
     }
 

@@ -301,6 +301,7 @@ impl SessionSide<'_> {
             source,
             is_past: false,
         };
+        effects.note_handed(&pending.run, pending.from..pending.to, pending.redeliveries);
         self.push_segment(key_of(session), pending, false, effects);
     }
 

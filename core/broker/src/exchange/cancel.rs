@@ -48,6 +48,7 @@ impl ExchangeSide<'_> {
         {
             *ended = Some(close);
             self.count_end(code);
+            self.note_over(key, Some(code), effects);
             if let Some(open) = self.open_mut(session) {
                 open.leave(exchange);
             }
@@ -122,6 +123,7 @@ impl ExchangeSide<'_> {
     /// Ends an exchange but for what its session is told; whether that is left to do.
     fn close_end(&mut self, key: Key, close: Close, tell: Tell, effects: &mut Effects) -> bool {
         self.exchanges.disarm(key);
+        self.note_over(key, Some(close.code), effects);
         let Some(end) = self.exchanges.get_mut(key) else {
             return false;
         };
@@ -280,9 +282,17 @@ impl ExchangeSide<'_> {
 
     /// Both sides have said their last.
     pub(super) fn complete(&mut self, key: Key, effects: &mut Effects) {
+        self.note_over(key, None, effects);
         self.detach(key, 0);
         if let Some(end) = self.exchanges.remove(key) {
             self.free_place(&end.other, effects);
+        }
+    }
+
+    /// A call is over for its caller: said once, of one that is traced.
+    fn note_over(&mut self, key: Key, ended: Option<CloseCode>, effects: &mut Effects) {
+        if let Some(end) = self.exchanges.get_mut(key) {
+            effects.note_called(end.traced.take(), &end.service, ended);
         }
     }
 

@@ -44,6 +44,7 @@ impl ExchangeSide<'_> {
         let bytes = run.bytes();
         if let Err(close) = self.may_call(session, &service, bytes) {
             self.count_end(close.code);
+            effects.note_called(call.traced, &service, Some(close.code));
             return self.sessions.reply(
                 session,
                 Reply::ExchangeEnded { exchange: key, close },
@@ -66,6 +67,7 @@ impl ExchangeSide<'_> {
             due: now.time,
             armed: None,
             credit: EndCredit::of(credit),
+            traced: call.traced,
         });
         let open = record.rare.get_or_insert_default().exchanges.get_or_insert_default();
         open.insert(key, end);
@@ -204,6 +206,7 @@ impl ExchangeSide<'_> {
             due: now.time,
             armed: None,
             credit: EndCredit::of(call.credit),
+            traced: None,
         });
         if let Some(record) = self.sessions.record_mut(session) {
             let rare = record.rare.get_or_insert_default();

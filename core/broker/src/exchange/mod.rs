@@ -22,7 +22,9 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, Key, Memory, MemoryUse, Now, ShardId, Slab, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, ExchangeKey, Flags, Kind, Meta, Run, Side, SubscriptionKey};
+use tiderace_wire::{
+    Destination, ExchangeKey, Flags, Kind, Meta, Run, Side, SubscriptionKey, Traced,
+};
 
 use crate::collections::Map;
 use crate::home::services::Address;
@@ -48,6 +50,8 @@ struct End {
     /// Where it stands in the order of deadlines.
     armed: Option<Time>,
     credit: EndCredit,
+    /// Of a caller's end: what is known of the call if it is traced, until it is told how it ended.
+    traced: Option<Arc<Traced>>,
 }
 
 impl End {
@@ -350,6 +354,7 @@ mod tests {
             due: Time::ZERO,
             armed: None,
             credit: EndCredit::default(),
+            traced: None,
         }
     }
 

@@ -35,7 +35,8 @@ impl World {
     ) {
         let (service, body) = (Path::parse(service).unwrap(), body.to_vec());
         let properties = Vec::new();
-        let call = Call { number, service, properties, body, last, timeout, credit };
+        let traced = None;
+        let call = Call { number, service, properties, body, last, timeout, credit, traced };
         self.command(client, Command::Call(Box::new(call)));
     }
 

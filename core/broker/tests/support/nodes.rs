@@ -304,7 +304,9 @@ fn exchange(world: &mut World, session: usize, heard: Exchanged) {
             let (number, last, bare) = (exchange.key.number, exchange.last, exchange.bare);
             if exchange.first && exchange.key.side == Side::Responder {
                 let (timeout, credit) = (Span::from_secs(86_400), exchange.credit);
-                let call = Call { number, service, properties, body, last, timeout, credit };
+                let traced = None;
+                let call =
+                    Call { number, service, properties, body, last, timeout, credit, traced };
                 let is_for_other = caller.is_some();
                 if is_for_other {
                     commands.push(Command::ActAs(caller));

@@ -22,7 +22,14 @@ impl Run {
 impl Rare {
     /// Bytes of it, with what it refers to.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Rare>() + self.caller.as_ref().map_or(0, |caller| caller.bytes())
+        let caller = self.caller.as_ref().map_or(0, |caller| caller.bytes());
+        let traced = self.traced.as_ref().map_or(0, |traced| traced.bytes());
+        size_of::<Rare>() + caller + traced
+    }
+
+    /// Whether it says something besides the numbers of another node.
+    pub(super) fn has_more(&self) -> bool {
+        self.file.is_some() || self.caller.is_some() || self.traced.is_some()
     }
 }
 

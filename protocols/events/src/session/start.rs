@@ -97,6 +97,7 @@ impl Start<'_> {
                     last: true,
                     timeout,
                     credit: Some(1),
+                    traced: None,
                 })));
                 Ok(Job::Call(None))
             }

@@ -54,6 +54,7 @@ impl NativeSession {
             timeout,
             // Without it, what the caller takes is bounded by the credit of its session, in bytes.
             credit: message.credit,
+            traced: None,
         })));
         Ok(())
     }

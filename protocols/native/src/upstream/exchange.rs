@@ -144,6 +144,7 @@ impl UpstreamSession {
                 last,
                 timeout: Span::from_millis(TIMEOUT_MS),
                 credit: self.exchanges.take_credit(message.number),
+                traced: None,
             })),
             None => Command::SendExchange(Box::new(ExchangeSend {
                 exchange,

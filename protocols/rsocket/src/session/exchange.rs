@@ -48,6 +48,7 @@ impl RSocketSession {
             last,
             timeout: asked.options.timeout.unwrap_or(self.options().timeout),
             credit: Some(u64::from(demand.max(1))).filter(|_| demand < NUMBER_MAX),
+            traced: None,
         };
         context.commands.push(Command::Call(Box::new(call)));
         if interaction == Interaction::FireAndForget {

@@ -74,6 +74,7 @@ impl SocketSession {
             timeout,
             // Of an event with an acknowledgement the first answer alone is used.
             credit: once.then_some(1),
+            traced: None,
         })));
         if !once {
             self.succeed(
