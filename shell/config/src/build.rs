@@ -46,8 +46,8 @@ use crate::sources::Sources;
 use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
 use crate::{
-    build_auth, build_hosts, build_limits, build_management, build_proxies, build_tls,
-    build_upstreams,
+    build_auth, build_hosts, build_limits, build_management, build_proxies, build_telemetry,
+    build_tls, build_upstreams,
 };
 
 /// The typed configuration; `None` only together with a problem.
@@ -100,6 +100,7 @@ pub(crate) fn build(
         hosts: repeated(tables, "virtual_host", VirtualHostConfig::from_values),
         log: single(tables, "log", LogConfig::from_values)?,
         monitoring: single(tables, "monitoring", MonitoringConfig::from_values)?,
+        telemetry: build_telemetry::build(tables, sources, problems),
         management: single(tables, "management", ManagementConfig::from_values)?,
     };
     check_relations(&config, tables, problems);

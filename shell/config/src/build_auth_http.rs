@@ -90,23 +90,23 @@ pub(crate) fn build(
 }
 
 /// A token of RFC 9110 section 5.6.2.
-fn is_field_name(name: &str) -> bool {
+pub(crate) fn is_field_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// A value of RFC 9110 section 5.5, which could not begin another field.
-fn is_field_value(value: &str) -> bool {
+pub(crate) fn is_field_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
 
 /// Whether somebody is named before the host.
-fn has_credentials(address: &str) -> bool {
+pub(crate) fn has_credentials(address: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 /// Fields that say how the request itself is made.
-fn is_own(name: &str) -> bool {
+pub(crate) fn is_own(name: &str) -> bool {
     let own = ["host", "content-length", "content-type", "transfer-encoding", "connection"];
     own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }

@@ -30,6 +30,7 @@ use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
 use crate::sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
+use crate::sections::telemetry::TelemetryConfig;
 use crate::sections::tls::{CertificateConfig, TlsConfig};
 use crate::sections::upstreams::UpstreamConfig;
 use crate::sections::views::ViewConfig;
@@ -115,6 +116,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Metrics and health.
     pub monitoring: MonitoringConfig,
+    /// Traces of messages, if there is a collector.
+    pub telemetry: Option<TelemetryConfig>,
     /// By which ways the server is looked after.
     pub management: ManagementConfig,
 }

@@ -17,6 +17,7 @@ mod build_jwt;
 mod build_limits;
 mod build_management;
 mod build_proxies;
+mod build_telemetry;
 mod build_tls;
 mod build_upstreams;
 mod changes;
@@ -87,6 +88,7 @@ pub use sections::session::SessionConfig;
 pub use sections::socketio::SocketIoConfig;
 pub use sections::store::{StoreConfig, StoreSync};
 pub use sections::subscriptions::{SubscriptionConfig, SubscriptionsConfig};
+pub use sections::telemetry::TelemetryConfig;
 pub use sections::tls::{
     CertificateConfig, ClientCertificateUse, ClientName, ListenerTls, TlsConfig, TlsVersion,
 };

@@ -334,6 +334,30 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:1: auth_http.login_url: an address with a user or password in it would get into logs; set them by [[auth_http_header]], as \"Authorization\"",
     ),
     (
+        "[[telemetry_header]]\nname = \"X-Key\"\nvalue = \"env:BOB\"",
+        "t.toml:1:1: telemetry_header: nothing is posted, so no request has the field; set telemetry.endpoint",
+    ),
+    (
+        "[telemetry]\nendpoint = \"http://collector:4318/v1/traces\"\n[[telemetry_header]]\nname = \"X-Key\"\nvalue = \"env:BOB\"",
+        "t.toml:2:1: telemetry.endpoint: \"http://collector:4318/v1/traces\" would have the values of [[telemetry_header]] go over the network in the clear; use https://, or http:// on this machine",
+    ),
+    (
+        "[telemetry]\nendpoint = \"collector:4318\"",
+        "t.toml:2:1: telemetry.endpoint: \"collector:4318\" is no address with a host; write one such as \"http://127.0.0.1:4318/v1/traces\"",
+    ),
+    (
+        "[telemetry]\nendpoint = \"https://me:secret@collector/v1/traces\"",
+        "t.toml:2:1: telemetry.endpoint: an address with a user or password in it would get into logs; set them by [[telemetry_header]], as \"Authorization\"",
+    ),
+    (
+        "[telemetry]\nendpoint = \"https://collector\"\n[[telemetry_header]]\nname = \"X-Key\"\nvalue = \"env:TWO_LINES\"",
+        "t.toml:5:1: telemetry_header.value: env:TWO_LINES has a line break or another character that no field may have; it must be one line",
+    ),
+    (
+        "[telemetry]\nendpoint = \"https://collector\"\n[[telemetry_header]]\nname = \"Content-Type\"\nvalue = \"env:BOB\"",
+        "t.toml:4:1: telemetry_header.name: \"Content-Type\" is no name of a field that can be set",
+    ),
+    (
         "[tls]\nclient_names = [\"dns\"]\n[[rule]]\nallow = [\"call\"]\nprincipals = [\"*\"]",
         "t.toml:2:1: tls.client_names: clients are not asked for certificates; set tls.client_authorities",
     ),

@@ -16,7 +16,7 @@
 //! | `connection`, `http_stage`, `departure`, `outcome` | the record of a connection and its stages; what calls lead to |
 //! | `h2` | HTTP/2: its connections and what its streams carry |
 //! | `upstream`: `options`, `attempts`, `status`, `reasons`, `table`, `authorities` | connections to other servers: which, when, how far they are |
-//! | `client_session_ids`, `detached_sessions`, `limited_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
+//! | `client_session_ids`, `detached_sessions`, `limited_sessions`, `tls_sessions`, `unfinished_input`, `spans` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared`, `limit_registry` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
 //! | `pool`, `spare`, `metrics`, `log`, `audit`, `options`, `listener_at`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
@@ -31,6 +31,7 @@
 //! | `upstream`: `dial`, `handshake` | connecting to other servers |
 //! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
+//! | `trace_messages` | which messages are traced, and what is told of them |
 //! | `walk_sessions` | what is asked about all sessions |
 //! | `traces`: `telling` | what sessions do, told to traces |
 //! | `limited` | sessions to which limits apply: logging in, reading and writing |
@@ -99,6 +100,7 @@ mod session_walks;
 mod shard;
 mod shared;
 mod sniff;
+mod spans;
 mod spare;
 mod stop;
 mod stopping;
@@ -111,6 +113,7 @@ mod takeover;
 mod testing;
 mod timers;
 mod tls_sessions;
+mod trace_messages;
 mod traces;
 mod turn;
 mod turn_clock;
@@ -133,7 +136,8 @@ pub use metrics::{METRICS, NodeCounts};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn, spawn_on};
 pub use options::{
     ClientTls, Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, LoginClient,
-    NoOperator, Operator, Options, Placement, Proxies, ProxyProtocol, Security, Services, Verifier,
+    NoOperator, Operator, Options, Placement, Proxies, ProxyProtocol, Security, Services,
+    SpanOptions, Verifier,
 };
 pub use shard::Shard;
 pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};

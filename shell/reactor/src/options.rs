@@ -5,10 +5,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tiderace_base::{Networks, Span};
 use tiderace_proxy::ClientField;
 use tiderace_spool::Spool;
+use tiderace_telemetry::{Sampling, SpanQueue};
 use tiderace_wire::{Entrance, Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
@@ -74,6 +76,8 @@ pub struct Options {
     pub http: tiderace_http1::Limits,
     /// HTTP/2.
     pub http2: Http2Options,
+    /// Which messages are traced, and where their spans go; absent: none are.
+    pub spans: Option<SpanOptions>,
     /// Gives what the process has freed back to the system. Called when there is no memory for what clients have
     /// begun, at most ten times a second by each shard; it may take milliseconds.
     pub release_freed: Option<fn()>,
@@ -110,10 +114,25 @@ impl Default for Options {
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),
             http2: Http2Options::default(),
+            spans: None,
             release_freed: None,
             abort_on_failure: true,
         }
     }
+}
+
+/// Which messages are traced, and where their spans go.
+#[derive(Clone, Debug)]
+pub struct SpanOptions {
+    /// Which messages.
+    pub sampling: Sampling,
+    /// Where to.
+    pub queue: Arc<SpanQueue>,
+    /// Makes the ids of this server others than those of any other.
+    pub seed: u128,
+    /// What is added to a time of the node to have nanoseconds since 1970: one for all shards, whose spans are of the same
+    /// traces.
+    pub since_1970: Arc<AtomicU64>,
 }
 
 /// Whether and how HTTP/2 is spoken.

@@ -218,6 +218,9 @@ impl<D: Driver> Shard<D> {
         if self.traces.are_on() {
             self.trace_commands(key);
         }
+        if self.spans.is_some() {
+            self.choose_traced(key);
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             self.commands.drain();
             return;
@@ -263,6 +266,9 @@ impl<D: Driver> Shard<D> {
         while self.has_effects() {
             let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
+            if !effects.spans.is_empty() {
+                self.take_spans(&mut effects.spans);
+            }
             if !effects.node.is_empty() {
                 self.begin_audits(&mut effects.node);
             }

@@ -29,6 +29,7 @@ use crate::pool::Pool;
 use crate::session_begins::SessionBegins;
 use crate::session_walks::SessionWalks;
 use crate::shared::Shared;
+use crate::spans::ShardSpans;
 use crate::spare::Spare;
 use crate::stopping::Stopping;
 use crate::store_gateway::ShardStore;
@@ -77,6 +78,8 @@ pub struct Shard<D: Driver> {
     pub(crate) node_readers: BTreeSet<SessionId>,
     pub(crate) audits: Audits,
     pub(crate) traces: ShardTraces,
+    /// Absent if no messages are traced.
+    pub(crate) spans: Option<Box<ShardSpans>>,
     pub(crate) clock: TurnClock,
 }
 
@@ -90,6 +93,8 @@ impl<D: Driver> Shard<D> {
         let now = driver.now();
         let metrics = shared.metrics.get(id.index()).cloned();
         let secure = Secure::new(shared.options.tls.clone());
+        let spans = shared.options.spans.as_ref();
+        let spans = spans.map(|options| Box::new(ShardSpans::new(options, id)));
         Shard {
             id,
             metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
@@ -125,6 +130,7 @@ impl<D: Driver> Shard<D> {
             node_readers: BTreeSet::new(),
             audits: Audits::default(),
             traces: ShardTraces::default(),
+            spans,
             clock: TurnClock::new(now.time),
         }
     }

@@ -64,6 +64,7 @@ impl<D: Driver> Shard<D> {
         }
         let all = self.shared.unfinished.load(Ordering::Acquire) == 0;
         if stopping.is_reported() && (all && !unstored || stopping.is_over(self.now.time)) {
+            self.finish_spans();
             return Turn::Finished;
         }
         Turn::Continue

@@ -72,6 +72,9 @@ impl<D: Driver> Shard<D> {
         self.drain_some();
         self.run_deferred();
         self.post.flush();
+        if self.spans.is_some() {
+            self.end_turn_of_spans();
+        }
         self.end_turn();
         Ok(self.finished())
     }

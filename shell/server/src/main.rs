@@ -38,6 +38,7 @@ mod sockets;
 mod specs;
 mod stats;
 mod store_damage;
+mod telemetry;
 mod tls;
 mod traces;
 mod upstreams;

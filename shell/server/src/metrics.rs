@@ -20,6 +20,10 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     LOG_LINES_DROPPED,
     LOGIN_CALLOUTS,
     LOGIN_CALLOUTS_IN_FLIGHT,
+    SPANS_EXPORTED,
+    SPANS_DROPPED,
+    SPAN_REQUESTS_FAILED,
+    SPANS_WAITING,
     LARGE_MESSAGE_BYTES,
     LARGE_MESSAGES_ARRIVING,
     LARGE_MESSAGES,
@@ -96,6 +100,27 @@ pub(crate) const LOGIN_CALLOUTS_IN_FLIGHT: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_login_callouts_in_flight",
     "Questions about logins that another server has not answered yet.",
+);
+pub(crate) const SPANS_EXPORTED: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_telemetry_spans_exported_total",
+    "Spans of traced messages that the collector has taken.",
+);
+pub(crate) const SPANS_DROPPED: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_telemetry_spans_dropped_total",
+    "Spans of traced messages that were lost, by reason: full if too many waited, failed if they could not be posted, rejected if the collector did not take them.",
+)
+.with_labels(&["reason"]);
+pub(crate) const SPAN_REQUESTS_FAILED: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_telemetry_requests_failed_total",
+    "Requests to the collector that had no answer, or none that takes the spans; those that were repeated with success included.",
+);
+pub(crate) const SPANS_WAITING: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_telemetry_spans_waiting",
+    "Spans of traced messages that wait to be exported, those of the request under way included.",
 );
 pub(crate) const LARGE_MESSAGE_BYTES: MetricRow = MetricRow::new(
     MetricKind::Gauge,

@@ -16,6 +16,7 @@ use tiderace_native::NativeMetrics;
 use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_spool::Spool;
+use tiderace_telemetry::SpanQueue;
 use tiderace_wire::{Credentials, DrainPhase, Entrance, Request, Response};
 
 use crate::alarms::AlarmBoard;
@@ -32,6 +33,7 @@ use crate::metrics::{
 use crate::persistence::Persistence;
 use crate::process;
 use crate::resources::Resources;
+use crate::telemetry;
 use crate::tls::TlsState;
 use crate::upstreams;
 
@@ -59,6 +61,8 @@ pub(crate) struct Monitor {
     pub(crate) tls: OnceLock<Arc<TlsState>>,
     /// What has become of questions about logins, if somebody is asked.
     pub(crate) callouts: Option<Arc<CalloutCounters>>,
+    /// Where spans of traced messages wait, if messages are traced.
+    pub(crate) spans: Option<Arc<SpanQueue>>,
     /// The store, if there is one.
     pub(crate) persistence: Option<Arc<Persistence>>,
     /// Where large messages have a place, if they do.
@@ -179,6 +183,7 @@ impl Monitor {
         out.extend(self.audit.samples());
         out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
         out.extend(self.callouts.iter().flat_map(|counters| callouts(counters)));
+        out.extend(self.spans.iter().flat_map(|queue| telemetry::samples(queue)));
         if let Some(persistence) = &self.persistence {
             persistence.metrics().samples().for_each(|sample| out.push(sample));
         }

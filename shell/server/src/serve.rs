@@ -1,7 +1,7 @@
 //! Brings the server to life and to an orderly end.
 //!
 //! Order of birth: logging, store, identities, login worker, event loops, control. Order of death: readiness, new
-//! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store; control and
+//! connections, sessions (paced by a drain if there is one, else over the grace period), event loops, store, spans; control and
 //! the login worker end with the process.
 
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use tiderace_bodies::Maps;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
 use tiderace_native::NativeMetrics;
-use tiderace_reactor::{Services, SpawnError, StoreGateway, spawn_on};
+use tiderace_reactor::{Options, Services, SpawnError, StoreGateway, spawn_on};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::alarms::{self, Lookout};
 use crate::audit::AuditLog;
@@ -38,7 +38,7 @@ use crate::upstreams::Identity;
 use crate::www::Www;
 use crate::{
     allocator, compose, drain, events, identities, logging, page, service_manager, socketio,
-    sockets, traces, upstreams, watchdog,
+    sockets, telemetry, traces, upstreams, watchdog,
 };
 
 /// Logins that may wait for the worker: about a second's work.
@@ -87,6 +87,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         .fetch_keys(&worker.handle(), None)
         .context("the thread that fetches keys could not be started")?;
     let identity = Identity::new(node_name(config)?);
+    let exporter = telemetry::start(config.telemetry.as_ref(), &identity.node)?;
     let broker = Arc::new(BrokerOptions {
         epoch,
         temporary_secret: u128::from_ne_bytes(random()?),
@@ -108,6 +109,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         rsocket: OnceLock::new(),
         tls: OnceLock::new(),
         callouts: config.auth.http.is_some().then_some(counters),
+        spans: exporter.as_ref().map(|exporter| exporter.queue().clone()),
         native: Arc::new(NativeMetrics::new(compose::shards(config))),
         alarms: Arc::default(),
         alarm_failures: Arc::default(),
@@ -180,7 +182,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let secured = tls::read(config)?;
     let validities = secured.as_ref().map(|read| read.validities.clone());
     let settings = secured.map(|read| read.settings);
-    let options = compose::reactor(config, files_max, settings, &identity)?;
+    let seed = u128::from_ne_bytes(random()?);
+    let options = Options {
+        spans: telemetry::spans(config.telemetry.as_ref(), exporter.as_ref(), seed),
+        ..compose::reactor(config, files_max, settings, &identity)?
+    };
     // Clients can connect as soon as the first listener is there, before all threads are.
     signals.serving();
     let node = spawn_on(sockets, options, services).map_err(not_started)?;
@@ -231,7 +237,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             signal,
             "clients are sent elsewhere before the server stops; another signal ends it at once"
         );
-        let most = drain::longest(&request) + ending.shutdown_grace + CLOSING;
+        let most =
+            drain::longest(&request) + ending.shutdown_grace + CLOSING + telemetry::FINISHING;
         service_manager::stopping("Sends its clients to other servers, then stops.", most);
         drain::finish(&node.control(), request, &mut lookout);
     }
@@ -241,13 +248,18 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         grace_s = ending.shutdown_grace.as_secs_f32(),
         "stopping"
     );
-    service_manager::stopping("Stops.", ending.shutdown_grace + CLOSING);
+    service_manager::stopping("Stops.", ending.shutdown_grace + CLOSING + telemetry::FINISHING);
     is_stopping.store(true, Ordering::Release);
     monitor.ready.store(false, Ordering::Relaxed);
     node.shutdown(ending.shutdown_grace);
     let ended = node.join().context("an event loop failed");
     if let Some(persistence) = persistence {
         persistence.finish();
+    }
+    if let Some(exporter) = exporter
+        && !exporter.finish(telemetry::FINISHING)
+    {
+        warn!(event = "spans-lost", "the collector has not taken the last spans in time");
     }
     ended?;
     info!(event = "server-stopped", "stopped");

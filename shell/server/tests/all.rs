@@ -37,5 +37,6 @@ mod secured;
 mod service_manager;
 mod signed_tokens;
 mod support;
+mod telemetry;
 mod top;
 mod traces;

@@ -30,6 +30,7 @@ pub(crate) mod session;
 pub(crate) mod socketio;
 pub(crate) mod store;
 pub(crate) mod subscriptions;
+pub(crate) mod telemetry;
 pub(crate) mod tls;
 pub(crate) mod upstreams;
 pub(crate) mod views;
@@ -83,6 +84,8 @@ pub static SECTIONS: &[SectionSpec] = &[
     hosts::VirtualHostConfig::SECTION,
     operations::LogConfig::SECTION,
     operations::MonitoringConfig::SECTION,
+    telemetry::TelemetrySection::SECTION,
+    telemetry::TelemetryHeaderSection::SECTION,
     management::ManagementConfig::SECTION,
 ];
 

@@ -1,0 +1,232 @@
+//! Spans of traced messages: which messages of a shard are traced, and what is told of them.
+//!
+//! ```text
+//!   commands ─▶ marked ─▶ broker ─▶ what became of them ─▶ spans of the turn ─▶ the queue of the exporter
+//! ```
+//! Relies on `tiderace-telemetry` for the choice and for the way out. Invariants: deliveries that are waited for are bounded in
+//! number and time; nothing here waits.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Weak;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tiderace_base::{CloseCode, Now, ShardId, Span as TimeSpan, Time};
+use tiderace_broker::SpanFact;
+use tiderace_telemetry::{Operation, Sampler, Span, SpanQueue};
+use tiderace_wire::{
+    Command, Commands, Destination, Kind, Run, SharedRun, SpanContext, Traced, TracedMessage,
+};
+
+use crate::options::SpanOptions;
+
+/// Deliveries that are waited for at a time. When there are more, the oldest is told as it is.
+const WAITING_MAX: usize = 1024;
+/// For how long deliveries are waited for.
+const WAITING_TIME_MAX: TimeSpan = TimeSpan::from_secs(10);
+/// How far the clock of days and the one of turns may drift apart before spans follow the former.
+const DRIFT_NANOS_MAX: u64 = 5_000_000;
+
+/// What a shard knows of the messages that it traces.
+#[derive(Debug)]
+pub(crate) struct ShardSpans {
+    shard: u16,
+    sampler: Sampler,
+    queue: Arc<SpanQueue>,
+    waiting: VecDeque<Waiting>,
+    done: Vec<Span>,
+    since_1970: Arc<AtomicU64>,
+}
+
+/// Messages that are being delivered.
+#[derive(Debug)]
+struct Waiting {
+    since: Time,
+    traced: Arc<Traced>,
+    destination: Destination,
+    range: Range<u32>,
+    deliveries: usize,
+    redeliveries: u32,
+    run: Weak<SharedRun>,
+}
+
+impl ShardSpans {
+    pub(crate) fn new(options: &SpanOptions, shard: ShardId) -> ShardSpans {
+        // Shards of a server differ in what nothing else is different in.
+        let seed = options.seed ^ u128::from(shard.0) << 64;
+        ShardSpans {
+            shard: shard.0,
+            sampler: Sampler::new(options.sampling, seed),
+            queue: options.queue.clone(),
+            waiting: VecDeque::new(),
+            done: Vec::new(),
+            since_1970: options.since_1970.clone(),
+        }
+    }
+
+    /// Marks the messages that are to be traced of those that a session sends.
+    pub(crate) fn choose(&mut self, now: Now, protocol: &'static str, commands: &mut Commands) {
+        for command in commands.each_mut() {
+            match command {
+                Command::Publish { run, .. } => self.choose_of_run(protocol, run),
+                Command::Call(call) => {
+                    if let Some(context) = self.sampler.choose(&call.properties) {
+                        let bytes = call.body.len() as u64;
+                        let messages = [TracedMessage { index: 0, bytes, context }].into();
+                        let traced = Traced { published: now.time, protocol, messages };
+                        call.traced = Some(Arc::new(traced));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn choose_of_run(&mut self, protocol: &'static str, run: &mut Run) {
+        let mut messages = Vec::new();
+        for (index, message) in (0..).zip(run.messages()) {
+            if let Some(context) = self.sampler.choose(message.properties) {
+                let bytes = message.body.len() as u64;
+                messages.push(TracedMessage { index, bytes, context });
+            }
+        }
+        if !messages.is_empty() {
+            let published = run.published();
+            run.set_traced(Arc::new(Traced { published, protocol, messages: messages.into() }));
+        }
+    }
+
+    /// Takes what has become of messages.
+    pub(crate) fn take(&mut self, now: Now, facts: &mut Vec<SpanFact>) {
+        self.follow_clock(now);
+        for fact in facts.drain(..) {
+            match fact {
+                SpanFact::Published { traced, destination, refused } => {
+                    self.tell_all(&traced, &destination, (Operation::Publish, refused), now.time);
+                }
+                SpanFact::Called { traced, service, ended } => {
+                    let service = Destination { kind: Kind::Service, path: service };
+                    self.tell_all(&traced, &service, (Operation::Request, ended), now.time);
+                }
+                SpanFact::Delivering {
+                    traced,
+                    destination,
+                    range,
+                    deliveries,
+                    redeliveries,
+                    run,
+                } => {
+                    let since = now.time;
+                    self.wait_for(Waiting {
+                        since,
+                        traced,
+                        destination,
+                        range,
+                        deliveries,
+                        redeliveries,
+                        run,
+                    });
+                }
+            }
+        }
+    }
+
+    fn wait_for(&mut self, new: Waiting) {
+        if self.waiting.len() == WAITING_MAX
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.tell_delivered(&oldest, new.since);
+        }
+        self.waiting.push_back(new);
+    }
+
+    /// Tells of each message what was done with it since its bytes were read.
+    fn tell_all(
+        &mut self,
+        traced: &Traced,
+        destination: &Destination,
+        (operation, error): (Operation, Option<CloseCode>),
+        to: Time,
+    ) {
+        for message in &traced.messages {
+            let told = Told { context: message.context, operation };
+            let about = (destination, traced, message.bytes);
+            self.tell(told, about, (traced.published, to), error);
+        }
+    }
+
+    /// The end of a turn: what has been delivered in it, and what is waited for no longer.
+    pub(crate) fn end_turn(&mut self, now: Now) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|it| {
+            let goes_on = it.run.strong_count() > 0 && now.time.since(it.since) < WAITING_TIME_MAX;
+            if !goes_on {
+                self.tell_delivered(it, now.time);
+            }
+            goes_on
+        });
+        self.waiting = waiting;
+        if !self.done.is_empty() {
+            self.queue.offer(std::mem::take(&mut self.done));
+        }
+    }
+
+    /// Nothing is waited for any more.
+    pub(crate) fn finish(&mut self, now: Now) {
+        for it in std::mem::take(&mut self.waiting) {
+            self.tell_delivered(&it, now.time);
+        }
+        self.end_turn(now);
+    }
+
+    fn tell_delivered(&mut self, it: &Waiting, to: Time) {
+        let (deliveries, waiting) = (it.deliveries as u64, it.run.strong_count() as u64);
+        let redeliveries = it.redeliveries;
+        for message in it.traced.messages.iter().filter(|one| it.range.contains(&one.index)) {
+            let SpanContext { trace, span, .. } = message.context;
+            let context = SpanContext { trace, span: self.sampler.span(), parent: Some(span) };
+            let operation = Operation::Deliver { deliveries, waiting, redeliveries };
+            let told = Told { context, operation };
+            let about = (&it.destination, &*it.traced, message.bytes);
+            self.tell(told, about, (it.since, to), None);
+        }
+    }
+
+    fn tell(
+        &mut self,
+        Told { context, operation }: Told,
+        (destination, traced, bytes): (&Destination, &Traced, u64),
+        (from, to): (Time, Time),
+        error: Option<CloseCode>,
+    ) {
+        let since_1970 = self.since_1970.load(Ordering::Relaxed);
+        self.done.push(Span {
+            context,
+            operation,
+            destination: destination.clone(),
+            protocol: traced.protocol,
+            bytes,
+            start_nanos: since_1970.wrapping_add(from.as_nanos()),
+            end_nanos: since_1970.wrapping_add(to.as_nanos()),
+            shard: self.shard,
+            error: error.map(CloseCode::slug),
+        });
+    }
+
+    /// The clock of days goes by milliseconds, so that following it at each turn would have spans end before they begin.
+    fn follow_clock(&mut self, now: Now) {
+        let nanos = now.wall_ms.saturating_mul(1_000_000).wrapping_sub(now.time.as_nanos());
+        let known = self.since_1970.load(Ordering::Relaxed);
+        let drift = (nanos.wrapping_sub(known) as i64).unsigned_abs();
+        if drift > DRIFT_NANOS_MAX {
+            self.since_1970.store(nanos, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is told, and where in the trace.
+struct Told {
+    context: SpanContext,
+    operation: Operation,
+}
