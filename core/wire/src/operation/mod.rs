@@ -214,6 +214,7 @@ impl Operation {
                 NodeOperation::BackupRead { .. }
                     | NodeOperation::Audit(_)
                     | NodeOperation::Config(_)
+                    | NodeOperation::Identities(_)
             );
         }
         matches!(

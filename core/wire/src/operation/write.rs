@@ -12,9 +12,9 @@ use tiderace_value::{Json, append_text};
 
 use super::sessions::{SessionPage, spell};
 use super::{
-    BackupPart, ConsumerEntry, Event, Listing, ListingEntry, MovedMessages, NodeReport,
-    OperationResult, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry, QueueSettings,
-    ServiceEntry, SessionEntry, SessionState, TopicDetails, TopicEntry,
+    BackupPart, ConsumerEntry, Event, IdentityEntry, Listing, ListingEntry, MovedMessages,
+    NodeReport, OperationResult, PeekedMessage, PeekedMessages, QueueDetails, QueueEntry,
+    QueueSettings, ServiceEntry, SessionEntry, SessionState, TopicDetails, TopicEntry,
 };
 use crate::{Flags, Run, properties};
 
@@ -163,6 +163,9 @@ impl OperationResult {
                 NodeReport::BackupPart(part) => JSON_BYTES + body(part.run(), 0) / 3 * 4,
                 NodeReport::Audit(page) => page.bytes() + JSON_BYTES,
                 NodeReport::Config(page) => page.bytes() + JSON_BYTES,
+                NodeReport::Identities(page) => {
+                    page.entries.iter().map(IdentityEntry::bytes).sum::<usize>() + JSON_BYTES
+                }
                 _ => 0,
             },
             _ => 0,
