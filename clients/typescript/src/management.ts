@@ -94,7 +94,7 @@ export class List<Item> implements AsyncIterable<Item> {
     for (let begin: object | undefined, more: unknown = true; more; ) {
       const found = await this.ask(begin);
       // Such an answer has one member that is a list.
-      yield* Object.values(found).find(Array.isArray) as Item[];
+      yield* (Object.values(found).find(Array.isArray) as Item[] | undefined) ?? [];
       more = found["more"] && found["next"] !== undefined;
       begin = { [this.begins]: found["next"] };
     }

@@ -438,6 +438,10 @@ fn append_trace(request: &Request<'_>, block: &mut Vec<u8>) {
     let text = |name| request.field(name).and_then(|value| std::str::from_utf8(value).ok());
     let parent = text(TRACEPARENT).filter(|text| TraceParent::parse(text.as_bytes()).is_some());
     let Some(parent) = parent else { return };
+    // What a client sets by itself as a property counts.
+    if properties::find(block, TRACEPARENT).is_some() {
+        return;
+    }
     properties::append(block, TRACEPARENT, parent);
     if let Some(state) = text(TRACESTATE).filter(|text| text.len() <= TRACESTATE_BYTES_MAX) {
         properties::append(block, TRACESTATE, state);

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use tiderace_wire::{ConfigEntry, ConfigPage, ConfigQuery, ConfigTable, ConfigValue};
+use tiderace_wire::{Applies, ConfigEntry, ConfigPage, ConfigQuery, ConfigTable, ConfigValue};
 
 use crate::kind::Value;
 use crate::load::Loaded;
@@ -144,7 +144,10 @@ impl Running<'_> {
             // What has not changed may stand at another place by now.
             own = other.map(Cow::Borrowed);
         }
-        let waiting = (!is_put && !is_same).then_some(other);
+        // No start brings what a variable outweighs.
+        let is_outweighed = |own: &Setting| matches!(own.origin, Origin::Environment(_));
+        let is_outweighed = is_asked_for && own.as_deref().is_some_and(is_outweighed);
+        let waiting = (!is_put && !is_same && !is_outweighed).then_some(other);
         let table = held.or(read).filter(|_| section.repeated);
         Row { place, spec, table, held: own, waiting }
     }
@@ -153,7 +156,9 @@ impl Running<'_> {
 impl Row<'_> {
     fn is_changed(&self) -> bool {
         let is_set = |setting: &Setting| setting.origin != Origin::Default;
-        self.held.as_deref().is_some_and(is_set) || self.waiting.flatten().is_some_and(is_set)
+        // Of a table that only waits, what it does not say is no news.
+        let waits = |waiting: Option<&Setting>| self.table.is_none() || waiting.is_some_and(is_set);
+        self.held.as_deref().is_some_and(is_set) || self.waiting.is_some_and(waits)
     }
 
     fn entry(&self) -> ConfigEntry {
@@ -171,7 +176,11 @@ impl Row<'_> {
             value: value_of(self.held.as_deref()),
             default: default.and_then(|setting| value_of(Some(&setting)).json),
             waiting: self.waiting.map(value_of),
-            applies: spec.applies(),
+            // What is not held to although it was read is held to at the next start, whatever goes for the option else.
+            applies: match self.waiting {
+                Some(_) if spec.key != "log.level" => Applies::Restart,
+                _ => spec.applies(),
+            },
             says: spec.doc.trim(),
         }
     }
@@ -212,8 +221,6 @@ fn shortened(name: &str) -> String {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use std::path::Path;
-
-    use tiderace_wire::Applies;
 
     use super::*;
     use crate::changes::TakenOver;
@@ -316,7 +323,8 @@ mod tests {
             entries.iter().map(ConfigEntry::key).collect::<Vec<_>>()
         };
         assert_eq!(keys("log.level"), ["log.level"]);
-        assert!(keys("auth").iter().all(|key| key.starts_with("auth.")));
+        let auth = keys("auth");
+        assert!(!auth.is_empty() && auth.iter().all(|key| key.starts_with("auth.")));
         assert!(keys("rule").is_empty());
         let said = |query: ConfigQuery| of(&held).page(&query).unwrap_err();
         let under = |text: &str| ConfigQuery { under: Some(text.into()), ..Default::default() };
@@ -346,6 +354,8 @@ mod tests {
              server.drain_to = [\"wss://ann:swordfish@h/x\", \"wss://h/x?token=swordfish\"]\n\
              [auth_http]\nlogin_url = \"https://h/login?key=swordfish\"\n\
              [[auth_http_header]]\nname = \"Authorization\"\nvalue = \"file:/header\"\n\
+             [telemetry]\nendpoint = \"https://h/v1/traces?key=swordfish\"\n\
+             [[telemetry_header]]\nname = \"X-Key\"\nvalue = \"file:/key\"\n\
              [[user]]\nname = \"ann\"\npassword_hash = \"{hash}\"\n\
              [[user]]\nname = \"bob\"\npassword = \"env:SECRET\"\n\
              [[token]]\nname = \"t\"\nsecret = \"sha256:{digest}\"\n\
@@ -376,13 +386,15 @@ mod tests {
         }
         let told = told(&all(&of(&held), "", true));
         for line in [
-            "user[1].password_hash \"***\" file t.toml:12:1 null",
-            "user[2].password \"env:SECRET\" file t.toml:15:1 null",
+            "user[1].password_hash \"***\" file t.toml:17:1 null",
+            "user[2].password \"env:SECRET\" file t.toml:20:1 null",
             "user[3].password_hash \"***\" put put at run time null",
-            "token[1].secret \"***\" file t.toml:18:1 null",
-            "token[2].secret \"file:/token\" file t.toml:21:1 null",
+            "token[1].secret \"***\" file t.toml:23:1 null",
+            "token[2].secret \"file:/token\" file t.toml:26:1 null",
             "auth_http.login_url \"https://h/login?***\" file t.toml:6:1 null",
-            "jwt[2].keys \"https://***\" file t.toml:27:1 null",
+            "telemetry.endpoint \"https://h/v1/traces?***\" file t.toml:11:1 null",
+            "telemetry_header[1].value \"file:/key\" file t.toml:14:1 null",
+            "jwt[2].keys \"https://***\" file t.toml:32:1 null",
         ] {
             assert!(told.iter().any(|found| found == line), "{line} is not in {told:?}");
         }
@@ -390,9 +402,9 @@ mod tests {
         assert!(drain.contains(r#"["wss://***","wss://h/x?***"]"#), "{drain}");
         // Every option that may be a secret is of the kind that is masked, or a place of one.
         for option in SECTIONS.iter().flat_map(|section| section.options) {
-            let words = ["password", "secret", "token", "hash"];
+            let words = ["password", "secret", "token", "hash", "value", "passphrase", "api_key"];
             let name = option.name();
-            if words.contains(&name) || name.ends_with("_hash") {
+            if words.contains(&name) || name.ends_with("_hash") || name.ends_with("_secret") {
                 assert!(matches!(option.kind, crate::Kind::Secret { .. }), "{}", option.key);
             }
         }
@@ -454,7 +466,16 @@ mod tests {
             ConfigQuery { limit: u32::MAX, under: Some("rule".into()), ..Default::default() };
         let page = of(&held).page(&query).unwrap();
         let bytes: usize = page.options.iter().map(ConfigEntry::bytes).sum();
-        assert!(page.more && bytes <= PAGE_BYTES_MAX && page.options.len() > 300, "{bytes}");
+        let count = page.options.len();
+        assert!(page.more && bytes <= PAGE_BYTES_MAX && (300..=500).contains(&count), "{bytes}");
+        let held = loaded(&format!(
+            "{LISTEN}{}",
+            "[[rule]]\nallow = [\"publish\"]\nprincipals = [\"*\"]\n".repeat(100)
+        ));
+        let page = of(&held).page(&query).unwrap();
+        assert_eq!((page.options.len(), page.more), (500, true));
+        let held = loaded(&format!("{LISTEN}{}", rule.repeat(100)));
+        let page = of(&held).page(&query).unwrap();
         assert_eq!(page.matched, 600);
         let long = page.options.iter().find(|entry| entry.key() == "rule[1].paths").unwrap();
         let shown: Vec<String> = serde_json::from_str(long.value.json.as_deref().unwrap()).unwrap();

@@ -21,8 +21,12 @@ use tiderace_wire::{
 
 use crate::options::SpanOptions;
 
-/// Deliveries that are waited for at a time. When there are more, the oldest is told as it is.
+/// Deliveries that are waited for at a time. When there are more, another is told as it is.
 const WAITING_MAX: usize = 1024;
+/// Deliveries that are looked at in a turn.
+const LOOKS_PER_TURN: usize = 64;
+/// Spans that are told in a turn; more are dropped, and counted.
+const DONE_MAX: usize = 8_192;
 /// For how long deliveries are waited for.
 const WAITING_TIME_MAX: TimeSpan = TimeSpan::from_secs(10);
 /// How far the clock of days and the one of turns may drift apart before spans follow the former.
@@ -67,11 +71,12 @@ impl ShardSpans {
 
     /// Marks the messages that are to be traced of those that a session sends.
     pub(crate) fn choose(&mut self, now: Now, protocol: &'static str, commands: &mut Commands) {
+        let second = now.wall_ms / 1_000;
         for command in commands.each_mut() {
             match command {
-                Command::Publish { run, .. } => self.choose_of_run(protocol, run),
+                Command::Publish { run, .. } => self.choose_of_run(second, protocol, run),
                 Command::Call(call) => {
-                    if let Some(context) = self.sampler.choose(&call.properties) {
+                    if let Some(context) = self.sampler.choose(second, &call.properties) {
                         let bytes = call.body.len() as u64;
                         let messages = [TracedMessage { index: 0, bytes, context }].into();
                         let traced = Traced { published: now.time, protocol, messages };
@@ -83,10 +88,10 @@ impl ShardSpans {
         }
     }
 
-    fn choose_of_run(&mut self, protocol: &'static str, run: &mut Run) {
+    fn choose_of_run(&mut self, second: u64, protocol: &'static str, run: &mut Run) {
         let mut messages = Vec::new();
         for (index, message) in (0..).zip(run.messages()) {
-            if let Some(context) = self.sampler.choose(message.properties) {
+            if let Some(context) = self.sampler.choose(second, message.properties) {
                 let bytes = message.body.len() as u64;
                 messages.push(TracedMessage { index, bytes, context });
             }
@@ -158,15 +163,15 @@ impl ShardSpans {
 
     /// The end of a turn: what has been delivered in it, and what is waited for no longer.
     pub(crate) fn end_turn(&mut self, now: Now) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|it| {
+        // Some each turn, in a circle: others have to wait for the end of this turn.
+        for _ in 0..self.waiting.len().min(LOOKS_PER_TURN) {
+            let Some(it) = self.waiting.pop_front() else { break };
             let goes_on = it.run.strong_count() > 0 && now.time.since(it.since) < WAITING_TIME_MAX;
-            if !goes_on {
-                self.tell_delivered(it, now.time);
+            match goes_on {
+                true => self.waiting.push_back(it),
+                false => self.tell_delivered(&it, now.time),
             }
-            goes_on
-        });
-        self.waiting = waiting;
+        }
         if !self.done.is_empty() {
             self.queue.offer(std::mem::take(&mut self.done));
         }
@@ -200,6 +205,9 @@ impl ShardSpans {
         (from, to): (Time, Time),
         error: Option<CloseCode>,
     ) {
+        if self.done.len() >= DONE_MAX {
+            return self.queue.leave_out(1);
+        }
         let since_1970 = self.since_1970.load(Ordering::Relaxed);
         self.done.push(Span {
             context,

@@ -92,7 +92,7 @@ impl Fetch {
         body.map_err(|error| format!("{address}: {error}"))
     }
 
-    /// Posts a JSON text; the status and the text of the answer, whatever they are.
+    /// Posts a JSON text; the answer, whatever it is. One that leads elsewhere is not followed.
     ///
     /// # Errors
     /// Says why there is no answer.
@@ -101,7 +101,7 @@ impl Fetch {
         address: &str,
         headers: &[(String, String)],
         text: &str,
-    ) -> Result<(u16, String), String> {
+    ) -> Result<Answer, String> {
         // What stands behind a question mark may be a secret, and the problem gets into the log.
         let place = address.split(['?', '#']).next().unwrap_or_default();
         let problem = |error: ureq::Error| format!("{place}: {error}");
@@ -110,7 +110,8 @@ impl Fetch {
             // Both attempts together take no longer than one may.
             let left = self.time_max.saturating_sub(begin.elapsed());
             let request = self.agent.post(address).config().http_status_as_error(false);
-            let mut request = request.timeout_global(Some(left)).build();
+            let mut request =
+                request.timeout_global(Some(left)).max_redirects_will_error(false).build();
             for (name, value) in headers {
                 request = request.header(name, value);
             }
@@ -123,9 +124,23 @@ impl Fetch {
             answer => answer,
         };
         let mut answer = answer.map_err(problem)?;
-        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-        Ok((answer.status().as_u16(), body.map_err(problem)?))
+        let status = answer.status().as_u16();
+        let retry_after = answer.headers().get("Retry-After").and_then(|it| it.to_str().ok());
+        let retry_after =
+            retry_after.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs);
+        let text = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        Ok(Answer { status, text: text.map_err(problem), retry_after })
     }
+}
+
+/// What has come of a text that was posted.
+pub(crate) struct Answer {
+    /// Its status.
+    pub(crate) status: u16,
+    /// Its text, or why it cannot be read.
+    pub(crate) text: Result<String, String>,
+    /// For how long the other side wants to be left alone, if it says so in seconds.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// Where systems keep the authorities that they trust.

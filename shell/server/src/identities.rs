@@ -121,8 +121,8 @@ pub(crate) fn callout(
         .collect();
     let address = config.login_url.clone();
     let post = Box::new(move |question: &str| {
-        let (status, body) = fetch.post(&address, &headers, question)?;
-        Ok(Reply { status, body })
+        let answer = fetch.post(&address, &headers, question)?;
+        Ok(Reply { status: answer.status, body: answer.text? })
     });
     let callout = Callout::start(options, post, callout_told(), counters);
     callout.map(Some).context("the threads that ask about logins could not be started")

@@ -229,6 +229,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let mut lookout = Lookout::new(monitor.clone());
     let signal = signals::wait(&signals.stop, &mut lookout)?;
     let ending = ending.read().unwrap_or_else(PoisonError::into_inner).clone();
+    // Behind the clients: the store, and the last spans.
+    let closing = CLOSING + exporter.as_ref().map_or(Duration::ZERO, |_| telemetry::FINISHING);
     if signal != drain::DRAINED
         && let Some(request) = drain::at_the_end(&ending)
     {
@@ -237,8 +239,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             signal,
             "clients are sent elsewhere before the server stops; another signal ends it at once"
         );
-        let most =
-            drain::longest(&request) + ending.shutdown_grace + CLOSING + telemetry::FINISHING;
+        let most = drain::longest(&request) + ending.shutdown_grace + closing;
         service_manager::stopping("Sends its clients to other servers, then stops.", most);
         drain::finish(&node.control(), request, &mut lookout);
     }
@@ -248,7 +249,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         grace_s = ending.shutdown_grace.as_secs_f32(),
         "stopping"
     );
-    service_manager::stopping("Stops.", ending.shutdown_grace + CLOSING + telemetry::FINISHING);
+    service_manager::stopping("Stops.", ending.shutdown_grace + closing);
     is_stopping.store(true, Ordering::Release);
     monitor.ready.store(false, Ordering::Relaxed);
     node.shutdown(ending.shutdown_grace);

@@ -13,7 +13,7 @@ use tiderace_config::TelemetryConfig;
 use tiderace_reactor::SpanOptions;
 use tiderace_telemetry::{Exporter, ExporterOptions, Posted, Resource, Sampling, SpanQueue};
 
-use crate::fetch::Fetch;
+use crate::fetch::{Answer, Fetch};
 use crate::metrics::{SPAN_REQUESTS_FAILED, SPANS_DROPPED, SPANS_EXPORTED, SPANS_WAITING};
 
 /// How long the end of the server waits for spans that are still to be posted.
@@ -47,8 +47,8 @@ pub(crate) fn start(
     let headers: Vec<(String, String)> = config.headers.iter().map(exposed).collect();
     let endpoint = config.endpoint.clone();
     let post = Box::new(move |text: &str| {
-        let (status, text) = fetch.post(&endpoint, &headers, text)?;
-        Ok(Posted { status, text })
+        let Answer { status, text, retry_after } = fetch.post(&endpoint, &headers, text)?;
+        Ok(Posted { status, text: text.unwrap_or_default(), retry_after })
     });
     let exporter = Exporter::start(options, post);
     exporter.map(Some).context("the thread that exports spans could not be started")

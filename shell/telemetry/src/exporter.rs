@@ -19,8 +19,10 @@ use crate::span::Span;
 pub struct Posted {
     /// Its status.
     pub status: u16,
-    /// Its text.
+    /// Its text; empty if it could not be read.
     pub text: String,
+    /// For how long the collector wants to be left alone.
+    pub retry_after: Option<Duration>,
 }
 
 /// Posts a JSON text; the error says why there is no answer. Called on a thread that may wait, for as long as a request
@@ -61,8 +63,16 @@ impl Exporter {
         let (stop, stopped) = channel();
         let (end, done) = channel();
         let counted = queue.clone();
-        let exporting =
-            Exporting { queue: counted, spans, stopped, options, post, is_stopped: false };
+        let exporting = Exporting {
+            queue: counted,
+            spans,
+            stopped,
+            options,
+            post,
+            is_stopped: false,
+            lost: 0,
+            told: None,
+        };
         thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
             exporting.run();
             // Nobody waits for it if the server has not waited so long.
@@ -93,6 +103,9 @@ struct Exporting {
     options: ExporterOptions,
     post: Post,
     is_stopped: bool,
+    /// Spans that are lost since the log has said so last, and when that was.
+    lost: u64,
+    told: Option<Instant>,
 }
 
 impl Exporting {
@@ -141,8 +154,9 @@ impl Exporting {
         let (count, begin) = (batch.len() as u64, Instant::now());
         let mut pause = FIRST_PAUSE;
         loop {
+            let mut wanted = Duration::ZERO;
             let (problem, may_help) = match (self.post)(&text) {
-                Ok(Posted { status: 200..=299, text }) => {
+                Ok(Posted { status: 200..=299, text, .. }) => {
                     let rejected = rejected(&text).min(count);
                     if rejected > 0 {
                         tracing::warn!(
@@ -154,24 +168,37 @@ impl Exporting {
                     self.queue.counters().add_rejected(rejected);
                     return self.queue.counters().add_exported(count - rejected);
                 }
-                Ok(Posted { status, .. }) => {
+                Ok(Posted { status, retry_after, .. }) => {
+                    wanted = retry_after.unwrap_or_default();
                     (format!("the collector answers {status}"), RETRIABLE.contains(&status))
                 }
                 Err(problem) => (problem, true),
             };
             self.queue.counters().add_failed_request();
-            let is_late = begin.elapsed() + pause > self.options.retry_max;
-            if !may_help || is_late || self.pause(pause) {
-                tracing::warn!(
-                    event = "spans-not-exported",
-                    spans = count,
-                    problem,
-                    "spans are lost: the collector did not take them"
-                );
+            let wait = pause.max(wanted);
+            let is_late = begin.elapsed().saturating_add(wait) > self.options.retry_max;
+            if !may_help || is_late || self.pause(wait) {
+                self.tell_lost(count, &problem);
                 return self.queue.counters().add_failed(count);
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Says in the log that spans are lost, once in a while for all of them.
+    fn tell_lost(&mut self, count: u64, problem: &str) {
+        self.lost += count;
+        if self.told.is_some_and(|told| told.elapsed() < TOLD_INTERVAL) {
+            return;
+        }
+        let spans = std::mem::take(&mut self.lost);
+        self.told = Some(Instant::now());
+        tracing::warn!(
+            event = "spans-not-exported",
+            spans,
+            problem,
+            "spans are lost: the collector did not take them"
+        );
     }
 
     /// Waits before the next attempt; whether the server ends meanwhile.
@@ -187,3 +214,5 @@ const RETRIABLE: [u16; 4] = [429, 502, 503, 504];
 /// How long the first repetition waits; each waits twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Between two lines of the log about spans that are lost.
+const TOLD_INTERVAL: Duration = Duration::from_secs(10);

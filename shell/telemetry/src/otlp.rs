@@ -57,13 +57,16 @@ fn span(of: &Span) -> Value {
     let mut attributes = vec![
         text("messaging.system", "tiderace"),
         text("messaging.operation.name", name),
-        text("messaging.operation.type", operation_type(of.operation)),
         text("messaging.destination.name", path),
         text("tiderace.destination.kind", kind_name(of.destination.kind)),
         integer("messaging.message.body.size", of.bytes),
         text("network.protocol.name", of.protocol),
         integer("tiderace.shard", u64::from(of.shard)),
     ];
+    // The conventions have no type for what a broker does with a message that it has taken.
+    if !matches!(of.operation, Operation::Deliver { .. }) {
+        attributes.push(text("messaging.operation.type", "send"));
+    }
     if let Operation::Deliver { deliveries, waiting, redeliveries } = of.operation {
         attributes.push(integer("tiderace.deliveries", deliveries));
         if waiting > 0 {
@@ -93,15 +96,6 @@ fn span(of: &Span) -> Value {
         span.insert("parentSpanId".to_owned(), parent.to_string().into());
     }
     span
-}
-
-/// The words that the conventions have for what is done.
-fn operation_type(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Publish | Operation::Request => "send",
-        // Messages are passed to consumers as they come, which is not asked for message by message.
-        Operation::Deliver { .. } => "process",
-    }
 }
 
 fn kind_name(kind: Kind) -> &'static str {

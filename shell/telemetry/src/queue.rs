@@ -84,13 +84,29 @@ impl SpanQueue {
             return;
         }
         let wanted = spans.len();
-        let before = self.waiting.fetch_add(wanted, Ordering::Relaxed);
-        let room = self.waiting_max.saturating_sub(before).min(wanted);
-        spans.truncate(room);
+        let room = |waiting: usize| self.waiting_max.saturating_sub(waiting).min(wanted);
+        let taking = |waiting| Some(waiting + room(waiting));
+        let before = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taking);
+        let room = room(before.unwrap_or_else(|waiting| waiting));
+        self.leave_out(wanted - room);
+        if room == 0 {
+            return;
+        }
+        if room < wanted {
+            spans.truncate(room);
+            // What waits takes no more memory than it needs.
+            spans.shrink_to_fit();
+        }
         // If nobody receives any more, the server ends.
-        let taken = if room > 0 && self.sender.send(spans).is_ok() { room } else { 0 };
-        self.take(wanted - taken);
-        self.counters.full.fetch_add((wanted - taken) as u64, Ordering::Relaxed);
+        if self.sender.send(spans).is_err() {
+            self.take(room);
+            self.leave_out(room);
+        }
+    }
+
+    /// So many spans are dropped because there is no room for them.
+    pub fn leave_out(&self, spans: usize) {
+        self.counters.full.fetch_add(spans as u64, Ordering::Relaxed);
     }
 
     /// What became of the spans.

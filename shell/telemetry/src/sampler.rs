@@ -20,27 +20,41 @@ pub struct Sampling {
 pub struct Sampler {
     sampling: Sampling,
     random: Random,
+    /// The second of those that were followed last, and how many they were.
+    followed: (u64, u32),
 }
 
 impl Sampler {
     /// One with a seed of its own.
     pub fn new(sampling: Sampling, seed: u128) -> Sampler {
         let (high, low) = ((seed >> 64) as u64, seed as u64);
-        Sampler { sampling, random: Random(high, low) }
+        Sampler { sampling, random: Random(high, low), followed: (0, 0) }
     }
 
-    /// Where the span of a message with these properties stands, if it is to be traced.
-    pub fn choose(&mut self, properties: &[u8]) -> Option<SpanContext> {
+    /// Where the span of a message with these properties stands, if it is to be traced. `second` is that of the clock: in one
+    /// `FOLLOWED_MAX` messages are traced because their clients say so, and of others chance decides.
+    pub fn choose(&mut self, second: u64, properties: &[u8]) -> Option<SpanContext> {
         let parent = match self.sampling.follow_parents {
             true => TraceParent::of(properties),
             false => None,
         };
-        let is_chosen = parent.is_some_and(|parent| parent.is_sampled) || self.draw();
+        let is_wanted = parent.is_some_and(|parent| parent.is_sampled);
+        let is_chosen = is_wanted && self.may_follow(second) || self.draw();
         if !is_chosen {
             return None;
         }
         let trace = parent.map_or_else(|| self.trace(), |parent| parent.trace);
         Some(SpanContext { trace, span: self.span(), parent: parent.map(|parent| parent.span) })
+    }
+
+    /// Whether one more is traced because its client says so.
+    fn may_follow(&mut self, second: u64) -> bool {
+        if self.followed.0 != second {
+            self.followed = (second, 0);
+        }
+        let may = self.followed.1 < FOLLOWED_MAX;
+        self.followed.1 += u32::from(may);
+        may
     }
 
     /// The id of another span.
@@ -68,6 +82,8 @@ impl Sampler {
     }
 }
 
+/// Messages of a second that a shard traces because their clients say so.
+pub(crate) const FOLLOWED_MAX: u32 = 5_000;
 const MILLION: u64 = 1_000_000;
 
 /// Two of Steele and Vigna's SplitMix64, so that as many sequences differ as there are seeds. Ids have to differ; nobody
@@ -107,18 +123,27 @@ mod tests {
     }
 
     #[test]
+    fn who_records_everything_has_so_much_of_it_traced_in_a_second() {
+        let mut sampler = sampler(0, true);
+        let mut followed =
+            |second| (0..6_000).filter(|_| sampler.choose(second, SAMPLED).is_some()).count();
+        assert_eq!(followed(1), FOLLOWED_MAX as usize);
+        assert_eq!(followed(2), FOLLOWED_MAX as usize);
+    }
+
+    #[test]
     fn a_client_that_records_is_followed_unless_that_is_off() {
-        let context = sampler(0, true).choose(SAMPLED).unwrap();
+        let context = sampler(0, true).choose(1, SAMPLED).unwrap();
         assert_eq!(context.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(context.parent.unwrap().to_string(), "00f067aa0ba902b7");
         assert_ne!(Some(context.span), context.parent);
-        assert_eq!(sampler(0, true).choose(UNSAMPLED), None);
-        assert_eq!(sampler(0, true).choose(b""), None);
-        assert_eq!(sampler(0, false).choose(SAMPLED), None);
+        assert_eq!(sampler(0, true).choose(1, UNSAMPLED), None);
+        assert_eq!(sampler(0, true).choose(1, b""), None);
+        assert_eq!(sampler(0, false).choose(1, SAMPLED), None);
         // Who is chosen all the same stays in its trace, if the client may say which that is.
-        let joined = sampler(1_000_000, true).choose(UNSAMPLED).unwrap();
+        let joined = sampler(1_000_000, true).choose(1, UNSAMPLED).unwrap();
         assert_eq!(joined.trace, context.trace);
-        let own = sampler(1_000_000, false).choose(SAMPLED).unwrap();
+        let own = sampler(1_000_000, false).choose(1, SAMPLED).unwrap();
         assert!(own.trace != context.trace && own.parent.is_none());
     }
 
@@ -126,7 +151,7 @@ mod tests {
     fn as_many_are_chosen_as_are_to_be() {
         for per_million in [0, 1000, 250_000, 1_000_000] {
             let mut sampler = sampler(per_million, true);
-            let chosen = (0..100_000).filter(|_| sampler.choose(b"a:b\n").is_some()).count();
+            let chosen = (0..100_000).filter(|_| sampler.choose(1, b"a:b\n").is_some()).count();
             let expected = per_million as usize / 10;
             assert!(chosen.abs_diff(expected) <= expected / 5, "{per_million}: {chosen}");
         }
@@ -139,7 +164,7 @@ mod tests {
             let sampling = Sampling { per_million: 1_000_000, follow_parents: true };
             let mut sampler = Sampler::new(sampling, seed);
             for _ in 0..1000 {
-                let context = sampler.choose(b"").unwrap();
+                let context = sampler.choose(1, b"").unwrap();
                 assert!(seen.insert(context.trace.0.get()));
                 assert!(seen.insert(u128::from(context.span.0.get())));
             }
@@ -149,7 +174,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_properties_are_looked_at(block in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = sampler(0, true).choose(&block);
+            let _ = sampler(0, true).choose(1, &block);
         }
     }
 }

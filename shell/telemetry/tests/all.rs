@@ -62,7 +62,7 @@ fn exporter(
 }
 
 fn answer(status: u16, text: &str) -> Result<Posted, String> {
-    Ok(Posted { status, text: text.into() })
+    Ok(Posted { status, text: text.into(), retry_after: None })
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) fn run(args: &RunningArgs) -> anyhow::Result<()> {
         if !args.json {
             print_table(&mut table)?;
         }
-        if result["more"] != json!(true) {
+        if result["more"] != json!(true) || result["next"].is_null() {
             break;
         }
         operation["after"] = result["next"].clone();

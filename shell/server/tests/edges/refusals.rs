@@ -5,7 +5,7 @@ use crate::program::Directory;
 
 /// The first line of the log about a connection that failed.
 fn complaint(edge: &mut Node) -> String {
-    edge.read_to("upstream-failed").pop().unwrap()
+    edge.said("upstream-failed")
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn an_upstream_that_wants_a_certificate_says_so() {
     {
         let config = secured(source.address, &authority.file, more);
         let mut edge = Node::start(authority.directory(), &config);
-        let line = edge.read_to("upstream-failed").pop().unwrap();
+        let line = edge.said("upstream-failed");
         assert!(line.contains(words), "{words}: {line}");
     }
 }
