@@ -55,7 +55,7 @@ pub use fullness::Refusal;
 pub use inspect::{ConsumerState, QueueChoices};
 pub use loading::{LoadedPart, LoadedRun};
 pub use policy::{DispatchPolicy, Dropped, FullPolicy, Policy};
-pub use private::{is_private, reaches};
+pub use private::{gathers, is_private, reaches};
 pub use queue::{QueueOptions, QueueState};
 pub use queues::Queues;
 pub use segment::{Consumed, Segment};

@@ -6,19 +6,25 @@
 //!   group/ops/…    only members of ops listen there
 //! ```
 //! A wildcard in place of one of the first two levels names nothing there, and below `temp` no wildcard
-//! does. In a virtual host these levels follow that of the host. What the server tells of somebody below `$sys/presence/`, `$sys/missing/`
-//! and `$sys/trace/` is as private as its own.
+//! does. In a virtual host these levels follow that of the host. What a trace tells somebody below `$sys/trace/` is as private; what
+//! the server tells below `$sys/presence/` and `$sys/missing/` is hidden topic by topic, where somebody asks who gets it.
 
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{is_temporary, names_host, within_host};
 
-/// Below `$sys/`, what the server tells of destinations and of principals.
-const TOLD: [&str; 3] = ["presence", "missing", "trace"];
+/// Below `$sys/`, what is private behind the next level.
+const KEPT: &[&str] = &["trace"];
+/// The same where nobody asks who gets it.
+const TOLD: &[&str] = &["presence", "missing", "trace"];
 
 /// Whether the path is that of a private destination.
 pub fn is_private(path: &Path) -> bool {
+    is_private_below(KEPT, path)
+}
+
+fn is_private_below(told: &[&str], path: &Path) -> bool {
     let about = path.as_str().strip_prefix("$sys/").and_then(|rest| rest.split_once('/'));
-    let about = about.filter(|(told, _)| TOLD.contains(told)).map(|(_, about)| about);
+    let about = about.filter(|(level, _)| told.contains(level)).map(|(_, about)| about);
     let mut levels = within_host(about.unwrap_or(path.as_str())).split('/');
     match levels.next() {
         Some("temp") => about.is_none(),
@@ -29,17 +35,32 @@ pub fn is_private(path: &Path) -> bool {
 
 /// Whether a subscription to the pattern gets what the path names.
 pub fn reaches(pattern: &Pattern, path: &Path) -> bool {
-    pattern.matches(path) && (!is_private(path) || spells_owner(pattern) && !is_temporary(path))
+    reaches_below(KEPT, pattern, path)
+}
+
+/// Whether what the path names is gathered for a pattern by somebody who hands it on, so that nobody asks who gets it.
+pub fn gathers(pattern: &Pattern, path: &Path) -> bool {
+    reaches_below(TOLD, pattern, path)
+}
+
+fn reaches_below(told: &[&str], pattern: &Pattern, path: &Path) -> bool {
+    pattern.matches(path)
+        && (!is_private_below(told, path)
+            || spells_owner_below(told, pattern) && !is_temporary(path))
 }
 
 /// Whether the first two levels of a pattern, behind that of a host, are no wildcards.
 pub(crate) fn spells_owner(pattern: &Pattern) -> bool {
+    spells_owner_below(KEPT, pattern)
+}
+
+fn spells_owner_below(told: &[&str], pattern: &Pattern) -> bool {
     let levels = pattern.levels();
     let literal = |at: usize| match levels.get(at) {
         Some(Level::Literal(text)) => Some(&**text),
         _ => None,
     };
-    let is_told = literal(0) == Some("$sys") && literal(1).is_some_and(|it| TOLD.contains(&it));
+    let is_told = literal(0) == Some("$sys") && literal(1).is_some_and(|it| told.contains(&it));
     let (skipped, has_host) = match is_told {
         true => (2, literal(2).is_some_and(|level| level.starts_with('@'))),
         false => (0, names_host(pattern)),
@@ -89,14 +110,23 @@ mod tests {
             ("$sys/*/user/oli/*", "$sys/trace/user/oli/3", false),
             ("$sys/trace/user/oli/*", "$sys/trace/user/oli/3", true),
             ("$sys/trace/*", "$sys/trace/3", true),
+        ] {
+            let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::parse(path).unwrap());
+            assert_eq!(reaches(&pattern, &path), expected, "{pattern:?} {path}");
+            assert_eq!(gathers(&pattern, &path), expected, "{pattern:?} {path}");
+        }
+        // Each who gets it is asked for what is told of private topics, unless it is gathered.
+        for (pattern, path, expected) in [
             ("$sys/presence/**", "$sys/presence/user/ann/a", false),
+            ("$sys/**", "$sys/presence/user/ann/a", false),
             ("$sys/presence/user/ann/*", "$sys/presence/user/ann/a", true),
             ("$sys/missing/@shop/**", "$sys/missing/@shop/group/a/b", false),
             ("$sys/missing/@shop/group/a/*", "$sys/missing/@shop/group/a/b", true),
             ("$sys/presence/**", "$sys/presence/fx/a", true),
         ] {
             let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::parse(path).unwrap());
-            assert_eq!(reaches(&pattern, &path), expected, "{pattern:?} {path}");
+            assert!(reaches(&pattern, &path));
+            assert_eq!(gathers(&pattern, &path), expected, "{pattern:?} {path}");
         }
     }
 

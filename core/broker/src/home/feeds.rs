@@ -18,7 +18,7 @@ use crate::durables::{Durable, FeedSlice};
 use crate::places::{Place, PlaceSet};
 use crate::price::pattern_bytes;
 use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Slab};
-use tiderace_queues::reaches;
+use tiderace_queues::gathers;
 use tiderace_topics::{Level, Path, Pattern, PatternIndex};
 
 /// The durable subscriptions that concern one home.
@@ -248,7 +248,7 @@ fn fed_by(by_topic: &PatternIndex<(Pattern, Key)>, topic: &Path) -> Vec<Key> {
 /// server's own, and the pattern does not say so.
 fn feeds(pattern: &Pattern, topic: &Path) -> bool {
     let is_spelled = || matches!(pattern.levels().first(), Some(Level::Literal(_)));
-    reaches(pattern, topic) && (!is_reserved(topic) || is_spelled())
+    gathers(pattern, topic) && (!is_reserved(topic) || is_spelled())
 }
 
 #[cfg(test)]

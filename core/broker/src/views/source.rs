@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
-use tiderace_queues::reaches;
+use tiderace_queues::gathers;
 use tiderace_topics::Path;
 use tiderace_views::{Evaluation, Form, Source, View};
 use tiderace_wire::{Flags, Run, ValueType};
@@ -335,7 +335,7 @@ impl ViewSide<'_> {
 fn follows(view: &View, path: &Path, options: &BrokerOptions) -> bool {
     let comes_from = |name: &str| options.upstream_of(path).is_some_and(|it| *it.name == *name);
     view.upstream().is_none_or(comes_from)
-        && view.sources().iter().any(|pattern| reaches(pattern, path))
+        && view.sources().iter().any(|pattern| gathers(pattern, path))
 }
 
 fn form_of(kind: ValueType) -> Form {
