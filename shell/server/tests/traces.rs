@@ -353,4 +353,10 @@ fn a_trace_ends_with_the_right_to_it() {
         std::thread::yield_now();
     }
     assert_eq!(listed()[0]["by"], "admin");
+    // More than may go on are refused, and the server is not what is wrong.
+    for _ in 1..8 {
+        assert_eq!(server.operate("admin", &trace).0, "200");
+    }
+    let refused = server.operate("admin", &trace);
+    assert_eq!((&*refused.0, &refused.1["code"]), ("429", &json!("rate-limited")), "{refused:?}");
 }

@@ -125,7 +125,7 @@ impl TraceBoard {
             let reason = format!(
                 "{TRACES_MAX} traces go on already, as many as may; end one of them, or wait for its end"
             );
-            return answer.tell(Err(Close::new(CloseCode::TooManyTopics, reason)));
+            return answer.tell(Err(Close::new(CloseCode::RateLimited, reason)));
         }
         let id = table.last + 1;
         let topic = match topic(id) {
