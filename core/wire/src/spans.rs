@@ -1,7 +1,7 @@
 //! Which messages are traced, and as which parts of which traces (W3C Trace Context, level 1).
 //!
 //! Parsing is bounded by the length of the one form there is. Relies on [`crate::properties`] for where a message says of
-//! which trace it is. Invariants: an id is never all zeros; what is no `traceparent` by the letter of the specification is
+//! which trace it is. Invariants: an id is never all zeros; what is no `traceparent` as the specification has it is
 //! as if it were not there.
 
 use std::fmt;
