@@ -318,13 +318,15 @@ export interface RulesFields {
 export interface PutRuleFields {
   /** Its name. At most 128 bytes of UTF-8. */
   name: string;
-  /** The actions that it allows; one of `allow` and `deny` is given. At most 64. */
+  /** The actions that it allows; one of `allow`, `deny` and `role` is given. At most 64. */
   allow?: string[];
   /** The actions that it denies. At most 64. */
   deny?: string[];
+  /** The role that it gives; such a rule has neither `paths` nor `kind`. */
+  role?: "viewer" | "operator" | "admin";
   /** Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*`. At most 64. */
   principals: string[];
-  /** Where, as patterns; everywhere if it is not given. At most 64. */
+  /** Where, as patterns; everywhere if neither it nor `role` is given. At most 64. */
   paths?: string[];
   /** For which kind of destinations. */
   kind?: "any" | "queue" | "service" | "topic";

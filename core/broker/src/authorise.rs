@@ -20,18 +20,17 @@
 //! A rule that allows something on `**` says nothing of paths that begin with `$`, as wildcards do not
 //! name them; one that denies it does.
 
-use std::sync::Arc;
-
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_manage::Role;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Entrance, Kind, is_temporary};
 
-use crate::action::{Action, Actions};
+use crate::action::Action;
 use crate::implied::{Implied, implying};
 use crate::managed_elsewhere::managed_elsewhere;
 use crate::placeholders::RulePath;
 use crate::principal::{PRESENCE, Principal, subject_of};
+use crate::rule::{Rule, Who};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -42,85 +41,22 @@ pub(crate) struct Caller<'a> {
     pub(crate) principal: &'a Principal,
 }
 
-/// Whom a rule speaks of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Who {
-    /// Everybody, including anonymous clients.
-    All,
-    /// Clients that did not say who they are.
-    Anonymous,
-    /// Members of a group.
-    Group(Arc<str>),
-    /// One identity.
-    User(Arc<str>),
-}
-
-impl Who {
-    pub(crate) fn includes(&self, principal: &Principal) -> bool {
-        match self {
-            Who::All => true,
-            Who::Anonymous => principal.anonymous,
-            Who::Group(name) => principal.groups.contains(name),
-            Who::User(name) => !principal.anonymous && *name == principal.name,
-        }
-    }
-}
-
-/// One line of the rules.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    /// Whether it allows or denies.
-    pub allow: bool,
-    /// Which actions.
-    pub actions: Actions,
-    /// Whose.
-    pub who: Vec<Who>,
-    /// Where; empty means everywhere. A level may be a [`Placeholder`](tiderace_topics::Placeholder); one in braces that is none
-    /// names itself.
-    pub paths: Vec<Pattern>,
-    /// On what; `None` means both.
-    pub kind: Option<Kind>,
-}
-
-impl Rule {
-    fn concerns(&self, principal: &Principal, action: Action) -> bool {
-        self.actions.contains(action) && self.who.iter().any(|who| who.includes(principal))
-    }
-}
-
 /// A rule and its paths, ready to be compared.
 #[derive(Clone, Debug)]
 struct Ready {
+    /// The place, in the configuration, of the rule that it stands for. Nobody is told that of an admin of the socket.
+    number: usize,
     rule: Rule,
     places: Box<[RulePath]>,
 }
 
 impl Ready {
-    fn new(rule: Rule) -> Ready {
-        Ready { places: rule.paths.iter().map(RulePath::new).collect(), rule }
-    }
-
-    /// One of those that make a role, for everybody.
-    fn of_role(made: &tiderace_manage::Rule) -> Ready {
-        let is_named = |name: &str| made.allow.contains(&name);
-        let actions = Action::ALL.into_iter().filter(|(name, _)| is_named(name));
-        let kind = match made.kind {
-            tiderace_manage::Kind::Any => None,
-            tiderace_manage::Kind::Queue => Some(Kind::Queue),
-            tiderace_manage::Kind::Service => Some(Kind::Service),
-            tiderace_manage::Kind::Topic => Some(Kind::Topic),
-        };
-        Ready::new(Rule {
-            allow: true,
-            actions: actions.map(|(_, action)| action).collect(),
-            who: vec![Who::All],
-            paths: made.paths.iter().filter_map(|path| Pattern::parse(path).ok()).collect(),
-            kind,
-        })
+    fn new((number, rule): (usize, Rule)) -> Ready {
+        Ready { number, places: rule.paths.iter().map(RulePath::new).collect(), rule }
     }
 
     fn covers(&self, principal: &Principal, kind: Kind, path: &Path) -> bool {
-        let Ready { rule, places } = self;
+        let Ready { rule, places, .. } = self;
         rule.kind.is_none_or(|own| own == kind)
             && (places.is_empty()
                 || places.iter().any(|place| place.covers(rule.allow, principal, path)))
@@ -195,8 +131,17 @@ impl Rules {
 
     /// Only what these rules allow.
     pub fn new(rules: Vec<Rule>) -> Rules {
-        let given = Some(rules.into_iter().map(Ready::new).collect());
-        Rules { given, admins: Role::Admin.rules().iter().map(Ready::of_role).collect() }
+        Rules::numbered(rules.into_iter().enumerate())
+    }
+
+    /// The same, each with the place that a [`Decision`] gives as its number: what stands for one rule of the
+    /// configuration has the same.
+    pub fn numbered(rules: impl IntoIterator<Item = (usize, Rule)>) -> Rules {
+        let admins = Rule::of_role(Role::Admin, &[Who::All]).into_iter().enumerate();
+        Rules {
+            given: Some(rules.into_iter().map(Ready::new).collect()),
+            admins: admins.map(Ready::new).collect(),
+        }
     }
 
     /// The lists by each of which the principal may be allowed something; none if there are no rules.
@@ -326,13 +271,13 @@ impl Rules {
         (principal, action, kind, path): (&Principal, Action, Kind, &Path),
     ) -> Decision {
         let mut decision = if is_own { Decision::Own } else { Decision::Nothing };
-        for (number, ready) in rules.iter().enumerate() {
+        for ready in rules {
             let allows = ready.rule.allow;
             if (!allows || !decision.is_allowed())
                 && ready.rule.concerns(principal, action)
                 && ready.covers(principal, kind, path)
             {
-                decision = Decision::Rule { number, allows };
+                decision = Decision::Rule { number: ready.number, allows };
                 if !allows {
                     return decision;
                 }

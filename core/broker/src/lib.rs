@@ -109,6 +109,7 @@ mod requester;
 mod retire;
 mod review;
 mod room;
+mod rule;
 mod runs;
 mod scatter_gather;
 mod selecting;
@@ -150,7 +151,7 @@ mod work;
 
 pub use access_change::{AccessChange, Bearer};
 pub use action::{Action, Actions};
-pub use authorise::{Decision, Rule, Rules, Who};
+pub use authorise::{Decision, Rules};
 pub use broker::{AHEAD, Broker};
 pub use claims::{Claim, Claims};
 pub use credential_id::CredentialId;
@@ -181,6 +182,7 @@ pub use queue_loads::Unreadable;
 pub use queued::MovedFrom;
 pub use relay::{Relay, Wanted};
 pub use requester::{Operated, Requester};
+pub use rule::{Rule, Who};
 pub use spans::SpanFact;
 pub use tiderace_journal::{
     DamagedRecord, LoadedRecord, RecordBody, StoreLoad, StoreLoaded, StoreRecord, StoredKind,

@@ -6,8 +6,8 @@
 
 use tiderace_base::{Allowance, Allowances, ClientLimits, Close, CloseCode};
 
-use crate::authorise::Who;
 use crate::principal::Principal;
+use crate::rule::Who;
 
 /// Who shares what a limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Roles: names for what those who look after a server usually may.
 //!
-//! A role is nothing that the server knows; it is a set of rules in its configuration.
+//! A rule of the configuration gives a role, and stands for the rules that make it. They count beside all others.
 
 /// A name for rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +54,11 @@ impl Role {
     /// All of them, each of which may what those before it may.
     pub const ALL: [Role; 3] = [Role::Viewer, Role::Operator, Role::Admin];
 
+    /// Their names.
+    pub const NAMES: &[&str] = &[Role::ALL[0].name(), Role::ALL[1].name(), Role::ALL[2].name()];
+
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
             Role::Operator => "operator",

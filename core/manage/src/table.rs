@@ -339,10 +339,11 @@ pub const VERBS: &[Verb] = &[
     Verb::changes("put-rule", "Adds a rule, or puts it in place of the one of that name.", put("/rules/{name}"))
         .takes(&[
             RULE.required(),
-            texts("allow", "The actions that it allows; one of `allow` and `deny` is given.", "[\"publish\"]"),
+            texts("allow", "The actions that it allows; one of `allow`, `deny` and `role` is given.", "[\"publish\"]"),
             texts("deny", "The actions that it denies.", "[\"publish\"]"),
+            word("role", Role::NAMES, "The role that it gives; such a rule has neither `paths` nor `kind`.", "\"viewer\""),
             texts("principals", "Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*`.", "[\"group:sales\"]").required(),
-            texts("paths", "Where, as patterns; everywhere if it is not given.", "[\"fx/**\"]"),
+            texts("paths", "Where, as patterns; everywhere if neither it nor `role` is given.", "[\"fx/**\"]"),
             word("kind", &["any", "queue", "service", "topic"], "For which kind of destinations.", "\"any\""),
             DRY_RUN,
         ])

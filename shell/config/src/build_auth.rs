@@ -5,14 +5,14 @@
 
 use std::collections::HashSet;
 
-use tiderace_topics::Placeholder;
+use tiderace_topics::{Pattern, Placeholder};
 
 use crate::problem::{Origin, Problems};
 use crate::resolve::resolve;
 use crate::secret::SecretSource;
 use crate::sections::auth::{
-    AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleSection, TokenConfig, TokenSecret,
-    TokenSection, UserConfig, UserPassword, UserSection,
+    Action, AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleEffect, RuleSection,
+    TokenConfig, TokenSecret, TokenSection, UserConfig, UserPassword, UserSection,
 };
 use crate::sections::tls::TlsConfig;
 use crate::sources::Sources;
@@ -139,18 +139,40 @@ fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Optio
 
 fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
     let section = table.fill(RuleSection::from_values)?;
-    let (allow, actions) = match (section.allow, section.deny) {
-        (Some(actions), None) => (true, actions),
-        (None, Some(actions)) => (false, actions),
+    let principals = principals(table, &section, problems);
+    let effect = match (section.allow, section.deny, section.role) {
+        (None, None, Some(role)) => {
+            check_role(table, problems);
+            RuleEffect::Role(role)
+        }
+        (Some(actions), None, None) => {
+            let (paths, kind) = (section.paths, section.kind);
+            check_actions(table, ("allow", &actions, &paths), problems);
+            RuleEffect::Actions { allow: true, actions, paths, kind }
+        }
+        (None, Some(actions), None) => {
+            let (paths, kind) = (section.paths, section.kind);
+            check_actions(table, ("deny", &actions, &paths), problems);
+            RuleEffect::Actions { allow: false, actions, paths, kind }
+        }
         _ => {
-            if !table.refuses(&["allow", "deny"]) {
-                let message =
-                    "a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both";
+            if !table.refuses(&["allow", "deny", "role"]) {
+                let message = "a [[rule]] needs exactly one of `allow`, `deny` and `role`; write a rule for each";
                 problems.add(table.origin.clone(), message);
             }
             return None;
         }
     };
+    let (name, is_put) = (section.name, table.origin == Origin::Put);
+    Some(RuleConfig { name, is_put, principals, effect })
+}
+
+/// Whom a rule concerns.
+fn principals(
+    table: &Table,
+    section: &RuleSection,
+    problems: &mut Problems,
+) -> Vec<PrincipalMatch> {
     let mut principals = Vec::new();
     for text in &section.principals {
         match PrincipalMatch::parse(text) {
@@ -164,33 +186,46 @@ fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
             }
         }
     }
-    for (name, is_empty) in [
-        (if allow { "allow" } else { "deny" }, actions.is_empty()),
-        ("principals", section.principals.is_empty()),
-        ("paths", section.paths.is_empty()),
-    ] {
-        if is_empty {
+    check_filled(table, ("principals", section.principals.is_empty()), problems);
+    principals
+}
+
+/// A role has paths of its own.
+fn check_role(table: &Table, problems: &mut Problems) {
+    for name in ["paths", "kind"] {
+        let origin = table.origin_of(name);
+        if origin != Origin::Default {
             let message = format!(
-                "rule.{name}: the list is empty, so the rule would never apply; fill it or remove the rule"
+                "rule.{name}: a rule that gives a role has no `{name}`, since the role says where; \
+                 write a rule with `allow` for a part of it"
             );
-            problems.add(table.origin_of(name), message);
+            problems.add(origin, message);
         }
     }
-    for path in &section.paths {
+}
+
+/// What is allowed or denied is something, and somewhere.
+fn check_actions(
+    table: &Table,
+    (verb, actions, paths): (&'static str, &[Action], &[Pattern]),
+    problems: &mut Problems,
+) {
+    check_filled(table, (verb, actions.is_empty()), problems);
+    check_filled(table, ("paths", paths.is_empty()), problems);
+    for path in paths {
         if let Err(unknown) = Placeholder::all_of(path) {
             problems.add(table.origin_of("paths"), format!("rule.paths: {unknown}"));
         }
     }
-    let (name, is_put) = (section.name, table.origin == Origin::Put);
-    Some(RuleConfig {
-        name,
-        is_put,
-        allow,
-        actions,
-        principals,
-        paths: section.paths,
-        kind: section.kind,
-    })
+}
+
+fn check_filled(table: &Table, (name, is_empty): (&'static str, bool), problems: &mut Problems) {
+    if is_empty {
+        let message = format!(
+            "rule.{name}: the list is empty, so the rule would never apply; fill it or remove the rule"
+        );
+        problems.add(table.origin_of(name), message);
+    }
 }
 
 /// `sha256:` and 64 hexadecimal digits.
@@ -248,7 +283,7 @@ fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Proble
 /// With users but without a permission, everybody could log in and nobody could do anything.
 fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
     let is_nothing_allowed =
-        config.is_enforced() && !config.managed && !config.rules.iter().any(|rule| rule.allow);
+        config.is_enforced() && !config.managed && !config.rules.iter().any(RuleConfig::allows);
     let origin =
         tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "jwt" | "rule"));
     let elsewhere = match config.http {

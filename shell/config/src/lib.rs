@@ -54,8 +54,8 @@ pub use running::Running;
 pub use schema::schema;
 pub use secret::{Secret, SecretSource};
 pub use sections::auth::{
-    Action, AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, RuleConfig, RuleKind,
-    TokenConfig, TokenSecret, UserConfig, UserPassword,
+    Action, AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, PrincipalMatch, Role, RuleConfig,
+    RuleEffect, RuleKind, TokenConfig, TokenSecret, UserConfig, UserPassword,
 };
 pub use sections::auth_http::{AuthHttpConfig, Unanswered, UnansweredLogins};
 pub use sections::client_limits::{LimitConfig, LimitPerWord};

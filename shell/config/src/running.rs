@@ -119,8 +119,9 @@ impl Running<'_> {
         [held, read]: [Option<&'a Table>; 2],
     ) -> Row<'a> {
         let of = |table: Option<&'a Table>, all: &[Table]| -> Option<&'a Setting> {
-            let mut settings = table?.settings.iter();
-            settings.find(|it| it.spec.key == spec.key && show::holds(all, it))
+            let table = table?;
+            let mut settings = table.settings.iter();
+            settings.find(|it| it.spec.key == spec.key && show::holds(all, table, it))
         };
         let mut own = of(held, &self.held.tables).map(Cow::Borrowed);
         let other = of(read, self.read);
@@ -476,7 +477,7 @@ mod tests {
         assert_eq!((page.options.len(), page.more), (500, true));
         let held = loaded(&format!("{LISTEN}{}", rule.repeat(100)));
         let page = of(&held).page(&query).unwrap();
-        assert_eq!(page.matched, 600);
+        assert_eq!(page.matched, 700);
         let long = page.options.iter().find(|entry| entry.key() == "rule[1].paths").unwrap();
         let shown: Vec<String> = serde_json::from_str(long.value.json.as_deref().unwrap()).unwrap();
         assert_eq!(shown.len() as u64 + long.value.left_out, 5_000);

@@ -33,7 +33,7 @@ fn toml_of(loaded: &Loaded, shown: impl Fn(&Value) -> String) -> String {
         let lines: Vec<(String, &Origin)> = table
             .settings
             .iter()
-            .filter(|setting| holds(&loaded.tables, setting))
+            .filter(|setting| holds(&loaded.tables, table, setting))
             .map(|setting| {
                 (format!("{} = {}", setting.spec.name(), shown(&setting.value)), &setting.origin)
             })
@@ -53,7 +53,8 @@ pub fn show_json(loaded: &Loaded) -> Json {
     for table in &loaded.tables {
         let index = if previous.0 == table.section.name { previous.1 + 1 } else { 0 };
         previous = (table.section.name, index);
-        for setting in table.settings.iter().filter(|setting| holds(&loaded.tables, setting)) {
+        for setting in table.settings.iter().filter(|setting| holds(&loaded.tables, table, setting))
+        {
             let mut object = Map::new();
             object.insert("key".to_owned(), json!(setting.spec.key));
             if table.section.repeated {
@@ -67,11 +68,11 @@ pub fn show_json(loaded: &Loaded) -> Json {
     Json::Array(settings)
 }
 
-/// The default of `server.listen` does not hold when the file describes listeners.
-pub(crate) fn holds(tables: &[Table], setting: &Setting) -> bool {
+/// Whether an option of a table holds. The default of `server.listen` does not when the file describes listeners.
+pub(crate) fn holds(tables: &[Table], table: &Table, setting: &Setting) -> bool {
     let is_default = setting.spec.key == "server.listen" && setting.origin == Origin::Default;
     let has_listeners = || tables.iter().any(|table| table.section.name == "listener");
-    !(is_default && has_listeners())
+    table.holds(setting) && !(is_default && has_listeners())
 }
 
 /// Bytes of a value that is shown to others, at most.

@@ -51,6 +51,15 @@ impl Table {
         }
     }
 
+    /// Whether an option of this table holds: a rule that gives a role has no paths and no kind of its own, so their defaults
+    /// say nothing there.
+    pub fn holds(&self, setting: &Setting) -> bool {
+        let is_default = setting.origin == Origin::Default;
+        let is_of_actions = matches!(setting.spec.key, "rule.paths" | "rule.kind");
+        let gives_role = || self.settings.iter().any(|it| it.spec.key == "rule.role");
+        !(is_default && is_of_actions && gives_role())
+    }
+
     /// One of these options has a problem of its own already.
     pub(crate) fn refuses(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.refused.contains(name))

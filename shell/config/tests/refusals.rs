@@ -408,11 +408,35 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nprincipals = [\"*\"]",
-        "t.toml:1:1: a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow`, `deny` and `role`; write a rule for each",
     ),
     (
         "[[rule]]\nallow = [\"send\"]\ndeny = [\"send\"]\nprincipals = [\"*\"]",
-        "t.toml:1:1: a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow`, `deny` and `role`; write a rule for each",
+    ),
+    (
+        "[[rule]]\nrole = \"viewer\"\ndeny = [\"send\"]\nprincipals = [\"*\"]",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow`, `deny` and `role`; write a rule for each",
+    ),
+    (
+        "[[rule]]\nrole = \"viewer\"\nallow = [\"send\"]\nprincipals = [\"*\"]",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow`, `deny` and `role`; write a rule for each",
+    ),
+    (
+        "[[rule]]\nrole = \"viewer\"\nprincipals = []",
+        "t.toml:3:1: rule.principals: the list is empty, so the rule would never apply; fill it or remove the rule",
+    ),
+    (
+        "[[rule]]\nrole = \"vewer\"\nprincipals = [\"*\"]",
+        "t.toml:2:8: rule.role: expected one of \"viewer\", \"operator\", \"admin\", but found \"vewer\"; did you mean `viewer`?",
+    ),
+    (
+        "[[rule]]\nrole = \"viewer\"\nprincipals = [\"*\"]\npaths = [\"$sys/**\"]",
+        "t.toml:4:1: rule.paths: a rule that gives a role has no `paths`, since the role says where; write a rule with `allow` for a part of it",
+    ),
+    (
+        "[[rule]]\nrole = \"viewer\"\nprincipals = [\"*\"]\nkind = \"any\"",
+        "t.toml:4:1: rule.kind: a rule that gives a role has no `kind`, since the role says where; write a rule with `allow` for a part of it",
     ),
     (
         "[[rule]]\nallow = [\"publsh\"]\nprincipals = [\"*\"]",

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use support::{Setup, file};
 use tiderace_config::{
-    Action, ListenerProtocol, LogFormat, MemoryAmount, Origin, PrincipalMatch, RuleKind,
-    SlowConsumer, TokenSecret, UserPassword, show_json, show_toml,
+    Action, ListenerProtocol, LogFormat, MemoryAmount, Origin, PrincipalMatch, Role, RuleEffect,
+    RuleKind, SlowConsumer, TokenSecret, UserPassword, show_json, show_toml,
 };
 use tiderace_topics::Pattern;
 
@@ -186,10 +186,13 @@ fn users_tokens_and_rules_are_typed() {
     assert_eq!((digest[0], digest[31]), (0, 0x1f));
     assert_eq!(auth.tokens[1].principal, "prices");
     let rule = &auth.rules[0];
-    assert!(rule.allow);
-    assert_eq!(rule.actions, [Action::Publish, Action::Subscribe]);
-    assert_eq!(rule.kind, RuleKind::Topic);
-    assert_eq!(rule.paths, ["fx/**", "metals/*"].map(pattern));
+    let effect = RuleEffect::Actions {
+        allow: true,
+        actions: vec![Action::Publish, Action::Subscribe],
+        paths: ["fx/**", "metals/*"].map(pattern).to_vec(),
+        kind: RuleKind::Topic,
+    };
+    assert_eq!(rule.effect, effect);
     let expected = [
         PrincipalMatch::Group("traders".to_owned()),
         PrincipalMatch::User("prices".to_owned()),
@@ -197,8 +200,19 @@ fn users_tokens_and_rules_are_typed() {
         PrincipalMatch::Everybody,
     ];
     assert_eq!(rule.principals, expected);
-    assert_eq!(auth.rules[1].paths, ["**"].map(pattern));
-    assert!(!auth.rules[1].allow);
+    assert_eq!(auth.rules[1].paths(), ["**"].map(pattern));
+    assert!(!auth.rules[1].allows());
+}
+
+#[test]
+fn a_role_is_given_by_a_rule() {
+    let rule = "[[rule]]\nrole = \"operator\"\nprincipals = [\"group:traders\"]\n";
+    let auth = file(&format!("{WITH_AUTH}{rule}")).env("FEED", "s3cret");
+    let auth = auth.load().unwrap().config.auth;
+    let given = auth.rules.last().unwrap();
+    assert_eq!(given.effect, RuleEffect::Role(Role::Operator));
+    assert_eq!(given.principals, [PrincipalMatch::Group("traders".to_owned())]);
+    assert!(given.allows() && given.paths().is_empty());
 }
 
 fn pattern(text: &str) -> Pattern {
@@ -219,8 +233,9 @@ fn nothing_shows_a_secret() {
 #[test]
 fn what_is_shown_can_be_read_back() {
     let text = "[limits]\nmessage_bytes_max = \"1.5 MiB\"\n[[topic]]\nmatch = \"fx/**\"\nretain = true\n\
-                [[listener]]\naddress = \"localhost:9\"";
+                [[listener]]\naddress = \"localhost:9\"\n[[rule]]\nrole = \"viewer\"\nprincipals = [\"*\"]";
     let loaded = file(text).env("TIDERACE_SESSION__OUTBOX_BYTES_MAX", "8mib").load().unwrap();
+    assert!(!show_json(&loaded).to_string().contains("rule.paths"));
     let shown = show_toml(&loaded);
     assert!(shown.contains("message_bytes_max = \"1536 KiB\""), "{shown}");
     assert!(shown.contains("# environment variable TIDERACE_SESSION__OUTBOX_BYTES_MAX"), "{shown}");

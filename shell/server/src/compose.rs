@@ -11,13 +11,11 @@ use anyhow::Context;
 use tiderace_base::ClientLimits;
 use tiderace_bodies::Maps;
 use tiderace_broker::{
-    Action, BrokerOptions, DurableOptions, LimitPer, LimitRule, QueuePolicy, Rule, Rules,
-    ServiceOptions, Who,
+    BrokerOptions, DurableOptions, LimitPer, LimitRule, QueuePolicy, ServiceOptions,
 };
 use tiderace_config::{
-    Action as ActionWord, AuthConfig, Config, DeltaCodec, DispatchWord, FullPolicyWord,
-    LargeMessagesConfig, LimitConfig, LimitPerWord, ListenerProtocol, ListenerTls,
-    ManagementListeners, PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind,
+    Config, DeltaCodec, DispatchWord, FullPolicyWord, LargeMessagesConfig, LimitConfig,
+    LimitPerWord, ListenerProtocol, ListenerTls, ManagementListeners, QueueConfig, QueuesConfig,
     ServicesConfig, StoreConfig, StoreSync, SubscriptionConfig, ViewConfig,
 };
 use tiderace_delta::Offer;
@@ -34,8 +32,9 @@ use tiderace_stomp::StompOptions;
 use tiderace_tls::Settings;
 use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
-use tiderace_wire::{DurableSubscription, Kind, Prefetch, durable_queue};
+use tiderace_wire::{DurableSubscription, Prefetch, durable_queue};
 
+use crate::rules::{rules, who};
 use crate::upstreams::Identity;
 use crate::{hosts, proxies, quotas, specs, upstreams};
 
@@ -391,37 +390,6 @@ pub(crate) fn rsocket(config: &Config, metrics: Arc<RSocketMetrics>) -> RSocketO
     }
 }
 
-pub(crate) fn rules(auth: &AuthConfig) -> Rules {
-    if !auth.is_enforced() {
-        return Rules::allow_all();
-    }
-    Rules::new(auth.rules.iter().map(rule).collect())
-}
-
-fn rule(rule: &RuleConfig) -> Rule {
-    Rule {
-        allow: rule.allow,
-        actions: rule.actions.iter().map(action).collect(),
-        who: rule.principals.iter().map(who).collect(),
-        paths: rule.paths.clone(),
-        kind: match rule.kind {
-            RuleKind::Any => None,
-            RuleKind::Queue => Some(Kind::Queue),
-            RuleKind::Service => Some(Kind::Service),
-            RuleKind::Topic => Some(Kind::Topic),
-        },
-    }
-}
-
-fn who(who: &PrincipalMatch) -> Who {
-    match who {
-        PrincipalMatch::Anonymous => Who::Anonymous,
-        PrincipalMatch::Everybody => Who::All,
-        PrincipalMatch::Group(name) => Who::Group(name.as_str().into()),
-        PrincipalMatch::User(name) => Who::User(name.as_str().into()),
-    }
-}
-
 /// What clients may have at a time.
 pub(crate) fn limits(config: &Config) -> Vec<LimitRule> {
     config.client_limits.iter().map(limit).collect()
@@ -443,24 +411,6 @@ fn limit(limit: &LimitConfig) -> LimitRule {
             sent_bytes_per_second: limit.sent_bytes_per_second.unwrap_or(0),
             backlog_bytes: limit.backlog_bytes_max.unwrap_or(0),
         },
-    }
-}
-
-fn action(word: &ActionWord) -> Action {
-    match word {
-        ActionWord::Admin => Action::Admin,
-        ActionWord::Browse => Action::Browse,
-        ActionWord::Call => Action::Call,
-        ActionWord::Create => Action::Create,
-        ActionWord::Manage => Action::Manage,
-        ActionWord::Monitor => Action::Monitor,
-        ActionWord::Operate => Action::Operate,
-        ActionWord::Publish => Action::Publish,
-        ActionWord::Receive => Action::Receive,
-        ActionWord::Relay => Action::Relay,
-        ActionWord::Send => Action::Send,
-        ActionWord::Serve => Action::Serve,
-        ActionWord::Subscribe => Action::Subscribe,
     }
 }
 

@@ -225,7 +225,11 @@ fn reason(decision: &Decision, tables: &[Table]) -> String {
 /// The rule in one line, as it stands in the file.
 fn shown(rule: &Table) -> String {
     let settings = rule.settings.iter().filter(|setting| {
-        matches!(setting.spec.name(), "allow" | "deny" | "principals" | "paths" | "kind")
+        rule.holds(setting)
+            && matches!(
+                setting.spec.name(),
+                "allow" | "deny" | "role" | "principals" | "paths" | "kind"
+            )
     });
     let parts: Vec<String> =
         settings.map(|setting| format!("{} = {}", setting.spec.name(), setting.value)).collect();

@@ -24,8 +24,8 @@ use tiderace_auth::{
 use tiderace_base::Span;
 use tiderace_broker::{Bearer, CredentialId};
 use tiderace_config::{
-    AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, Moment, PrincipalMatch, TokenSecret, Unanswered,
-    UserPassword,
+    AuthConfig, JwtAlgorithm, JwtConfig, JwtKeys, Moment, PrincipalMatch, RuleConfig, TokenSecret,
+    Unanswered, UserPassword,
 };
 use tiderace_topics::Placeholder;
 use tracing::{info, warn};
@@ -60,7 +60,7 @@ pub(crate) fn verifier(auth: &AuthConfig, before: Option<&Verifier>) -> anyhow::
     // there is the rules' business.
     let anonymous = !auth.is_enforced()
         || auth.rules.iter().any(|rule| {
-            rule.allow
+            rule.allows()
                 && rule
                     .principals
                     .iter()
@@ -293,7 +293,7 @@ fn keys(config: &JwtConfig) -> anyhow::Result<(Vec<Key>, Source)> {
 
 /// The claims that rules ask for.
 pub(crate) fn claims_of_rules(auth: &AuthConfig) -> BTreeSet<String> {
-    let paths = auth.rules.iter().flat_map(|rule| &rule.paths);
+    let paths = auth.rules.iter().flat_map(RuleConfig::paths);
     let placeholders = paths.filter_map(|path| Placeholder::all_of(path).ok()).flatten();
     placeholders
         .filter_map(|placeholder| match placeholder {

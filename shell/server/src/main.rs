@@ -30,6 +30,7 @@ mod proxies;
 mod quotas;
 mod resources;
 mod restoring;
+mod rules;
 mod serve;
 mod service_manager;
 mod signals;

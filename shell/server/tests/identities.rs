@@ -43,6 +43,51 @@ fn may_send(server: &Managed, show: Show<'_>) -> bool {
 const CAT: Show<'static> = Show::Password("cat", "the password of cat");
 
 #[test]
+fn a_role_is_given_and_taken_by_a_rule() {
+    let mut server = start("identities-roles");
+    let lists = json!({"do": "sessions"});
+    let kicks = json!({"do": "kick", "principal": "nobody", "dry_run": true});
+    let may = |server: &Managed| {
+        [&lists, &kicks].map(|operation| server.operate("bob", operation).0 == "200")
+    };
+    assert_eq!(may(&server), [false, false]);
+    let put = |server: &Managed, role: &str| {
+        let words = ["rules", "put", "bobs", "--role", role, "--principal", "user:bob"];
+        assert!(server.run("admin", &words).status.success());
+    };
+    put(&server, "viewer");
+    assert_eq!(may(&server), [true, false]);
+    put(&server, "operator");
+    assert_eq!(may(&server), [true, true]);
+    let rule = server.lines("admin", &["rules", "ls"]).pop().unwrap();
+    assert_eq!((&rule["role"], &rule["principals"]), (&json!("operator"), &json!(["user:bob"])));
+    assert!(rule["paths"].is_null() && rule["allow"].is_null(), "{rule}");
+    let asked =
+        json!({"do": "explain", "who": "bob", "action": "operate", "path": "$sys/sessions"});
+    let told = done(&server, &asked);
+    assert_eq!((&told["why"], &told["rule"]), (&json!("rule"), &rule["number"]));
+    let says = told["says"].as_str().unwrap();
+    assert!(says.ends_with("(role = \"operator\", principals = [\"user:bob\"])"), "{says}");
+    let record = server.lines("admin", &["audit", "-n", "50"]);
+    let record = serde_json::to_string(&record).unwrap();
+    assert!(record.contains("role=operator principals=user:bob"), "{record}");
+    restart(&mut server);
+    assert_eq!(may(&server), [true, true]);
+    // A denial outweighs what a role allows.
+    let denial = json!({
+        "do": "put-rule", "name": "no-kicks", "deny": ["operate"], "principals": ["user:bob"],
+        "paths": ["$sys/sessions"]
+    });
+    assert_eq!(done(&server, &denial)["outcome"], "added");
+    assert_eq!(may(&server), [true, false]);
+    let denial = server.lines("admin", &["rules", "ls"]).pop().unwrap();
+    let told = done(&server, &asked);
+    assert_eq!((&told["allowed"], &told["rule"]), (&json!(false), &denial["number"]));
+    done(&server, &json!({"do": "remove-rule", "name": "bobs"}));
+    assert_eq!(may(&server), [false, false]);
+}
+
+#[test]
 fn who_was_put_may_what_was_put_and_nothing_any_more_when_that_is_removed() {
     let mut server = start("identities");
     assert!(LoggedIn::begin("stomp", &server.way(), CAT).is_err());
@@ -139,6 +184,14 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         (json!({"do": "put-token", "name": "cat", "secret": "swordfish"}), "secret"),
         (json!({"do": "put-rule", "name": "r", "principals": ["*"]}), "exactly one of"),
         (json!({"do": "put-rule", "name": "r", "allow": ["fly"], "principals": ["*"]}), "fly"),
+        (
+            json!({"do": "put-rule", "name": "r", "role": "king", "principals": ["*"]}),
+            "operator or",
+        ),
+        (
+            json!({"do": "put-rule", "name": "r", "role": "admin", "kind": "topic", "principals": ["*"]}),
+            "the role says where",
+        ),
         (
             json!({"do": "put-rule", "name": "of-the-file", "deny": ["admin"], "principals": ["*"]}),
             "stands in the configuration",

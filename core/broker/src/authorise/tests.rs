@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used)]
+use std::sync::Arc;
+
 use super::*;
 
 fn rule(allow: bool, actions: &[Action], who: Who, path: &str) -> Rule {

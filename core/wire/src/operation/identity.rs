@@ -128,6 +128,8 @@ pub enum NewIdentity {
         allow: Vec<Box<str>>,
         /// Those that it denies.
         deny: Vec<Box<str>>,
+        /// The role that it gives.
+        role: Option<Box<str>>,
         /// Whom it concerns.
         principals: Vec<Box<str>>,
         /// Where; empty: everywhere.
@@ -171,9 +173,10 @@ impl NewIdentity {
                 lasts.map(|lasts| format!("for={}ms", lasts.as_millis())),
                 secret.as_ref().map(|_| "secret=***".to_owned()),
             ],
-            NewIdentity::Rule { allow, deny, principals, paths, kind } => vec![
+            NewIdentity::Rule { allow, deny, role, principals, paths, kind } => vec![
                 list("allow", allow),
                 list("deny", deny),
+                text("role", role),
                 list("principals", principals),
                 list("paths", paths),
                 text("kind", kind),
@@ -195,8 +198,8 @@ impl NewIdentity {
             NewIdentity::Token { secret, principal, groups, host, .. } => {
                 hidden(secret) + text(principal) + all(&[groups]) + text(host)
             }
-            NewIdentity::Rule { allow, deny, principals, paths, kind } => {
-                all(&[allow, deny, principals, paths]) + text(kind)
+            NewIdentity::Rule { allow, deny, role, principals, paths, kind } => {
+                all(&[allow, deny, principals, paths]) + text(role) + text(kind)
             }
         }
     }

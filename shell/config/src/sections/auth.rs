@@ -129,10 +129,12 @@ section! {
     "rule" LIST RuleSection {
         /// Its name, for lists and for those who look after rules.
         "name" name: Option<String> = Absent, Kind::Name;
-        /// Actions that are allowed. Exactly one of `allow` and `deny` is needed.
+        /// Actions that are allowed. Exactly one of `allow`, `deny` and `role` is needed.
         "allow" allow: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
         /// Actions that are refused.
         "deny" deny: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
+        /// A [role](management.md#who-may), which stands for several rules with paths of their own. Such a rule has `principals`, and neither `paths` nor `kind`.
+        "role" role: Option<Role> = Absent, Kind::Choice(Role::WORDS);
         /// Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*` for everybody.
         "principals" principals: Vec<String> = Required, Kind::List(&Kind::Text);
         /// The destinations it concerns. A level may be `{user}`, the client's name; `{group}`, any of its groups; or `{claim.NAME}`, a value of that claim of its [signed token](authentication.md#signed-tokens). Who has no such value is allowed nothing there, and denied everything.
@@ -157,7 +159,7 @@ choice! {
         Manage = "manage",
         /// Read metrics and state.
         Monitor = "monitor",
-        /// On `$sys/sessions`: end sessions; on `$sys/drain`: send clients elsewhere; on `$sys/log`: say which lines the log gets. `admin` allows that as well.
+        /// On `$sys/sessions`: end sessions; on `$sys/blocks`: keep clients out; on `$sys/drain`: send clients elsewhere; on `$sys/log`: say which lines the log gets; on `$sys/trace`: trace sessions. `admin` allows that as well.
         Operate = "operate",
         /// Send a message to a topic.
         Publish = "publish",
@@ -171,6 +173,18 @@ choice! {
         Serve = "serve",
         /// Receive the messages of a topic.
         Subscribe = "subscribe",
+    }
+}
+
+choice! {
+    /// A name for what those who look after a server usually may.
+    Role {
+        /// Look at sessions, queues, services, metrics and alarms.
+        Viewer = "viewer",
+        /// That, and keep the server going: end and block sessions, drain it, and take, send, move and purge messages of all queues.
+        Operator = "operator",
+        /// That, and see and change the configuration, who may come in and what they may, make backups, create queues, and receive what is published on all topics.
+        Admin = "admin",
     }
 }
 
@@ -347,16 +361,46 @@ pub struct RuleConfig {
     pub name: Option<String>,
     /// Whether it was put while the server ran.
     pub is_put: bool,
-    /// `true` allows, `false` denies.
-    pub allow: bool,
-    /// The actions concerned.
-    pub actions: Vec<Action>,
     /// Whom it concerns.
     pub principals: Vec<PrincipalMatch>,
-    /// Patterns of the destinations concerned.
-    pub paths: Vec<Pattern>,
-    /// The kind of destinations concerned.
-    pub kind: RuleKind,
+    /// What it says of them.
+    pub effect: RuleEffect,
+}
+
+/// What a rule says of those whom it concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleEffect {
+    /// They may do some things somewhere, or may not.
+    Actions {
+        /// `true` allows, `false` denies.
+        allow: bool,
+        /// The actions concerned.
+        actions: Vec<Action>,
+        /// Patterns of the destinations concerned.
+        paths: Vec<Pattern>,
+        /// The kind of destinations concerned.
+        kind: RuleKind,
+    },
+    /// They have a role.
+    Role(Role),
+}
+
+impl RuleConfig {
+    /// Whether it allows something.
+    pub fn allows(&self) -> bool {
+        match self.effect {
+            RuleEffect::Actions { allow, .. } => allow,
+            RuleEffect::Role(_) => true,
+        }
+    }
+
+    /// The patterns of destinations that it names itself; a role has its own.
+    pub fn paths(&self) -> &[Pattern] {
+        match &self.effect {
+            RuleEffect::Actions { paths, .. } => paths,
+            RuleEffect::Role(_) => &[],
+        }
+    }
 }
 
 /// Whom a rule concerns.

@@ -12,7 +12,7 @@ use super::config_args::ConfigArgs;
 use super::connection::ConnectionArgs;
 use super::output::printable;
 use super::topics::{once, print_line};
-use crate::{compose, explain};
+use crate::{explain, rules};
 
 /// `tiderace acl`.
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &AclArgs) -> anyhow::Result<()> {
     let groups = asked.groups.iter().map(|group| group.as_str().into()).collect();
     let question = Question { who, groups, claims, action, kind: asked.kind(), path };
     question.check().map_err(Error::msg)?;
-    let rules = compose::rules(&loaded.config.auth);
+    let rules = rules::rules(&loaded.config.auth);
     let told = explain::explain(&question, &rules, &loaded).map_err(refused)?;
     let text = asked.sentence((told.is_allowed, told.kind.name(), &told.says));
     print_line(printable(&text).as_bytes())

@@ -158,15 +158,18 @@ struct PutRuleArgs {
     /// Its name.
     name: String,
     /// An action that it allows; may be given several times.
-    #[arg(long, value_name = "ACTION", required_unless_present = "deny", conflicts_with = "deny")]
+    #[arg(long, value_name = "ACTION", required_unless_present_any = ["deny", "role"], conflicts_with = "deny")]
     allow: Vec<String>,
     /// An action that it denies; may be given several times.
     #[arg(long, value_name = "ACTION")]
     deny: Vec<String>,
+    /// A role that it gives, instead of actions: viewer, operator or admin.
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["allow", "deny", "paths", "kind"])]
+    role: Option<String>,
     /// Whom it concerns: user:NAME, group:NAME, anonymous or '*'; may be given several times.
     #[arg(long = "principal", value_name = "WHO", required = true)]
     principals: Vec<String>,
-    /// Where, as a pattern such as 'fx/**'; may be given several times; not given: everywhere.
+    /// Where, as a pattern such as 'fx/**'; may be given several times; neither this nor a role given: everywhere.
     #[arg(long = "path", value_name = "PATTERN")]
     paths: Vec<String>,
     /// For which kind of destinations: topic, queue, service or any.
@@ -273,12 +276,14 @@ pub(crate) fn rules(args: &RulesArgs) -> anyhow::Result<()> {
             let head =
                 [">NUMBER", "NAME", "EFFECT", "ACTIONS", "PRINCIPALS", "PATHS", "KIND", "FROM"];
             let row = |rule: &Json| {
-                let effect = if rule["deny"].is_array() { "deny" } else { "allow" };
+                let mut effects = ["deny", "role"].into_iter();
+                let effect = effects.find(|effect| !rule[*effect].is_null());
+                let effect = effect.unwrap_or("allow");
                 vec![
                     rule["number"].to_string(),
                     text(rule, "name"),
                     effect.to_owned(),
-                    list(rule, effect),
+                    text(rule, effect) + &list(rule, effect),
                     list(rule, "principals"),
                     list(rule, "paths"),
                     text(rule, "kind"),
@@ -297,6 +302,7 @@ pub(crate) fn rules(args: &RulesArgs) -> anyhow::Result<()> {
                     operation[name] = json!(texts);
                 }
             }
+            add(&mut operation, "role", args.role.as_ref());
             add(&mut operation, "kind", args.kind.as_ref());
             change(&args.change, &operation).map(|_| ())
         }

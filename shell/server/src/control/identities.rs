@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tiderace_auth::hash_password;
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_config::{
-    Action, AuthConfig, Loaded, Moment, PrincipalMatch, PutIdentities, RuleConfig, Table,
+    Action, AuthConfig, Loaded, Moment, PrincipalMatch, PutIdentities, RuleConfig, RuleEffect,
+    Table,
 };
 use tiderace_wire::{
     Hidden, IdentityChange, IdentityEntry, IdentityKind, IdentityMember, IdentityOperation,
@@ -169,7 +170,8 @@ fn entry(what: &NewIdentity, before: Option<&Entry>) -> Result<Entry, Close> {
             text("until", lasts.map(|lasts| until(lasts).to_string()).or(end));
             list(&mut entry, "groups", groups);
         }
-        NewIdentity::Rule { allow, deny, principals, paths, kind } => {
+        NewIdentity::Rule { allow, deny, role, principals, paths, kind } => {
+            text("role", owned(role));
             text("kind", owned(kind));
             for (name, texts) in
                 [("allow", allow), ("deny", deny), ("principals", principals), ("paths", paths)]
@@ -277,21 +279,29 @@ fn members(
 }
 
 fn of_rule(rule: &RuleConfig) -> Vec<(&'static str, Option<IdentityMember>)> {
-    let RuleConfig { allow, actions, principals, paths, kind, .. } = rule;
-    let actions = actions.iter().map(|action: &Action| action.as_str().into()).collect();
     let who = |who: &PrincipalMatch| match who {
         PrincipalMatch::Anonymous => "anonymous".into(),
         PrincipalMatch::Everybody => "*".into(),
         PrincipalMatch::Group(name) => format!("group:{name}").into(),
         PrincipalMatch::User(name) => format!("user:{name}").into(),
     };
-    let paths = paths.iter().map(|path| path.as_str().into()).collect();
-    vec![
-        (if *allow { "allow" } else { "deny" }, Some(IdentityMember::Texts(actions))),
-        ("principals", Some(IdentityMember::Texts(principals.iter().map(who).collect()))),
-        ("paths", Some(IdentityMember::Texts(paths))),
-        ("kind", Some(IdentityMember::Text(kind.as_str().into()))),
-    ]
+    let principals = IdentityMember::Texts(rule.principals.iter().map(who).collect());
+    let principals = ("principals", Some(principals));
+    match &rule.effect {
+        RuleEffect::Role(role) => {
+            vec![("role", Some(IdentityMember::Text(role.as_str().into()))), principals]
+        }
+        RuleEffect::Actions { allow, actions, paths, kind } => {
+            let actions = actions.iter().map(|action: &Action| action.as_str().into()).collect();
+            let paths = paths.iter().map(|path| path.as_str().into()).collect();
+            vec![
+                (if *allow { "allow" } else { "deny" }, Some(IdentityMember::Texts(actions))),
+                principals,
+                ("paths", Some(IdentityMember::Texts(paths))),
+                ("kind", Some(IdentityMember::Text(kind.as_str().into()))),
+            ]
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::metrics::{CONFIG_REFUSED, CONFIG_RELOADS};
 use crate::monitor::Monitor;
 use crate::persistence::Persistence;
 use crate::tls::{self, CertificateWatch, Read};
-use crate::{compose, events, explain, logging, socketio};
+use crate::{compose, events, explain, logging, rules, socketio};
 
 /// Reads the configuration as at the start.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
@@ -317,7 +317,7 @@ impl Reloader {
     fn change_access(&self, next: &Loaded, has_other_rules: bool) {
         let auth = &next.config.auth;
         self.worker.change(self.verifier.clone(), self.signed.issuers.clone());
-        let rules = has_other_rules.then(|| compose::rules(auth));
+        let rules = has_other_rules.then(|| rules::rules(auth));
         if let Some(rules) = &rules {
             self.monitor.change_rules(rules.clone());
         }

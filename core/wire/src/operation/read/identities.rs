@@ -1,6 +1,7 @@
 //! The operations on users, tokens and rules, read.
 
 use tiderace_base::{Close, is_name};
+use tiderace_manage::Role;
 
 use super::{Given, bad, short};
 use crate::operation::identity::{
@@ -74,6 +75,7 @@ impl Given<'_> {
             IdentityKind::Rule => NewIdentity::Rule {
                 allow: self.texts("allow")?,
                 deny: self.texts("deny")?,
+                role: self.role()?,
                 principals: match self.texts("principals")? {
                     principals if principals.is_empty() => {
                         return Err(bad(
@@ -86,6 +88,14 @@ impl Given<'_> {
                 kind: self.kind_of_rule()?,
             },
         })
+    }
+
+    fn role(&self) -> Result<Option<Box<str>>, Close> {
+        let Some(role) = self.optional_text("role")? else { return Ok(None) };
+        if !Role::NAMES.contains(&&*role) {
+            return Err(bad("`role` is viewer, operator or admin"));
+        }
+        Ok(Some((&*role).into()))
     }
 
     fn kind_of_rule(&self) -> Result<Option<Box<str>>, Close> {
