@@ -1,8 +1,10 @@
 //! The record of changes: that each verb of the table leaves a line in it, by every protocol and for all who ask, and how it is read.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -11,7 +13,9 @@ use tiderace_manage::{Effect, VERBS, Verb};
 use crate::alarms::TIMEOUT;
 use crate::connections::{Managed, ask, audited, token_of};
 use crate::management::{NONE, Node, operation, resource};
+use crate::program::Directory;
 use crate::program::logins::{LoggedIn, Show, SocketIo, authorization, exchange};
+use crate::program::watched::{Watched, serve_on};
 use crate::readme::commands_of;
 
 /// What the record says behind a number, and the number behind which it goes on.
@@ -204,6 +208,57 @@ fn the_command_prints_the_record_and_goes_on_with_it() {
     assert!(line.ends_with("(not-authorised)"), "{line}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn who_follows_the_record_goes_on_when_the_server_is_started_again() {
+    let directory = Directory::new("audit-again");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let file = directory.0.join("tiderace.toml");
+    std::fs::write(&file, format!("[server]\nlisten = [{address:?}]\n")).unwrap();
+    let start = || Watched::of(&mut serve_on(listener.try_clone().unwrap().into(), &file));
+    let kick = |whom: &str| {
+        let words = ["connections", "kick", "--yes", "--principal", whom, "-s", &address];
+        Command::new(env!("CARGO_BIN_EXE_tiderace")).args(words).output().unwrap()
+    };
+    let server = start();
+    assert!(kick("ann").status.success());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tiderace"))
+        .args(["audit", "-f", "-s", &address])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = lines_of(child.stdout.take().unwrap());
+    let said = lines_of(child.stderr.take().unwrap());
+    let _following = Following(child);
+    let next = |of: &Receiver<String>| of.recv_timeout(TIMEOUT).expect("it says nothing more");
+    assert!(next(&lines).contains("kick principal=ann"));
+    drop(server);
+    let _again = start();
+    while !next(&said).contains("connected again") {}
+    assert!(kick("bob").status.success());
+    // Both have the same number, since the second server has a record of its own.
+    assert!(next(&lines).contains("kick principal=bob"));
+    assert!(next(&said).contains("this is another record"));
+}
+
+/// A command that goes on until it is ended.
+struct Following(Child);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    let output = BufReader::new(output).lines();
+    thread::spawn(move || output.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    lines
 }
 
 #[test]

@@ -188,6 +188,8 @@ pub struct AuditPage {
     pub more: bool,
     /// Lines behind `after`, or at all, that are not kept any more.
     pub missed: u64,
+    /// When the record began, with the server, in milliseconds since 1970: numbers of another one mean nothing to it.
+    pub since_ms: u64,
 }
 
 impl AuditPage {
@@ -205,8 +207,9 @@ impl AuditPage {
             }
             entry.write_json(out);
         }
-        let AuditPage { next, more, missed, .. } = self;
-        let rest = format!("],\"missed\":{missed},\"more\":{more},\"next\":{next}}}");
+        let AuditPage { next, more, missed, since_ms, .. } = self;
+        let rest =
+            format!("],\"missed\":{missed},\"since\":{since_ms},\"more\":{more},\"next\":{next}}}");
         out.extend_from_slice(rest.as_bytes());
     }
 }
@@ -243,7 +246,7 @@ mod tests {
             Arc::new(left_out),
             Arc::new(entry(5, AuditOutcome::Unanswered)),
         ];
-        let page = AuditPage { entries, next: 5, more: true, missed: 1 };
+        let page = AuditPage { entries, next: 5, more: true, missed: 1, since_ms: 9 };
         let mut out = Vec::new();
         let report = NodeReport::Audit(Box::new(page));
         OperationResult::Node(Box::new(report)).write_json(&mut out, true);
@@ -254,7 +257,7 @@ mod tests {
             r#""outcome":"refused","code":"not-authorised","reason":"oli \"may\" not"},"#,
             r#"{"number":4,"time":17,"who":"oli","via":"edge","verb":"kick","outcome":"left-out","count":9},"#,
             r#"{"number":5,"time":17,"who":"oli","from":"10.1.2.3:5","verb":"kick","on":"principal=ann","#,
-            r#""outcome":"unanswered"}],"missed":1,"more":true,"next":5}"#
+            r#""outcome":"unanswered"}],"missed":1,"since":9,"more":true,"next":5}"#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

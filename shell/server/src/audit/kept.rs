@@ -55,8 +55,9 @@ impl Kept {
         }
     }
 
-    /// A page: behind a number the first lines, otherwise the last; `last` is the number of the newest line that was ever kept.
-    pub(super) fn page(&self, last: u64, query: &AuditQuery) -> AuditPage {
+    /// A page: behind a number the first lines, otherwise the last; the record began at that time, and `last` is the number of
+    /// the newest line that was ever kept.
+    pub(super) fn page(&self, (since_ms, last): (u64, u64), query: &AuditQuery) -> AuditPage {
         // Who has come further than the server asks of an earlier life of it, and begins anew.
         let after = query.after.filter(|after| *after <= last).unwrap_or(0);
         let behind = merged(self.done.behind(after), self.others.behind(after));
@@ -66,12 +67,12 @@ impl Kept {
             Some(_) => {
                 let (entries, more) = taken(wanted, query.entries_max());
                 let newest = entries.last().map(|entry| entry.number).filter(|_| more);
-                AuditPage { next: newest.unwrap_or(last), more, missed, entries }
+                AuditPage { next: newest.unwrap_or(last), more, missed, since_ms, entries }
             }
             None => {
                 let (mut entries, _) = taken(wanted.rev(), query.entries_max());
                 entries.reverse();
-                AuditPage { next: last, more: false, missed, entries }
+                AuditPage { next: last, more: false, missed, since_ms, entries }
             }
         }
     }
@@ -130,9 +131,10 @@ mod tests {
     #[test]
     fn pages_go_on_behind_a_number_or_show_the_last() {
         let mut kept = Kept::default();
-        assert_eq!(kept.page(0, &query(None, 0)), AuditPage::default());
+        let empty = AuditPage { since_ms: 7, ..AuditPage::default() };
+        assert_eq!(kept.page((7, 0), &query(None, 0)), empty);
         (1..=10).for_each(|number| kept.add(entry(number, number % 3 > 0, "")));
-        let page = |after, limit| kept.page(10, &query(after, limit));
+        let page = |after, limit| kept.page((7, 10), &query(after, limit));
         let last = page(None, 3);
         assert_eq!((numbers(&last), last.next, last.more), (vec![8, 9, 10], 10, false));
         let first = page(Some(0), 4);
@@ -143,7 +145,7 @@ mod tests {
         let ahead = page(Some(99), 100);
         assert_eq!((numbers(&ahead).len(), ahead.next, ahead.missed), (10, 10, 0));
         let anns = AuditQuery { who: Some("ann".into()), ..query(Some(0), 2) };
-        let anns = kept.page(10, &anns);
+        let anns = kept.page((7, 10), &anns);
         assert_eq!((numbers(&anns), anns.next, anns.more), (vec![2, 4], 4, true));
     }
 
@@ -152,12 +154,12 @@ mod tests {
         let mut kept = Kept::default();
         (1..=10).for_each(|number| kept.add(entry(number, true, "")));
         (11..=5_000).for_each(|number| kept.add(entry(number, false, "")));
-        let all = kept.page(5_000, &query(Some(0), 500));
+        let all = kept.page((7, 5_000), &query(Some(0), 500));
         assert_eq!(numbers(&all)[..11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4_001]);
         assert_eq!(all.missed, 5_000 - 10 - ENTRIES_MAX as u64);
-        assert_eq!(kept.page(5_000, &query(Some(4_500), 500)).missed, 0);
-        assert_eq!(kept.page(5_000, &query(Some(4_000), 500)).missed, 0);
-        assert_eq!(kept.page(5_000, &query(Some(3_990), 500)).missed, 10);
+        assert_eq!(kept.page((7, 5_000), &query(Some(4_500), 500)).missed, 0);
+        assert_eq!(kept.page((7, 5_000), &query(Some(4_000), 500)).missed, 0);
+        assert_eq!(kept.page((7, 5_000), &query(Some(3_990), 500)).missed, 10);
     }
 
     #[test]
@@ -165,10 +167,10 @@ mod tests {
         let (mut kept, long) = (Kept::default(), "x".repeat(2_000));
         (1..=2_000).for_each(|number| kept.add(entry(number, true, &long)));
         assert!(kept.done.bytes <= BYTES_MAX && kept.done.entries.len() > 200);
-        let mut page = kept.page(2_000, &query(Some(0), 500));
+        let mut page = kept.page((7, 2_000), &query(Some(0), 500));
         let (mut count, mut pages) = (page.entries.len(), 1);
         while page.more {
-            page = kept.page(2_000, &query(Some(page.next), 500));
+            page = kept.page((7, 2_000), &query(Some(page.next), 500));
             (count, pages) = (count + page.entries.len(), pages + 1);
         }
         assert_eq!((count, pages), (kept.done.entries.len(), 2));

@@ -23,8 +23,10 @@ use kept::Kept;
 use refusals::Refusals;
 
 /// See the module's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AuditLog {
+    /// When it began, in milliseconds since 1970.
+    since_ms: u64,
     book: Mutex<Book>,
     counts: Counts,
 }
@@ -60,6 +62,14 @@ impl At {
     fn now() -> At {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         At { now: Instant::now(), time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
+    }
+}
+
+impl Default for AuditLog {
+    /// One that begins now.
+    fn default() -> AuditLog {
+        let since_ms = At::now().time_ms;
+        AuditLog { since_ms, book: Mutex::default(), counts: Counts::default() }
     }
 }
 
@@ -113,7 +123,7 @@ impl AuditLog {
     /// A part of what is kept.
     pub(crate) fn page(&self, query: &AuditQuery) -> AuditPage {
         let book = self.book();
-        book.kept.page(book.last, query)
+        book.kept.page((self.since_ms, book.last), query)
     }
 
     /// The metric.

@@ -3,7 +3,7 @@
 //! Relies on `client`, and on the numbers of the record. Invariants: no line is printed twice, and lines that the server does not keep any
 //! more are said to be missing; the record is asked for a page at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 
 use super::client::Client;
 use super::connection::ConnectionArgs;
+use super::error::ClientError;
 use super::output::{note, printable};
 use super::topics::print_line;
 
@@ -48,14 +49,47 @@ pub(crate) struct AuditArgs {
 /// Does what the command line asks for.
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
-    let (last, mut after) = last_lines(&mut client, args)?;
+    let (last, mut places) = last_lines(&mut client, args)?;
     last.iter().try_for_each(|record| print(record, args.json))?;
     if !args.follow {
         return Ok(client.leave()?);
     }
     loop {
         sleep(INTERVAL);
-        after = go_on(&mut client, args, after)?;
+        if let Err(lost) = go_on(&mut client, args, &mut places)? {
+            if !lost.is_lost() {
+                return Err(lost.into());
+            }
+            client.reconnect(lost, None)?;
+        }
+    }
+}
+
+/// How far records are known. A server that is started again begins another one, and so does another server to which a drain or a
+/// load balancer leads.
+#[derive(Debug, Default)]
+struct Places {
+    /// When the one began that is followed.
+    since: u64,
+    /// The number of the last line that is known of each, by when it began.
+    after: BTreeMap<u64, u64>,
+}
+
+impl Places {
+    fn after(&self) -> u64 {
+        self.after.get(&self.since).copied().unwrap_or_default()
+    }
+
+    /// Whether a page is of the record that is followed; otherwise its record is followed from now on.
+    fn follows(&mut self, page: &Json) -> bool {
+        let since = page["since"].as_u64().unwrap_or_default();
+        std::mem::replace(&mut self.since, since) == since
+    }
+
+    /// All of a page is known.
+    fn pass(&mut self, page: &Json) {
+        self.follows(page);
+        self.after.insert(self.since, page["next"].as_u64().unwrap_or_default());
     }
 }
 
@@ -73,49 +107,60 @@ fn asking(args: &AuditArgs, after: Option<u64>, limit: usize) -> Json {
     operation
 }
 
-/// The last lines, and the number behind which others come.
-fn last_lines(client: &mut Client, args: &AuditArgs) -> anyhow::Result<(VecDeque<Json>, u64)> {
+/// The last lines, and the place behind which others come.
+fn last_lines(client: &mut Client, args: &AuditArgs) -> anyhow::Result<(VecDeque<Json>, Places)> {
+    let mut places = Places::default();
     if args.number <= ONE_PAGE {
         // Zero would be as many as is usual.
         let page = client.operate(&asking(args, None, args.number.max(1)), None)?.result;
-        let (mut records, next) = (VecDeque::from(records(&page)), next(&page));
+        let mut records = VecDeque::from(records(&page));
         records.truncate(args.number);
-        return Ok((records, next));
+        places.pass(&page);
+        return Ok((records, places));
     }
-    let (mut last, mut after) = (VecDeque::new(), 0);
+    let mut last = VecDeque::new();
     loop {
-        let page = client.operate(&asking(args, Some(after), PAGE), None)?.result;
+        let page = client.operate(&asking(args, Some(places.after()), PAGE), None)?.result;
         last.extend(records(&page));
         last.drain(..last.len().saturating_sub(args.number));
-        after = next(&page);
+        places.pass(&page);
         if page["more"] != json!(true) {
-            return Ok((last, after));
+            return Ok((last, places));
         }
     }
 }
 
-/// Prints what has come behind a number, and says behind which others come.
-fn go_on(client: &mut Client, args: &AuditArgs, mut after: u64) -> anyhow::Result<u64> {
+/// Prints what has come behind a place. The inner error is that of the connection, the outer one that of printing.
+fn go_on(
+    client: &mut Client,
+    args: &AuditArgs,
+    places: &mut Places,
+) -> anyhow::Result<Result<(), ClientError>> {
     loop {
-        let page = client.operate(&asking(args, Some(after), PAGE), None)?.result;
+        let page = match client.operate(&asking(args, Some(places.after()), PAGE), None) {
+            Ok(answer) => answer.result,
+            Err(error) => return Ok(Err(error)),
+        };
+        if !places.follows(&page) {
+            note(
+                "this is another record, since the server was started again or this is another server: the log of the one before has what came last",
+            );
+            continue;
+        }
         let missed = page["missed"].as_u64().unwrap_or_default();
         if missed > 0 {
             note(&format!("{missed} records are missing: they were too many to be kept"));
         }
         records(&page).iter().try_for_each(|record| print(record, args.json))?;
-        after = next(&page);
+        places.pass(&page);
         if page["more"] != json!(true) {
-            return Ok(after);
+            return Ok(Ok(()));
         }
     }
 }
 
 fn records(page: &Json) -> Vec<Json> {
     page["records"].as_array().cloned().unwrap_or_default()
-}
-
-fn next(page: &Json) -> u64 {
-    page["next"].as_u64().unwrap_or_default()
 }
 
 fn print(record: &Json, json: bool) -> anyhow::Result<()> {
