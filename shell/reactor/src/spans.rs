@@ -238,3 +238,128 @@ struct Told {
     context: SpanContext,
     operation: Operation,
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::num::{NonZeroU64, NonZeroU128};
+    use std::rc::Rc;
+    use std::sync::mpsc::Receiver;
+
+    use tiderace_telemetry::Sampling;
+    use tiderace_topics::Path;
+    use tiderace_wire::{SpanId, TraceId};
+
+    use super::*;
+
+    /// The span in which messages are published.
+    const PUBLISHED: SpanId = SpanId(NonZeroU64::MIN);
+
+    fn shard(spans_max: usize) -> (ShardSpans, Receiver<Vec<Span>>) {
+        let (queue, told) = SpanQueue::new(spans_max);
+        let sampling = Sampling { per_million: 0, follow_parents: true };
+        let since_1970 = Arc::new(AtomicU64::new(0));
+        let options = SpanOptions { sampling, queue: Arc::new(queue), seed: 7, since_1970 };
+        (ShardSpans::new(&options, ShardId(1)), told)
+    }
+
+    /// So long after the beginning, which the clock of days has as zero.
+    fn at(millis: u64) -> Now {
+        Now { time: Time::ZERO + TimeSpan::from_millis(millis), wall_ms: millis }
+    }
+
+    /// A message of so many bytes, by which it is known.
+    fn traced(bytes: u64) -> Arc<Traced> {
+        let trace = TraceId(NonZeroU128::MIN);
+        let context = SpanContext { trace, span: PUBLISHED, parent: None };
+        let messages = [TracedMessage { index: 0, bytes, context }].into();
+        Arc::new(Traced { published: Time::ZERO, protocol: "stomp", messages })
+    }
+
+    fn topic() -> Destination {
+        Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() }
+    }
+
+    fn delivering(bytes: u64, run: &Rc<SharedRun>) -> SpanFact {
+        let (traced, destination) = (traced(bytes), topic());
+        let run = Rc::downgrade(run);
+        SpanFact::Delivering {
+            traced,
+            destination,
+            range: 0..1,
+            deliveries: 3,
+            redeliveries: 0,
+            run,
+        }
+    }
+
+    fn run() -> Rc<SharedRun> {
+        let run = Run::single(topic(), Time::ZERO, b"", b"x", Default::default());
+        Rc::new(SharedRun::new(Arc::new(run)))
+    }
+
+    /// The sizes of the messages of which something has been told.
+    fn sizes(told: &Receiver<Vec<Span>>) -> Vec<u64> {
+        told.try_iter().flatten().map(|span| span.bytes).collect()
+    }
+
+    #[test]
+    fn a_delivery_is_told_when_nobody_has_its_bytes_any_more_or_after_a_while() {
+        let (mut spans, told) = shard(100);
+        let (quick, slow) = (run(), run());
+        spans.take(at(0), &mut vec![delivering(1, &quick), delivering(2, &slow)]);
+        spans.end_turn(at(1));
+        assert!(sizes(&told).is_empty());
+        drop(quick);
+        spans.end_turn(at(2));
+        assert_eq!(sizes(&told), [1]);
+        spans.end_turn(at(9_999));
+        assert!(sizes(&told).is_empty());
+        spans.end_turn(at(10_000));
+        let [span] = &told.try_iter().flatten().collect::<Vec<_>>()[..] else { panic!() };
+        let waits = Operation::Deliver { deliveries: 3, waiting: 1, redeliveries: 0 };
+        assert_eq!((span.operation, span.bytes, span.shard), (waits, 2, 1));
+        assert_eq!((span.start_nanos, span.end_nanos), (0, 10_000_000_000));
+        assert_eq!(span.context.parent, Some(PUBLISHED));
+    }
+
+    #[test]
+    fn only_so_many_deliveries_are_waited_for_and_the_oldest_is_told_for_another() {
+        let (mut spans, told) = shard(2 * WAITING_MAX);
+        let slow = run();
+        let facts = (0..WAITING_MAX as u64 + 2).map(|bytes| delivering(bytes, &slow));
+        spans.take(at(0), &mut facts.collect());
+        spans.end_turn(at(1));
+        assert_eq!(sizes(&told), [0, 1]);
+        spans.finish(at(2));
+        assert_eq!(sizes(&told).len(), WAITING_MAX);
+    }
+
+    #[test]
+    fn a_turn_tells_only_so_much_and_counts_the_rest() {
+        let (mut spans, told) = shard(2 * DONE_MAX);
+        let published =
+            || SpanFact::Published { traced: traced(1), destination: topic(), refused: None };
+        spans.take(at(0), &mut (0..DONE_MAX + 5).map(|_| published()).collect());
+        spans.end_turn(at(0));
+        assert_eq!((sizes(&told).len(), spans.queue.counters().full()), (DONE_MAX, 5));
+    }
+
+    #[test]
+    fn spans_follow_the_clock_of_days_when_it_is_set_and_not_at_every_turn() {
+        let (mut spans, told) = shard(100);
+        let mut ends = |now: Now| {
+            let refused = None;
+            let facts = SpanFact::Published { traced: traced(1), destination: topic(), refused };
+            spans.take(now, &mut vec![facts]);
+            spans.end_turn(now);
+            told.try_iter().flatten().next().unwrap().end_nanos / 1_000_000
+        };
+        assert_eq!(ends(at(10)), 10);
+        // Some milliseconds apart: what rounding brings.
+        assert_eq!(ends(Now { wall_ms: 24, ..at(20) }), 20);
+        // Somebody has set the clock, and sets it back.
+        assert_eq!(ends(Now { wall_ms: 3_600_030, ..at(30) }), 3_600_030);
+        assert_eq!(ends(at(40)), 40);
+    }
+}

@@ -72,7 +72,7 @@ pub struct SpanQueue {
 
 impl SpanQueue {
     /// A queue for so many spans, and its other end.
-    pub(crate) fn new(waiting_max: usize) -> (SpanQueue, Receiver<Vec<Span>>) {
+    pub fn new(waiting_max: usize) -> (SpanQueue, Receiver<Vec<Span>>) {
         let (sender, receiver) = channel();
         let (waiting, counters) = (AtomicUsize::new(0), SpanCounters::default());
         (SpanQueue { sender, waiting, waiting_max, counters }, receiver)
