@@ -268,7 +268,7 @@ pub const VERBS: &[Verb] = &[
     .fixed(&[("what", "\"services\"")])
     .takes(&[PAGE_AFTER, PAGE_LIMIT])
     .may(Role::Viewer, &[Right::of("browse", Kind::Service, "the service")])
-    .command("browse services"),
+    .command("services ls"),
     // Views.
     Verb::reads("views", "Lists the views with what they say.", get("/views"))
         .may(Role::Viewer, &[Right::node("monitor", "$sys/views/**")])

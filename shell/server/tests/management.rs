@@ -189,7 +189,7 @@ impl Node {
             "delete-subscription" => {
                 (json!({"name": "made"}), "subscriptions rm made --yes".to_owned())
             }
-            "services" => (json!({}), "browse services".to_owned()),
+            "services" => (json!({}), "services ls".to_owned()),
             "views" => (json!({}), "views ls".to_owned()),
             "view" => {
                 (json!({"name": "made", "text": "map a to b"}), "views put made -f VIEW".to_owned())

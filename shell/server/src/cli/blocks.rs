@@ -13,8 +13,9 @@ use tiderace_config::format_duration;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
 use super::output::{agrees, printable};
+use super::pages::{Printing, print_list};
 use super::publish::duration;
-use super::table::{Table, age, now_ms, print_table, sessions};
+use super::table::{age, now_ms, sessions};
 use super::topics::{once, print_line};
 
 /// Blocks that are asked for at once.
@@ -140,25 +141,14 @@ pub(super) fn unblock(args: &UnblockArgs) -> anyhow::Result<()> {
 }
 
 pub(super) fn list(args: &BlocksArgs) -> anyhow::Result<()> {
-    let mut table = Table::new(&["WHO", ">SINCE", ">LEFT", "BY", "REASON"]);
-    let mut operation = json!({"do": "blocks", "limit": PAGE});
-    let mut client = args.connection.connect()?;
-    loop {
-        let result = client.operate(&operation, None)?.result;
-        for block in result["blocks"].as_array().into_iter().flatten() {
-            match args.json {
-                true => print_line(block.to_string().as_bytes())?,
-                false => table.row(row(block, now_ms())),
-            }
-        }
-        print_table(&mut table)?;
-        if result["more"] != json!(true) {
-            break;
-        }
-        operation["after"] = result["next"].clone();
-    }
-    client.leave()?;
-    Ok(())
+    let printing = Printing {
+        json: args.json,
+        columns: &["WHO", ">SINCE", ">LEFT", "BY", "REASON"],
+        row: |block: &Json| Some(row(block, now_ms())),
+        limit: None,
+    };
+    let operation = json!({"do": "blocks", "limit": PAGE});
+    print_list(&args.connection, operation, "blocks", &printing).map(|_| ())
 }
 
 /// Whom a block keeps out, for people.

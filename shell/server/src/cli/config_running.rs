@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::connection::ConnectionArgs;
+use super::output::note;
+use super::pages::{Printing, print_list};
 use super::reload::when;
-use super::table::{Table, print_table};
-use super::topics::print_line;
 
 /// Options that are asked for at once.
 const PAGE: usize = 500;
@@ -37,25 +37,22 @@ pub(super) fn run(args: &RunningArgs) -> anyhow::Result<()> {
     if let Some(under) = &args.under {
         operation["under"] = json!(under);
     }
-    let mut client = args.connection.connect()?;
-    let mut table = Table::new(&["OPTION", "VALUE", "DEFAULT", "CHANGES", "FROM", "WAITING"]);
-    loop {
-        let result = client.operate(&operation, None)?.result;
-        for option in result["options"].as_array().into_iter().flatten() {
-            match args.json {
-                true => print_line(option.to_string().as_bytes())?,
-                false => table.row(row(option)),
+    let printing = Printing {
+        json: args.json,
+        columns: &["OPTION", "VALUE", "DEFAULT", "CHANGES", "FROM", "WAITING"],
+        row: |option: &Json| Some(row(option)),
+        limit: None,
+    };
+    let shown = print_list(&args.connection, operation, "options", &printing)?;
+    if !args.json && shown == 0 {
+        note(match (args.all, &args.under) {
+            (false, None) => "nothing is set: all options have their defaults, which --all prints",
+            (false, Some(_)) => {
+                "nothing of that is set, or there is no such option; --all prints the defaults"
             }
-        }
-        if !args.json {
-            print_table(&mut table)?;
-        }
-        if result["more"] != json!(true) || result["next"].is_null() {
-            break;
-        }
-        operation["after"] = result["next"].clone();
+            (true, _) => "there is no option of that name",
+        });
     }
-    client.leave()?;
     Ok(())
 }
 

@@ -11,7 +11,8 @@ use super::blocks;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
 use super::output::{agrees, printable};
-use super::table::{Table, age, bytes, now_ms, print_table, sessions};
+use super::pages::{Printing, print_list};
+use super::table::{age, bytes, now_ms, sessions};
 use super::topics::{once, print_line};
 use super::traces;
 
@@ -175,36 +176,23 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
     };
     let mut operation = json!({"do": "sessions", "sort": sort});
     args.filter.add_to(&mut operation);
-    let mut table = Table::new(&[
-        "ID",
-        "NAME",
-        "ADDRESS",
-        "PROTOCOL",
-        "TRANSPORT",
-        ">SINCE",
-        ">SUBSCRIPTIONS",
-        ">BACKLOG",
-    ]);
-    let mut client = args.connection.connect()?;
-    let mut left = args.limit.unwrap_or(usize::MAX);
-    while left > 0 {
-        operation["limit"] = json!(left.min(PAGE));
-        let result = client.operate(&operation, None)?.result;
-        for session in result["sessions"].as_array().into_iter().flatten().take(left) {
-            left -= 1;
-            match args.json {
-                true => print_line(session.to_string().as_bytes())?,
-                false => table.row(row(session, now_ms())),
-            }
-        }
-        print_table(&mut table)?;
-        if result["more"] != json!(true) {
-            break;
-        }
-        operation["after"] = result["next"].clone();
-    }
-    client.leave()?;
-    Ok(())
+    operation["limit"] = json!(PAGE);
+    let printing = Printing {
+        json: args.json,
+        columns: &[
+            "ID",
+            "NAME",
+            "ADDRESS",
+            "PROTOCOL",
+            "TRANSPORT",
+            ">SINCE",
+            ">SUBSCRIPTIONS",
+            ">BACKLOG",
+        ],
+        row: |session: &Json| Some(row(session, now_ms())),
+        limit: args.limit,
+    };
+    print_list(&args.connection, operation, "sessions", &printing).map(|_| ())
 }
 
 fn show(args: &ShowArgs) -> anyhow::Result<()> {

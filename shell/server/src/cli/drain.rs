@@ -14,7 +14,7 @@ use tiderace_config::format_duration;
 use super::client::Client;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
-use super::output::output_error;
+use super::output::{agrees, output_error};
 use super::publish::duration;
 use super::topics::{once, print_line};
 
@@ -48,6 +48,9 @@ pub(crate) struct DrainArgs {
     /// Take a drain back: listeners open again, and who has not left stays.
     #[arg(long, conflicts_with_all = ["over", "to", "exit", "no_wait"])]
     cancel: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
     /// Print lines of JSON.
     #[arg(long)]
     json: bool,
@@ -65,6 +68,10 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
             "exit": args.exit,
         }),
     };
+    let question = "Have all clients of this server leave?";
+    if args.over.is_some() && !args.yes && !agrees(question)? {
+        bail!("nobody was sent anywhere");
+    }
     let show = Show::new(args.json);
     if args.over.is_none() || args.no_wait {
         let answer = once(&args.connection, &operation, None)?;

@@ -12,7 +12,7 @@ use super::error::EXIT_CODES;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Topics", &["sub", "pub", "topics", "views"]),
     ("Queues", &["queues", "subscriptions"]),
-    ("Services", &["call", "respond"]),
+    ("Services", &["call", "respond", "services"]),
     (
         "The server",
         &[

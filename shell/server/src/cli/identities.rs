@@ -14,9 +14,9 @@ use tiderace_config::Moment;
 use super::connection::ConnectionArgs;
 use super::error::ClientError;
 use super::output::{agrees, printable};
+use super::pages::{Printing, print_list};
 use super::password::read_password;
 use super::publish::duration;
-use super::table::{Table, print_table};
 use super::topics::{once, print_line};
 
 /// Entries that are asked for at once.
@@ -202,7 +202,7 @@ pub(crate) fn users(args: &UsersArgs) -> anyhow::Result<()> {
                     text(user, "from"),
                 ]
             };
-            ls(args, "users", Table::new(&["NAME", "GROUPS", "HOST", "FROM"]), row)
+            ls(args, "users", &["NAME", "GROUPS", "HOST", "FROM"], row)
         }
         UsersCommand::Put(args) => {
             let hash = match (&args.hash, args.keep_password) {
@@ -222,7 +222,7 @@ pub(crate) fn users(args: &UsersArgs) -> anyhow::Result<()> {
 pub(crate) fn tokens(args: &TokensArgs) -> anyhow::Result<()> {
     match &args.command {
         TokensCommand::Ls(args) => {
-            let head = ["NAME", "PRINCIPAL", "GROUPS", "HOST", "UNTIL", "FROM"];
+            let head = &["NAME", "PRINCIPAL", "GROUPS", "HOST", "UNTIL", "FROM"];
             let row = |token: &Json| {
                 let until = token["until"].as_u64().map(|ms| Moment::from_unix(ms / 1000));
                 let until = until.map(|until| until.to_string()).unwrap_or_default();
@@ -235,7 +235,7 @@ pub(crate) fn tokens(args: &TokensArgs) -> anyhow::Result<()> {
                     text(token, "from"),
                 ]
             };
-            ls(args, "tokens", Table::new(&head), row)
+            ls(args, "tokens", head, row)
         }
         TokensCommand::Put(args) => put_token(args),
         TokensCommand::Rm(args) => remove(args, "token"),
@@ -274,7 +274,7 @@ pub(crate) fn rules(args: &RulesArgs) -> anyhow::Result<()> {
     match &args.command {
         RulesCommand::Ls(args) => {
             let head =
-                [">NUMBER", "NAME", "EFFECT", "ACTIONS", "PRINCIPALS", "PATHS", "KIND", "FROM"];
+                &[">NUMBER", "NAME", "EFFECT", "ACTIONS", "PRINCIPALS", "PATHS", "KIND", "FROM"];
             let row = |rule: &Json| {
                 let mut effects = ["deny", "role"].into_iter();
                 let effect = effects.find(|effect| !rule[*effect].is_null());
@@ -290,7 +290,7 @@ pub(crate) fn rules(args: &RulesArgs) -> anyhow::Result<()> {
                     text(rule, "from"),
                 ]
             };
-            ls(args, "rules", Table::new(&head), row)
+            ls(args, "rules", head, row)
         }
         RulesCommand::Put(args) => {
             let mut operation =
@@ -371,29 +371,13 @@ fn sentence(result: &Json) -> String {
 fn ls(
     args: &LsArgs,
     what: &str,
-    mut table: Table,
+    columns: &'static [&'static str],
     row: impl Fn(&Json) -> Vec<String>,
 ) -> anyhow::Result<()> {
-    let mut operation = json!({"do": what, "limit": PAGE});
-    let mut client = args.connection.connect()?;
-    loop {
-        let result = client.operate(&operation, None)?.result;
-        for entry in result[what].as_array().into_iter().flatten() {
-            match args.json {
-                true => print_line(entry.to_string().as_bytes())?,
-                false => table.row(row(entry)),
-            }
-        }
-        if !args.json {
-            print_table(&mut table)?;
-        }
-        if result["more"] != json!(true) {
-            break;
-        }
-        operation["after"] = result["next"].clone();
-    }
-    client.leave()?;
-    Ok(())
+    let row = |entry: &Json| Some(row(entry));
+    let printing = Printing { json: args.json, columns, row, limit: None };
+    let operation = json!({"do": what, "limit": PAGE});
+    print_list(&args.connection, operation, what, &printing).map(|_| ())
 }
 
 fn text(entry: &Json, name: &str) -> String {

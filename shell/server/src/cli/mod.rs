@@ -38,6 +38,7 @@ mod jobs;
 mod man;
 mod new_file;
 mod output;
+mod pages;
 mod password;
 mod place;
 mod publish;
@@ -45,6 +46,7 @@ mod queues;
 mod reload;
 mod render;
 mod respond;
+mod services;
 mod store;
 mod store_transfer;
 mod subscribe;
@@ -108,6 +110,8 @@ enum Command {
     /// Answer the calls of a service, each by a run of a command.
     #[command(disable_help_flag = true)]
     Respond(respond::RespondArgs),
+    /// List what serves, and how busy it is.
+    Services(services::ServicesArgs),
     /// List, make and remove durable subscriptions: queues that topics feed.
     Subscriptions(subscriptions::SubscriptionsArgs),
     /// List sessions, queues and services, and how they fare.
@@ -200,6 +204,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Queues(args)) => queues::run(&args),
         Some(Command::Call(args)) => call::run(&args),
         Some(Command::Respond(args)) => respond::run(&args),
+        Some(Command::Services(args)) => services::run(&args),
         Some(Command::Subscriptions(args)) => subscriptions::run(&args),
         Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Top(args)) => top::run(&args),
@@ -258,6 +263,8 @@ fn run_server(
 
 #[cfg(test)]
 mod tests {
+    use tiderace_manage::{Danger, VERBS, Verb};
+
     use super::*;
 
     #[test]
@@ -265,26 +272,62 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// The command that a verb's words lead to.
+    fn command_of<'a>(whole: &'a clap::Command, verb: &Verb) -> &'a clap::Command {
+        let mut command = whole;
+        for word in verb.command.split(' ') {
+            // Words in upper case stand for what is given.
+            let is_given = word.chars().all(|letter| letter.is_ascii_uppercase());
+            let is_option = word.strip_prefix("--").is_some_and(|name| {
+                command.get_arguments().any(|known| known.get_long() == Some(name))
+            });
+            let is_value = command.get_positionals().any(|known| {
+                known.get_possible_values().iter().any(|value| value.get_name() == word)
+            });
+            match command.find_subcommand(word) {
+                Some(inner) => command = inner,
+                None => assert!(is_given || is_option || is_value, "{}: {word}", verb.name),
+            }
+        }
+        assert!(command.get_subcommands().next().is_none(), "{}", verb.name);
+        command
+    }
+
+    /// Fields that commands give by themselves.
+    fn is_given_by_itself(verb: &Verb, field: &str) -> bool {
+        match field {
+            // Lists are asked for a page at a time, and what is long is done in pieces.
+            "after" | "limit" | "up_to" => true,
+            "from" => verb.name == "backup-read",
+            // It comes from standard input, and its hash alone is sent.
+            "password" | "password_hash" => verb.name == "put-user",
+            // `--all` says the opposite.
+            "changed" => verb.name == "config",
+            "specs" => verb.name == "topics",
+            _ => false,
+        }
+    }
+
     #[test]
-    fn the_words_of_each_verb_are_a_command_with_such_options() {
-        for verb in tiderace_manage::VERBS {
-            let whole = Cli::command();
-            let mut command = &whole;
-            for word in verb.command.split(' ') {
-                // Words in upper case stand for what is given.
-                let is_given = word.chars().all(|letter| letter.is_ascii_uppercase());
-                let is_option = word.strip_prefix("--").is_some_and(|name| {
-                    command.get_arguments().any(|known| known.get_long() == Some(name))
-                });
-                let is_value = command.get_positionals().any(|known| {
-                    known.get_possible_values().iter().any(|value| value.get_name() == word)
-                });
-                match command.find_subcommand(word) {
-                    Some(inner) => command = inner,
-                    None => assert!(is_given || is_option || is_value, "{}: {word}", verb.name),
+    fn each_verb_is_a_command_that_takes_its_fields_and_has_yes_where_people_are_asked() {
+        let whole = Cli::command();
+        for verb in VERBS {
+            let command = command_of(&whole, verb);
+            let has = |name: &str| command.get_arguments().any(|it| it.get_long() == Some(name));
+            let mut places = command.get_positionals().count();
+            for field in verb.fields.iter().filter(|it| !is_given_by_itself(verb, it.name)) {
+                let name = match field.name {
+                    // `--host` would be taken for the server's.
+                    "host" => "virtual-host".to_owned(),
+                    name => name.replace('_', "-"),
+                };
+                if !has(&name) && !has(name.strip_suffix('s').unwrap_or(&name)) {
+                    assert!(places > 0, "`tiderace {}` takes no `{}`", verb.command, field.name);
+                    places -= 1;
                 }
             }
-            assert!(command.get_subcommands().next().is_none(), "{}", verb.name);
+            let asks = verb.danger == Danger::Confirm;
+            assert!(!asks || has("yes"), "`tiderace {}` asks nobody", verb.command);
         }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use super::client::Value;
 use super::connection::ConnectionArgs;
 use super::output::{agrees, printable};
+use super::pages::{Printing, print_list};
 use super::publish::{self, SendArgs};
 use super::subscribe::{self, ReceiveArgs};
 use super::table::{Table, age, bytes, print_table};
@@ -195,39 +196,25 @@ pub(crate) fn run(args: &QueuesArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &LsArgs) -> anyhow::Result<()> {
-    let mut client = args.connection.connect()?;
-    let mut left = args.limit.unwrap_or(usize::MAX);
-    let mut table = Table::new(&[
-        "QUEUE",
-        ">READY",
-        ">IN FLIGHT",
-        ">DELAYED",
-        ">BYTES",
-        ">CONSUMERS",
-        ">OLDEST",
-        "STATE",
-        "FED BY",
-        "OWNER",
-    ]);
-    let mut operation = json!({"do": "queues", "pattern": args.pattern});
-    while left > 0 {
-        let result = client.operate(&operation, None)?.result;
-        for queue in result["queues"].as_array().into_iter().flatten().take(left) {
-            left -= 1;
-            match args.json {
-                true => print_line(queue.to_string().as_bytes())?,
-                false => table.row(row(queue)),
-            }
-        }
-        // A page at a time, so that a long list is not kept.
-        print_table(&mut table)?;
-        if result["more"] != json!(true) {
-            break;
-        }
-        operation["after"] = result["next"].clone();
-    }
-    client.leave()?;
-    Ok(())
+    let printing = Printing {
+        json: args.json,
+        columns: &[
+            "QUEUE",
+            ">READY",
+            ">IN FLIGHT",
+            ">DELAYED",
+            ">BYTES",
+            ">CONSUMERS",
+            ">OLDEST",
+            "STATE",
+            "FED BY",
+            "OWNER",
+        ],
+        row: |queue: &Json| Some(row(queue)),
+        limit: args.limit,
+    };
+    let operation = json!({"do": "queues", "pattern": args.pattern});
+    print_list(&args.connection, operation, "queues", &printing).map(|_| ())
 }
 
 fn show(args: &ShowArgs) -> anyhow::Result<()> {

@@ -10,8 +10,9 @@ use tiderace_wire::DURABLE;
 
 use super::connection::ConnectionArgs;
 use super::output::agrees;
-use super::table::{Table, age, print_table};
-use super::topics::{once, print_line};
+use super::pages::{Printing, print_list};
+use super::table::age;
+use super::topics::once;
 
 /// `tiderace subscriptions`.
 #[derive(Debug, Args)]
@@ -97,38 +98,15 @@ pub(crate) fn run(args: &SubscriptionsArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &LsArgs) -> anyhow::Result<()> {
-    let mut client = args.connection.connect()?;
-    let mut left = args.limit.unwrap_or(usize::MAX);
-    let mut table = Table::new(&[
-        "NAME",
-        "TOPICS",
-        "SELECTOR",
-        ">READY",
-        ">IN FLIGHT",
-        ">CONSUMERS",
-        ">OLDEST",
-    ]);
-    let pattern = format!("{DURABLE}/{}", args.pattern);
-    let mut operation = json!({"do": "queues", "pattern": pattern});
-    while left > 0 {
-        let result = client.operate(&operation, None)?.result;
-        let queues = result["queues"].as_array().into_iter().flatten();
+    let printing = Printing {
+        json: args.json,
+        columns: &["NAME", "TOPICS", "SELECTOR", ">READY", ">IN FLIGHT", ">CONSUMERS", ">OLDEST"],
         // Somebody may have sent to a queue of that name which nothing feeds.
-        for queue in queues.filter(|queue| queue["topics"].is_string()).take(left) {
-            left -= 1;
-            match args.json {
-                true => print_line(queue.to_string().as_bytes())?,
-                false => table.row(row(queue)),
-            }
-        }
-        print_table(&mut table)?;
-        if result["more"] != json!(true) {
-            break;
-        }
-        operation["after"] = result["next"].clone();
-    }
-    client.leave()?;
-    Ok(())
+        row: |queue: &Json| queue["topics"].is_string().then(|| row(queue)),
+        limit: args.limit,
+    };
+    let operation = json!({"do": "queues", "pattern": format!("{DURABLE}/{}", args.pattern)});
+    print_list(&args.connection, operation, "queues", &printing).map(|_| ())
 }
 
 /// A durable subscription, for people.
