@@ -33,21 +33,24 @@ class Server:
     def __init__(self, command, file, config, prefix=()):
         file.write_text(config)
         self.command = [*prefix, BINARY, *command, "--config", str(file)]
-        self.lines, self.changed = [], threading.Condition()
+        self.changed = threading.Condition()
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        threading.Thread(target=self.read, args=(self.process,), daemon=True).start()
-        self.says("server-started")
+        # A life of the server has lines of its own: the last ones of the one before may be read late.
+        self.lines = []
+        threading.Thread(target=self.read, args=(self.process, self.lines), daemon=True).start()
+        # An upstream may be connected before that is said.
+        self.says("server-started", forgets=False)
 
-    def read(self, process):
+    def read(self, process, lines):
         for line in process.stderr:
             with self.changed:
-                self.lines.append(json.loads(line))
+                lines.append(json.loads(line))
                 self.changed.notify_all()
 
-    def says(self, event):
+    def says(self, event, forgets=True):
         """Waits for a line of the log that has not been waited for, and forgets those before it."""
 
         def is_there():
@@ -57,7 +60,7 @@ class Server:
             assert self.changed.wait_for(is_there, WAIT * 6), f"{event} is not in {self.lines}"
             place = next(at for at, line in enumerate(self.lines) if line.get("event") == event)
             line = self.lines[place]
-            del self.lines[: place + 1]
+            del self.lines[0 if forgets else place : place + 1]
             return line
 
     def kill(self):
