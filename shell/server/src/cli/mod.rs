@@ -277,7 +277,7 @@ mod tests {
         let mut command = whole;
         for word in verb.command.split(' ') {
             // Words in upper case stand for what is given.
-            let is_given = word.chars().all(|letter| letter.is_ascii_uppercase());
+            let is_given = word.chars().all(|it| it.is_ascii_uppercase());
             let is_option = word.strip_prefix("--").is_some_and(|name| {
                 command.get_arguments().any(|known| known.get_long() == Some(name))
             });
