@@ -33,12 +33,17 @@ thread_local! {
 }
 
 /// What this thread has made on the way to automata since it began, in bytes: compiling takes up to a
-/// tenth of a second for each MiB, whether the expression is refused in the end or not. It is counted
+/// tenth of a second for each MiB, whether the expression is refused in the end or not. What takes longer for its
+/// bytes counts as more. It is counted
 /// for the thread because expressions are compiled deep inside of what reads selectors, schemas and
 /// views, and its caller has a budget to charge: the difference of before and after.
 pub fn work_bytes() -> u64 {
     WORK_BYTES.get()
 }
+
+/// How many bytes one byte counts for where a part of a text has to fit: a match may begin at each of its characters, so that
+/// each state stands for many places of the expression, and all of these are looked at.
+const PART_WEIGHT: usize = 3;
 
 /// A compiled expression.
 #[derive(Clone)]
@@ -75,8 +80,15 @@ impl Automaton {
     /// When they are not enough, or the expression looks at Unicode's word boundaries.
     pub fn compile(hir: Hir, extent: Extent, bytes_max: usize) -> Result<Made, Refused> {
         let made = Automaton::make(hir, extent, bytes_max);
-        let work_bytes = made.as_ref().map_or(bytes_max, |made| made.work_bytes);
-        WORK_BYTES.set(WORK_BYTES.get() + work_bytes as u64);
+        let counted = match (&made, extent) {
+            (Err(_), _) => bytes_max,
+            (Ok(made), Extent::Whole) => made.work_bytes,
+            // No more than if it had been refused for those places.
+            (Ok(made), Extent::Part) => {
+                (PART_WEIGHT * made.work_bytes).min(bytes_max.max(made.work_bytes))
+            }
+        };
+        WORK_BYTES.set(WORK_BYTES.get() + counted as u64);
         made
     }
 
@@ -165,6 +177,21 @@ mod tests {
         let before = work_bytes();
         compile("a[b-x]{3}", Extent::Whole).unwrap();
         assert!((1..64 << 10).contains(&(work_bytes() - before)));
+    }
+
+    #[test]
+    fn what_is_looked_for_in_a_text_counts_as_more_up_to_what_a_refusal_costs() {
+        let counted = |text: &str, bytes_max| {
+            let before = work_bytes();
+            let hir = regex_syntax::parse(text).unwrap();
+            let made = Automaton::compile(hir, Extent::Part, bytes_max).unwrap();
+            (work_bytes() - before, made.work_bytes as u64)
+        };
+        let (counted_bytes, bytes) = counted("a{20}", 64 << 10);
+        assert_eq!(counted_bytes, 3 * bytes);
+        let (counted_bytes, bytes) = counted("a{100}", 12 << 10);
+        assert!(bytes < 12 << 10 && 3 * bytes > 12 << 10, "{bytes}");
+        assert_eq!(counted_bytes, 12 << 10);
     }
 
     #[test]
