@@ -106,7 +106,7 @@ export interface TopicsFields {
     selector?: string;
     /** What `next` was in the page before. */
     after?: string;
-    /** In one page: how many, at most; 10,000 are the most. */
+    /** In one page: how many, at most; 1,000 are the most. */
     limit?: number;
     /** Paths with more levels are cut off there, and listed once. */
     depth?: number;

@@ -14,7 +14,6 @@ use tiderace_wire::{
     Target,
 };
 
-use crate::Action;
 use crate::authorise::denied;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
@@ -22,6 +21,7 @@ use crate::places::Place;
 use crate::price::{LISTED, MATCHED, TOPIC};
 use crate::requester::Requester;
 use crate::session_side::SessionSide;
+use crate::{Action, BrokerOptions, Principal};
 
 /// Places that are looked at for one page, and names of services for which the rules are asked, but for those that
 /// the last subscription has beside.
@@ -30,6 +30,21 @@ const LOOKED_AT_MAX: u32 = 1_024;
 const PAGE_BYTES: usize = 64 << 10;
 /// What an entry counts for beside its texts.
 const ENTRY_BYTES: usize = 96;
+
+impl BrokerOptions {
+    /// Whether somebody may browse any such thing at all.
+    fn may_browse(&self, principal: &Principal, what: Browsable) -> Result<(), Close> {
+        let kind = match what {
+            Browsable::Sessions => return self.may_watch(principal, Action::Browse),
+            Browsable::Queues => Kind::Queue,
+            Browsable::Services => Kind::Service,
+        };
+        if self.rules.authorise_anywhere(principal, Action::Browse, kind) {
+            return Ok(());
+        }
+        Err(denied(&principal.name, Action::Browse, kind, "**"))
+    }
+}
 
 impl SessionSide<'_> {
     /// On the session's shard: sends for the page where it is.
@@ -44,7 +59,7 @@ impl SessionSide<'_> {
             let reason = format!("`after` names the shard {shard}, which is not there");
             Err(Close::new(CloseCode::BadOperation, reason))
         } else {
-            self.may_browse(&requester, browse.what)
+            self.options.may_browse(&requester.principal, browse.what)
         };
         match result {
             Ok(()) => {
@@ -53,20 +68,6 @@ impl SessionSide<'_> {
             }
             Err(close) => self.loopback.answer_operation(&requester, Err(close), effects),
         }
-    }
-
-    /// Whether somebody may browse any such thing at all.
-    fn may_browse(&self, requester: &Requester, what: Browsable) -> Result<(), Close> {
-        let (rules, principal) = (&self.options.rules, &requester.principal);
-        let kind = match what {
-            Browsable::Sessions => return self.options.may_watch(principal, Action::Browse),
-            Browsable::Queues => Kind::Queue,
-            Browsable::Services => Kind::Service,
-        };
-        if rules.authorise_anywhere(principal, Action::Browse, kind) {
-            return Ok(());
-        }
-        Err(denied(&principal.name, Action::Browse, kind, "**"))
     }
 
     /// A page of the sessions of this shard.

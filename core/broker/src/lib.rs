@@ -76,6 +76,7 @@ mod options;
 mod owner_requests;
 mod owners;
 mod ownership;
+mod page_rounds;
 mod paging;
 mod past_rules;
 mod pattern_subscribers;

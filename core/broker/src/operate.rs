@@ -10,19 +10,19 @@ use tiderace_journal::{AnswerKind, Awaited};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, Token};
 
+use crate::BrokerOptions;
 use crate::effects::{AskNode, Effects, NodeEffect};
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToHome};
-use crate::places::{Place, REGISTRAR};
+use crate::places::{Place, PlaceSet, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
 use crate::relay::Relay;
 use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
 use crate::work::Deferred;
-use crate::{BrokerOptions, Principal};
 
 impl SessionSide<'_> {
     /// On the session's shard.
@@ -33,12 +33,7 @@ impl SessionSide<'_> {
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let Some(principal) = self.session(session).and_then(|record| record.principal.clone())
-        else {
-            return;
-        };
-        let principal = Principal::clone(&principal);
-        let mut requester = Requester { session, token, principal, fence: 0 };
+        let Some(mut requester) = self.requester(session, token) else { return };
         let is_held = self.held_by(&operation).is_some();
         let may = BrokerOptions::may_come_by(&requester.principal, &operation);
         match may.and_then(|()| self.options.operated_at(&requester.principal, &operation, is_held))
@@ -145,6 +140,12 @@ impl SessionSide<'_> {
         }
     }
 
+    /// A session that asks for something, if it is there and has logged in.
+    fn requester(&self, session: SessionId, token: Token) -> Option<Requester> {
+        let principal = self.session(session)?.principal.as_deref()?.clone();
+        Some(Requester { session, token, principal, fence: 0 })
+    }
+
     /// What concerns the node as a whole is done by who runs it, if the session may ask for it; who runs it answers in any
     /// case, and so hears of what was refused.
     fn ask_node(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
@@ -170,7 +171,18 @@ impl SessionSide<'_> {
     fn scatter(&mut self, requester: &Requester, operation: Operation, effects: &mut Effects) {
         let homes = self.homes();
         let gather = ScatterGather::new(homes, &operation);
+        let asked = gather.slice().unwrap_or(operation);
         self.sessions.begin_gather(requester.session, requester.token, gather);
+        self.ask_homes(homes, requester, &asked, effects);
+    }
+
+    fn ask_homes(
+        &mut self,
+        homes: PlaceSet,
+        requester: &Requester,
+        operation: &Operation,
+        effects: &mut Effects,
+    ) {
         for home in homes.iter() {
             let (requester, operation) = (Box::new(requester.clone()), Box::new(operation.clone()));
             // Which homes have yet to answer is known without a pending request for each.
@@ -187,6 +199,7 @@ impl SessionSide<'_> {
         result: Operated,
         effects: &mut Effects,
     ) {
+        let homes = self.homes();
         let Some(gather) = self.sessions.gather_mut(session, token) else {
             self.note_answer(session, token, &result);
             self.note_will(session, token, &result);
@@ -195,9 +208,13 @@ impl SessionSide<'_> {
         if !gather.take_in(from, result) {
             return;
         }
+        if let Some(slice) = gather.next_round(homes)
+            && let Some(requester) = self.requester(session, token)
+        {
+            return self.ask_homes(homes, &requester, &slice, effects);
+        }
         let Some(gathered) = self.sessions.end_gather(session, token) else { return };
-        let result = gathered.into_result();
-        self.reply(session, told(token, result), effects);
+        self.reply(session, told(token, gathered.into_result()), effects);
     }
 }
 
@@ -304,7 +321,7 @@ impl HomeSide<'_> {
     ) -> Operated {
         match operation {
             Operation::Fetch(fetch) => {
-                let page = self.page(now, requester, &fetch);
+                let page = self.slice(now, requester, &fetch);
                 self.work.charge_at(now, LISTED * page.topics.len() as u64);
                 Ok(OperationResult::Page(Box::new(page)))
             }

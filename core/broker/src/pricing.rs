@@ -29,7 +29,7 @@ impl HomeSide<'_> {
                     let given = value.as_ref().map_or(0, |value| value.bytes());
                     SPECIFICATION * spec.len() as u64 + given as u64 / GIVEN_BYTES
                 }
-                Operation::Fetch(_) => TOPIC * self.topics_of_page() as u64,
+                Operation::Fetch(_) => TOPIC * self.topics_of_slice() as u64,
                 Operation::Topic { .. } => TOPIC,
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,

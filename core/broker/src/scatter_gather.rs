@@ -3,9 +3,9 @@
 //! Invariant: what was allowed is done at every home, and how much that was is said, whatever the others have refused.
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_wire::{Operation, OperationResult, Page, TopicDetails};
+use tiderace_wire::{Operation, OperationResult, TopicDetails};
 
-use crate::fetch::merge_pages;
+use crate::page_rounds::PageRounds;
 use crate::places::{Place, PlaceSet};
 use crate::requester::Operated;
 
@@ -14,9 +14,8 @@ use crate::requester::Operated;
 pub(crate) struct ScatterGather {
     /// The homes that have not answered.
     pub(crate) waiting: PlaceSet,
-    limit: usize,
-    depth: u32,
-    pages: Vec<Page>,
+    /// What is known of the page that was asked for.
+    page: Option<Box<PageRounds>>,
     removed: u64,
     /// What is known of the one topic that was asked for.
     topic: Option<TopicDetails>,
@@ -26,26 +25,27 @@ pub(crate) struct ScatterGather {
 impl ScatterGather {
     /// For an operation that those homes are asked to do.
     pub(crate) fn new(waiting: PlaceSet, operation: &Operation) -> ScatterGather {
-        let (limit, depth) = match operation {
-            Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
-            _ => (0, 0),
+        let page = match operation {
+            Operation::Fetch(fetch) => Some(Box::new(PageRounds::new(fetch))),
+            _ => None,
         };
-        ScatterGather {
-            waiting,
-            limit,
-            depth,
-            pages: Vec::new(),
-            removed: 0,
-            topic: None,
-            refused: None,
-        }
+        ScatterGather { waiting, page, removed: 0, topic: None, refused: None }
+    }
+
+    /// What each home is asked for in the present round, if there are several.
+    pub(crate) fn slice(&self) -> Option<Operation> {
+        self.page.as_ref().map(|page| Operation::Fetch(page.slice()))
     }
 
     /// The answer of a home has come; whether it was the last one.
     pub(crate) fn take_in(&mut self, from: Place, result: Operated) -> bool {
         self.waiting.remove(from);
         match result {
-            Ok(OperationResult::Page(page)) => self.pages.push(*page),
+            Ok(OperationResult::Page(slice)) => {
+                if let Some(page) = &mut self.page {
+                    page.take_in(*slice);
+                }
+            }
             Ok(OperationResult::Topic(part)) => match &mut self.topic {
                 Some(topic) => topic.merge(*part),
                 topic => *topic = Some(*part),
@@ -61,6 +61,16 @@ impl ScatterGather {
         self.waiting.is_empty()
     }
 
+    /// All homes have answered: what these are asked for next, unless that was all.
+    pub(crate) fn next_round(&mut self, homes: PlaceSet) -> Option<Operation> {
+        let page = self.page.as_mut().filter(|_| self.refused.is_none())?;
+        if !page.end_round() {
+            return None;
+        }
+        self.waiting = homes;
+        self.slice()
+    }
+
     /// What came of the operation as a whole.
     pub(crate) fn into_result(self) -> Operated {
         match self {
@@ -71,12 +81,10 @@ impl ScatterGather {
                 Err(close)
             }
             ScatterGather { topic: Some(topic), .. } => Ok(OperationResult::Topic(Box::new(topic))),
-            ScatterGather { pages, removed, .. } if pages.is_empty() => {
-                Ok(OperationResult::Removed { topics: removed })
+            ScatterGather { page: Some(page), .. } => {
+                Ok(OperationResult::Page(Box::new(page.into_page())))
             }
-            ScatterGather { pages, limit, depth, .. } => {
-                Ok(OperationResult::Page(Box::new(merge_pages(pages, limit, depth))))
-            }
+            ScatterGather { removed, .. } => Ok(OperationResult::Removed { topics: removed }),
         }
     }
 }

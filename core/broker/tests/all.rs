@@ -60,6 +60,7 @@ mod snapshots;
 mod support;
 mod swapped_queues;
 mod temporary;
+mod topic_pages;
 mod topics;
 mod transactions;
 mod upstream_calls;

@@ -4,34 +4,18 @@
 
 use std::sync::Arc;
 
-use crate::support::asking::{answer, ask, create, path, tell, update};
+use crate::support::asking::{answer, ask, create, fetch, listed, page, path, tell, update};
 use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
-use tiderace_topics::{Path, Pattern};
+use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Change, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue, Operation,
-    OperationResult, Page, Run, Token, Update, ValueType,
+    Change, Comparison, Condition, Destination, Flags, Kind, Meta, NewValue, Operation,
+    OperationResult, Run, Token, Update, ValueType,
 };
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
-}
-
-fn fetch(selector: &str, limit: u32, after: Option<Path>) -> Fetch {
-    let selector = vec![Pattern::parse(selector).unwrap()];
-    Fetch { selector, after, limit, depth: 0, values: true, specs: true }
-}
-
-fn page(world: &mut World, client: usize, fetch: Fetch) -> Page {
-    match tell(world, client, Operation::Fetch(Box::new(fetch))) {
-        Ok(OperationResult::Page(page)) => *page,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn listed(page: &Page) -> Vec<&str> {
-    page.topics.iter().map(|entry| entry.path.as_str()).collect()
 }
 
 fn version(result: Result<OperationResult, CloseCode>) -> Result<u64, CloseCode> {
@@ -111,98 +95,6 @@ fn updates_depend_on_what_the_topic_is() {
         };
         let nothing = tell(&mut world, ann, Operation::Update(Box::new(patch)));
         assert_eq!(nothing.unwrap_err(), CloseCode::TopicUnknown);
-    });
-}
-
-#[test]
-fn a_page_goes_on_where_the_last_one_ended() {
-    for_seeds(0..24, |seed| {
-        let mut world = world(seed);
-        let ann = world.connect(0, "ann");
-        let mut wanted: Vec<String> = (0..57).map(|n| format!("t/{}/{n}", n % 5)).collect();
-        for name in &wanted {
-            ask(&mut world, ann, update(name, "v", None));
-        }
-        ask(&mut world, ann, update("other", "v", None));
-        world.quiesce();
-        wanted.sort();
-        let limit = 1 + world.random.below(20) as u32;
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = page(&mut world, ann, fetch("t/**", limit, after));
-            assert!(page.topics.len() <= limit as usize);
-            found.extend(listed(&page).into_iter().map(str::to_owned));
-            assert_eq!(page.more, page.next.is_some());
-            match page.next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
-        assert_eq!(found, wanted);
-        let shallow = Fetch { depth: 2, ..fetch("t/**", 0, None) };
-        let shallow = page(&mut world, ann, shallow);
-        assert_eq!(listed(&shallow), ["t/0", "t/1", "t/2", "t/3", "t/4"]);
-    });
-}
-
-#[test]
-fn branches_are_listed_once_whatever_the_pages() {
-    for_seeds(0..60, |seed| {
-        let deny = Rule {
-            allow: false,
-            actions: [Action::Subscribe].into_iter().collect(),
-            who: vec![Who::User("bob".into())],
-            paths: vec![Pattern::parse("t/*/0/**").unwrap()],
-            kind: None,
-        };
-        let allow = Rule {
-            allow: true,
-            actions: [Action::Subscribe, Action::Create].into_iter().collect(),
-            who: vec![Who::All],
-            paths: vec![Pattern::parse("**").unwrap()],
-            kind: None,
-        };
-        let rules = Rules::new(vec![deny, allow]);
-        let shards = 1 + (seed % 3) as usize;
-        let mut world =
-            World::new(seed, BrokerOptions { shards, rules, ..BrokerOptions::default() });
-        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
-        let mut paths = std::collections::BTreeSet::new();
-        for _ in 0..60 {
-            let mut name = "t".to_owned();
-            for _ in 0..1 + world.random.below(4) {
-                // A name that a byte before the separator ends stands behind all below the shorter one.
-                name += ["/0", "/1", "/1-", "/2"][world.random.below(4)];
-            }
-            tell(&mut world, ann, create(&name, "{}", None)).unwrap();
-            paths.insert(path(&name));
-        }
-        for (client, hides) in [(ann, false), (bob, true)] {
-            let depth = 1 + world.random.below(4) as u32;
-            let mut wanted: Vec<Path> = Vec::new();
-            for path in &paths {
-                let levels: Vec<&str> = path.as_str().split('/').collect();
-                if hides && levels.get(2) == Some(&"0") {
-                    continue;
-                }
-                let shown = levels.get(..depth as usize).unwrap_or(&levels).join("/");
-                wanted.push(self::path(&shown));
-            }
-            wanted.sort();
-            wanted.dedup();
-            let limit = 1 + world.random.below(6) as u32;
-            let (mut found, mut after) = (Vec::new(), None);
-            loop {
-                let fetch = Fetch { depth, ..fetch("t/**", limit, after) };
-                let page = page(&mut world, client, fetch);
-                found.extend(page.topics.iter().map(|entry| entry.path.clone()));
-                match page.next {
-                    Some(next) => after = Some(next),
-                    None => break,
-                }
-            }
-            assert_eq!(found, wanted, "depth {depth}, {limit} a page");
-        }
     });
 }
 

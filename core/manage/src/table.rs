@@ -125,7 +125,7 @@ pub const VERBS: &[Verb] = &[
         .takes(&[
             text("selector", 0, "Topics that match it; all if it is not given.", "\"fx/**\""),
             text("after", 0, "What `next` was in the page before.", "\"fx/EURUSD\""),
-            number("limit", 0, "How many, at most; 10,000 are the most.", "1000"),
+            number("limit", 0, "How many, at most; 1,000 are the most.", "1000"),
             number("depth", 0, "Paths with more levels are cut off there, and listed once.", "1"),
             truth("specs", "Whether specifications are wanted."),
         ])

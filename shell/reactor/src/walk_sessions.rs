@@ -16,8 +16,8 @@ use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::waker::{NodeAnswer, Notice};
 
-/// Places for connections that are looked at in a turn: less than a millisecond's worth.
-const PLACES_PER_TURN: u32 = 2_048;
+/// Places for connections that are looked at in a turn: a quarter of a millisecond's worth.
+const PLACES_PER_TURN: u32 = 1_024;
 /// Sessions that end in a turn: each says goodbye, and what it had is given back.
 const ENDS_PER_TURN: u32 = 64;
 /// Walks of either kind that may be open on a node.

@@ -213,10 +213,10 @@ def many_topics(count, value="1"):
     return root
 
 
-@by_each("a page of 10,000 topics with their values, again and again", DONE)
+@by_each("the longest page of topics with their values, again and again", DONE)
 def pages():
     root = many_topics(10_000)
-    return lambda _: {"do": "fetch", "selector": f"{root}/**", "limit": 10_000, "values": True}
+    return lambda _: {"do": "fetch", "selector": f"{root}/**", "limit": 1_000, "values": True}
 
 
 @by_each("a list of topics that are looked at and not shown, again and again", DONE)

@@ -3,7 +3,8 @@
 use tiderace_base::{CloseCode, MemoryUse, Span};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Command, Condition, Flags, NewValue, Operation, OperationResult, Token, Update,
+    Change, Command, Condition, Fetch, Flags, NewValue, Operation, OperationResult, Page, Token,
+    Update,
 };
 
 use super::World;
@@ -90,4 +91,23 @@ impl World {
             self.check_memory(&[MemoryUse::Names, MemoryUse::Values, MemoryUse::Queues]);
         }
     }
+}
+
+/// Asks for topics with all that is known of them.
+pub fn fetch(selector: &str, limit: u32, after: Option<Path>) -> Fetch {
+    let selector = vec![Pattern::parse(selector).unwrap()];
+    Fetch { selector, after, limit, depth: 0, values: true, specs: true }
+}
+
+/// A page of topics.
+pub fn page(world: &mut World, client: usize, fetch: Fetch) -> Page {
+    match tell(world, client, Operation::Fetch(Box::new(fetch))) {
+        Ok(OperationResult::Page(page)) => *page,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The paths on a page.
+pub fn listed(page: &Page) -> Vec<&str> {
+    page.topics.iter().map(|entry| entry.path.as_str()).collect()
 }
