@@ -1,8 +1,8 @@
 //! Listing topics, in the order of their paths and a slice at a time.
 //!
 //! Each home makes a slice of its own topics, bounded by number and bytes; the asking session's shard
-//! merges them, and puts slices together to a page ([`crate::page_rounds`]). With a depth, a branch stands for all below it and what has so many levels; a
-//! caller that has listed one goes on behind all that it stands for. Invariants: a slice ends with the last path up
+//! merges them, and puts slices together to a page ([`crate::page_rounds`]). With a depth, a branch stands for
+//! all below it and what has so many levels; a caller that has listed one goes on behind all that it stands for. Invariants: a slice ends with the last path up
 //! to which all homes have looked, so that the next slice begins there and nothing is left out; that is
 //! a branch if it has been listed, so that none is listed twice.
 
@@ -16,19 +16,19 @@ use crate::home::home_topics::TopicAtHome;
 use crate::home_side::HomeSide;
 use crate::requester::Requester;
 
-/// Topics of one slice, about a quarter of a millisecond where nothing of them is in the processor's caches.
+/// Topics of one slice. Without values, a quarter of a millisecond where nothing of them is in the processor's caches.
 pub(crate) const SLICE_TOPICS_MAX: usize = 128;
-/// Bytes of the values of one page, and of one slice; one value alone may be larger.
+/// Bytes of the paths, values and specifications of one page, and of one slice; one topic alone may have more.
 pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Topics that are looked at for one slice.
 const LOOKED_AT_MAX: usize = 512;
-/// What a topic counts for besides its value.
+/// What a topic counts for besides its path, value and specification.
 const ENTRY_BYTES: usize = 64;
 
 impl HomeSide<'_> {
     /// At a home: a slice of its topics.
     pub(crate) fn slice(&self, now: Now, requester: &Requester, fetch: &Fetch) -> Page {
-        let limit = (fetch.limit as usize).min(SLICE_TOPICS_MAX);
+        let limit = (fetch.limit as usize).clamp(1, SLICE_TOPICS_MAX);
         let mut page = Page::default();
         let mut bytes = 0;
         let mut looked_at = 0;
@@ -119,7 +119,9 @@ pub(crate) fn entry(topic: TopicAtHome<'_>, now: Now, (values, specs): (bool, bo
 
 /// What an entry takes of a page.
 pub(crate) fn bytes_of(entry: &TopicEntry) -> usize {
-    ENTRY_BYTES + entry.value.as_ref().map_or(0, |run| run.bytes())
+    let value = entry.value.as_ref().map_or(0, |run| run.bytes());
+    let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
+    ENTRY_BYTES + entry.path.as_str().len() + value + spec
 }
 
 /// Puts the slices of all homes together: in order, up to where each of them has looked.

@@ -12,12 +12,13 @@ use tiderace_wire::{Browsable, Operation, OperationResult, QueueQuery, Reply, To
 
 use crate::BrokerOptions;
 use crate::effects::{AskNode, Effects, NodeEffect};
+use crate::fetch::bytes_of;
 use crate::home::queue_jobs::Chosen;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::messages::{LocalMessage, ToHome};
 use crate::places::{Place, PlaceSet, REGISTRAR};
-use crate::price::{COMPILED, LISTED};
+use crate::price::{COMPILED, COPIED_BYTES, LISTED};
 use crate::relay::Relay;
 use crate::requester::{Done, Operated, Requester};
 use crate::scatter_gather::ScatterGather;
@@ -199,7 +200,6 @@ impl SessionSide<'_> {
         result: Operated,
         effects: &mut Effects,
     ) {
-        let homes = self.homes();
         let Some(gather) = self.sessions.gather_mut(session, token) else {
             self.note_answer(session, token, &result);
             self.note_will(session, token, &result);
@@ -208,7 +208,7 @@ impl SessionSide<'_> {
         if !gather.take_in(from, result) {
             return;
         }
-        if let Some(slice) = gather.next_round(homes)
+        if let Some((homes, slice)) = gather.next_round()
             && let Some(requester) = self.requester(session, token)
         {
             return self.ask_homes(homes, &requester, &slice, effects);
@@ -322,7 +322,9 @@ impl HomeSide<'_> {
         match operation {
             Operation::Fetch(fetch) => {
                 let page = self.slice(now, requester, &fetch);
-                self.work.charge_at(now, LISTED * page.topics.len() as u64);
+                let bytes = page.topics.iter().map(bytes_of).sum::<usize>() as u64;
+                let listed = LISTED * page.topics.len() as u64 + bytes / COPIED_BYTES;
+                self.work.charge_at(now, listed);
                 Ok(OperationResult::Page(Box::new(page)))
             }
             Operation::Browse(browse) => Ok(self.browse(now, requester, &browse)),

@@ -1,17 +1,20 @@
 //! A page of topics, put together from what the homes list in several rounds.
 //!
-//! Each round asks all homes for a slice of the page and the next goes on behind it, so that no shard lists or sorts more than
-//! a slice in a turn, however long the page is. Relies on [`crate::fetch`] for what a home lists. Invariants: a round
-//! begins behind all that was listed before, so that nothing is listed twice or left out; what changes between two rounds is
-//! listed as it is then; the number of rounds is bounded, whatever the homes find.
+//! Each round asks all homes for a slice of the page, and the next goes on behind it. A home that has many topics makes one
+//! slice in a turn for a session; where it has few, several rounds may fit into a turn's work budget.
+//! Relies on [`crate::fetch`] for what a home lists. Invariants: a round begins behind all that was listed before, so that
+//! nothing is listed twice or left out; what changes between two rounds is listed as it is then; all rounds ask the
+//! same homes, so that a page lacks nothing of one that is lost meanwhile: it is refused; the number of rounds is bounded,
+//! whatever the homes find.
 
 use tiderace_wire::{Fetch, Page};
 
 use crate::fetch::{PAGE_BYTES_MAX, SLICE_TOPICS_MAX, bytes_of, merge_slices};
 
-/// Topics of one page: what takes less than a millisecond to be written down and sent.
+/// Topics of one page, since the asking shard writes them down in one turn; for the same reason its bytes are bounded.
 const PAGE_MAX: usize = 1_000;
-/// Rounds of one page in which the homes found fewer topics than were asked for: they looked at as many as they may.
+/// Rounds of one page that may list fewer topics than were asked for, since homes have looked at as many as they may or have
+/// found that many bytes.
 const SPARSE_ROUNDS_MAX: usize = 16;
 
 /// A page of which some rounds are done.

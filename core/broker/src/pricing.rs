@@ -6,7 +6,8 @@ use tiderace_wire::{Change, Condition, Operation, Update};
 
 use crate::home_side::HomeSide;
 use crate::price::{
-    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, OPERATION, SPECIFICATION, TOPIC, of_removal,
+    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, MATCHED, OPERATION, SPECIFICATION, TOPIC,
+    of_removal,
 };
 use crate::work::Deferred;
 
@@ -29,7 +30,10 @@ impl HomeSide<'_> {
                     let given = value.as_ref().map_or(0, |value| value.bytes());
                     SPECIFICATION * spec.len() as u64 + given as u64 / GIVEN_BYTES
                 }
-                Operation::Fetch(_) => TOPIC * self.topics_of_slice() as u64,
+                Operation::Fetch(fetch) => {
+                    let each = TOPIC + MATCHED * fetch.selector.len() as u64;
+                    each * self.topics_of_slice() as u64
+                }
                 Operation::Topic { .. } => TOPIC,
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,

@@ -12,7 +12,9 @@ use crate::requester::Operated;
 /// Answers of several homes that are awaited.
 #[derive(Debug)]
 pub(crate) struct ScatterGather {
-    /// The homes that have not answered.
+    /// The homes that are asked.
+    homes: PlaceSet,
+    /// Those of them that have not answered.
     pub(crate) waiting: PlaceSet,
     /// What is known of the page that was asked for.
     page: Option<Box<PageRounds>>,
@@ -24,15 +26,15 @@ pub(crate) struct ScatterGather {
 
 impl ScatterGather {
     /// For an operation that those homes are asked to do.
-    pub(crate) fn new(waiting: PlaceSet, operation: &Operation) -> ScatterGather {
+    pub(crate) fn new(homes: PlaceSet, operation: &Operation) -> ScatterGather {
         let page = match operation {
             Operation::Fetch(fetch) => Some(Box::new(PageRounds::new(fetch))),
             _ => None,
         };
-        ScatterGather { waiting, page, removed: 0, topic: None, refused: None }
+        ScatterGather { homes, waiting: homes, page, removed: 0, topic: None, refused: None }
     }
 
-    /// What each home is asked for in the present round, if there are several.
+    /// What each home is asked for in the present round, if the operation is done in rounds.
     pub(crate) fn slice(&self) -> Option<Operation> {
         self.page.as_ref().map(|page| Operation::Fetch(page.slice()))
     }
@@ -61,14 +63,14 @@ impl ScatterGather {
         self.waiting.is_empty()
     }
 
-    /// All homes have answered: what these are asked for next, unless that was all.
-    pub(crate) fn next_round(&mut self, homes: PlaceSet) -> Option<Operation> {
+    /// All homes have answered: what they are asked for next, unless that was all.
+    pub(crate) fn next_round(&mut self) -> Option<(PlaceSet, Operation)> {
         let page = self.page.as_mut().filter(|_| self.refused.is_none())?;
         if !page.end_round() {
             return None;
         }
-        self.waiting = homes;
-        self.slice()
+        self.waiting = self.homes;
+        Some((self.homes, self.slice()?))
     }
 
     /// What came of the operation as a whole.

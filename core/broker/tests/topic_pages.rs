@@ -2,11 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use crate::support::asking::{ask, create, fetch, listed, page, path, tell, update};
+use std::cell::Cell;
+
+use crate::support::asking::{
+    answer, ask, create, fetch, listed, page, path, remove, tell, update,
+};
 use crate::support::{World, for_seeds};
+use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Fetch;
+use tiderace_wire::{Fetch, Operation, OperationResult};
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
@@ -87,19 +92,102 @@ fn a_long_page_is_whole_although_it_comes_in_rounds() {
 }
 
 #[test]
-fn a_page_ends_when_its_values_are_many_bytes() {
-    let mut world = world(1);
-    let ann = world.connect(0, "ann");
-    for number in 0..400 {
-        ask(&mut world, ann, update(&format!("t/{number:03}"), &"v".repeat(8 << 10), None));
+fn what_is_there_all_the_time_is_listed_once_whatever_comes_and_goes_meanwhile() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        let stays: Vec<Path> = (0..600).map(|number| path(&format!("t/{number:03}"))).collect();
+        for topic in &stays {
+            ask(&mut world, ann, create(topic.as_str(), "", None));
+        }
+        world.quiesce();
+        let first = Operation::Fetch(Box::new(fetch("t/**", 0, None)));
+        let token = ask(&mut world, ann, first);
+        while answer(&world, ann, token).is_none() {
+            let name = format!("t/{:03}/{}", world.random.below(600), world.random.below(2));
+            let operation = match world.random.one_in(2) {
+                true => create(&name, "", None),
+                false => remove(&name),
+            };
+            ask(&mut world, bob, operation);
+            for _ in 0..world.random.below(4) {
+                world.deliver_envelope();
+            }
+            for shard in 0..world.brokers.len() {
+                world.work(shard);
+            }
+            world.pull(ann);
+        }
+        let Some(Ok(OperationResult::Page(page))) = answer(&world, ann, token) else {
+            panic!("no page")
+        };
+        assert!(!page.more);
+        let listed: Vec<&Path> = page.topics.iter().map(|entry| &entry.path).collect();
+        assert!(listed.is_sorted_by(|left, right| left < right), "nothing twice, all in order");
+        let found: Vec<Path> =
+            listed.into_iter().filter(|topic| stays.contains(topic)).cloned().collect();
+        assert_eq!(found, stays);
+    });
+}
+
+#[test]
+fn a_page_of_which_a_home_is_lost_between_rounds_is_refused() {
+    let (whole, refused) = (Cell::new(0), Cell::new(0));
+    for_seeds(0..40, |seed| {
+        let mut world = World::new(seed, BrokerOptions { shards: 3, ..BrokerOptions::default() });
+        let ann = world.connect(0, "ann");
+        for number in 0..700 {
+            ask(&mut world, ann, create(&format!("t/{number}"), "", None));
+        }
+        world.quiesce();
+        let token = ask(&mut world, ann, Operation::Fetch(Box::new(fetch("t/**", 0, None))));
+        for _ in 0..world.random.below(40) {
+            world.deliver_envelope();
+            world.work(0);
+        }
+        world.lose(1);
+        world.quiesce();
+        world.pull(ann);
+        match answer(&world, ann, token) {
+            Some(Ok(OperationResult::Page(page))) => {
+                assert_eq!(page.topics.len(), 700);
+                whole.set(whole.get() + 1);
+            }
+            Some(Err(code)) => {
+                assert_eq!(code, CloseCode::PeerLost);
+                refused.set(refused.get() + 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    assert!(whole.get() > 0 && refused.get() > 0, "{whole:?} {refused:?}");
+}
+
+#[test]
+fn a_page_ends_when_it_is_many_bytes() {
+    for seed in 0..3 {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        for number in 0..900 {
+            let name = format!("t/{number:03}");
+            ask(&mut world, ann, update(&name, &"v".repeat(3 << 10), None));
+        }
+        let schema =
+            format!(r#"{{"type":"json","schema":{{"description":"{}"}}}}"#, "d".repeat(3 << 10));
+        for number in 0..900 {
+            ask(&mut world, ann, create(&format!("s/{number:03}"), &schema, None));
+        }
+        world.quiesce();
+        for (selector, values) in [("t/**", true), ("s/**", false)] {
+            let first = Fetch { values, ..fetch(selector, 0, None) };
+            let (found, sizes) = list_all(&mut world, ann, first);
+            assert_eq!(found.len(), 900);
+            assert!(sizes.iter().all(|size| size * (3 << 10) <= (1 << 20)), "{sizes:?}");
+            assert_eq!(sizes.len(), 3, "{sizes:?}");
+            let bare = Fetch { values: false, specs: false, ..fetch(selector, 0, None) };
+            assert_eq!(list_all(&mut world, ann, bare).1, [900]);
+        }
     }
-    world.quiesce();
-    let (found, sizes) = list_all(&mut world, ann, fetch("t/**", 0, None));
-    assert_eq!(found.len(), 400);
-    assert!(sizes.iter().all(|size| size * (8 << 10) <= (1 << 20) + (8 << 10)), "{sizes:?}");
-    assert_eq!(sizes.len(), 4, "{sizes:?}");
-    let bare = Fetch { values: false, ..fetch("t/**", 0, None) };
-    assert_eq!(list_all(&mut world, ann, bare).1, [400]);
 }
 
 #[test]
@@ -112,16 +200,27 @@ fn a_page_ends_although_all_that_homes_look_at_is_hidden() {
         kind: None,
     };
     let rules = Rules::new(vec![rule("ann", "**"), rule("bob", "z/**")]);
-    let mut world = World::new(1, BrokerOptions { rules, ..BrokerOptions::default() });
-    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
-    for number in 0..9_000 {
-        ask(&mut world, ann, create(&format!("a/{number}"), "", None));
+    for shards in 1..=3 {
+        let options = BrokerOptions { rules: rules.clone(), shards, ..BrokerOptions::default() };
+        let mut world = World::new(1, options);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        for number in 0..10_000 {
+            ask(&mut world, ann, create(&format!("a/{number}"), "", None));
+        }
+        let shown: Vec<Path> = (0..40).map(|number| path(&format!("z/{number}"))).collect();
+        for topic in &shown {
+            ask(&mut world, ann, create(topic.as_str(), "", None));
+        }
+        world.quiesce();
+        let (found, sizes) = list_all(&mut world, bob, fetch("**", 0, None));
+        let mut wanted = shown.clone();
+        wanted.sort();
+        assert_eq!(found, wanted);
+        // At one home a page looks at 8,192 topics.
+        assert_eq!(shards == 1, sizes == [0, 40], "{sizes:?}");
+        let first = Fetch { depth: 1, ..fetch("**", 0, None) };
+        assert_eq!(list_all(&mut world, bob, first).0, [path("z")]);
     }
-    ask(&mut world, ann, create("z/1", "", None));
-    world.quiesce();
-    let (found, sizes) = list_all(&mut world, bob, fetch("**", 0, None));
-    assert_eq!(found, [path("z/1")]);
-    assert_eq!(sizes, [0, 1]);
 }
 
 #[test]

@@ -33,16 +33,15 @@ thread_local! {
 }
 
 /// What this thread has made on the way to automata since it began, in bytes: compiling takes up to a
-/// tenth of a second for each MiB, whether the expression is refused in the end or not. What takes longer for its
-/// bytes counts as more. It is counted
-/// for the thread because expressions are compiled deep inside of what reads selectors, schemas and
+/// tenth of a second for each MiB, whether the expression is refused in the end or not. A byte that takes longer
+/// counts as several. It is counted for the thread because expressions are compiled deep inside of what reads selectors, schemas and
 /// views, and its caller has a budget to charge: the difference of before and after.
 pub fn work_bytes() -> u64 {
     WORK_BYTES.get()
 }
 
-/// How many bytes one byte counts for where a part of a text has to fit: a match may begin at each of its characters, so that
-/// each state stands for many places of the expression, and all of these are looked at.
+/// How many bytes one byte of an automaton counts for that looks for a part of a text. A match may begin at each character, so
+/// that each state is made of many positions in the expression, and of all of these the next ones are computed.
 const PART_WEIGHT: usize = 3;
 
 /// A compiled expression.
@@ -83,7 +82,8 @@ impl Automaton {
         let counted = match (&made, extent) {
             (Err(_), _) => bytes_max,
             (Ok(made), Extent::Whole) => made.work_bytes,
-            // No more than if it had been refused for those places.
+            // The sets of positions are kept within `bytes_max`, so that it takes no longer than one that is refused when
+            // these are full.
             (Ok(made), Extent::Part) => {
                 (PART_WEIGHT * made.work_bytes).min(bytes_max.max(made.work_bytes))
             }

@@ -6,7 +6,7 @@ use tiderace_filter::Selector;
 
 use super::{
     AuditQuery, ConfigQuery, ConsumerEntry, DurableSubscription, ListingEntry, NewValue,
-    NodeOperation, NodeReport, Operation, OperationResult, PeekedMessage, SessionQuery,
+    NodeOperation, NodeReport, Operation, OperationResult, PeekedMessage, SessionQuery, TopicEntry,
 };
 
 impl Operation {
@@ -50,8 +50,11 @@ impl OperationResult {
         let values = |count: usize, bytes: usize| bytes + ENTRY_BYTES * count;
         match self {
             OperationResult::Page(page) => {
-                let runs = page.topics.iter().filter_map(|entry| entry.value.as_ref());
-                values(page.topics.len(), runs.map(|run| run.bytes()).sum())
+                let bytes = |entry: &TopicEntry| {
+                    let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
+                    spec + entry.value.as_ref().map_or(0, |run| run.bytes())
+                };
+                values(page.topics.len(), page.topics.iter().map(bytes).sum())
             }
             OperationResult::Topic(topic) => values(1, topic.bytes()),
             OperationResult::Events(events) => {

@@ -55,12 +55,21 @@ pub struct TopicSpec {
 impl TopicSpec {
     /// What it takes in memory, roughly.
     pub fn bytes(&self) -> usize {
+        self.bytes_with(SchemaSpec::bytes)
+    }
+
+    /// What it takes where it is written down, roughly: of a schema only its text, and not what was compiled of it.
+    pub fn written_bytes(&self) -> usize {
+        self.bytes_with(|schema| schema.text().len())
+    }
+
+    fn bytes_with(&self, of_schema: impl FnOnce(&SchemaSpec) -> usize) -> usize {
         let removal = self.removal.as_ref().map_or(0, |removal| {
             removal.any.iter().map(|group| size_of_val(group) + size_of_val(&**group)).sum()
         });
         size_of::<TopicSpec>()
             + self.owner.as_ref().map_or(0, |owner| owner.len())
-            + self.schema.as_ref().map_or(0, SchemaSpec::bytes)
+            + self.schema.as_ref().map_or(0, of_schema)
             + removal
     }
 }
