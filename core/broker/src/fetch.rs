@@ -21,7 +21,7 @@ pub(crate) const SLICE_TOPICS_MAX: usize = 128;
 /// Bytes of the paths, values and specifications of one page, and of one slice; one topic alone may have more.
 pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Topics that are looked at for one slice.
-const LOOKED_AT_MAX: usize = 512;
+pub(crate) const LOOKED_AT_MAX: usize = 512;
 /// What a topic counts for besides its path, value and specification.
 const ENTRY_BYTES: usize = 64;
 
@@ -66,11 +66,6 @@ impl HomeSide<'_> {
         }
         page.next = next.filter(|_| page.more);
         page
-    }
-
-    /// Topics that are looked at for one slice, at most.
-    pub(crate) fn topics_of_slice(&self) -> usize {
-        self.directory.topics().len().min(LOOKED_AT_MAX)
     }
 
     /// Who may subscribe to a topic sees it, and who may browse it does without its value.

@@ -85,9 +85,14 @@ pub(crate) fn durable_bytes(about: &DurableSubscription) -> usize {
     about.bytes() + about.topics.iter().map(of_topic).sum::<usize>()
 }
 
-/// What looking at one slice of a removal costs.
-pub(crate) fn of_removal() -> u64 {
-    TOPIC * REMOVAL_SLICE as u64
+/// What looking for so many patterns at so many topics costs.
+pub(crate) fn of_looks(topics: usize, patterns: usize) -> u64 {
+    (TOPIC + MATCHED * patterns as u64) * topics as u64
+}
+
+/// What looking at one slice of a removal costs, of so many patterns.
+pub(crate) fn of_removal(patterns: usize) -> u64 {
+    of_looks(REMOVAL_SLICE, patterns)
 }
 
 /// What a new value costs that is made of another one, for what it is longer than that.

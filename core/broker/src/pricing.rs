@@ -4,9 +4,10 @@ use tiderace_base::limits::{CHANGED_VALUE_BYTES_MAX, DELTA_VALUE_BYTES_MAX};
 use tiderace_topics::Path;
 use tiderace_wire::{Change, Condition, Operation, Update};
 
+use crate::fetch::LOOKED_AT_MAX;
 use crate::home_side::HomeSide;
 use crate::price::{
-    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, MATCHED, OPERATION, SPECIFICATION, TOPIC,
+    CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, OPERATION, SPECIFICATION, TOPIC, of_looks,
     of_removal,
 };
 use crate::work::Deferred;
@@ -31,13 +32,13 @@ impl HomeSide<'_> {
                     SPECIFICATION * spec.len() as u64 + given as u64 / GIVEN_BYTES
                 }
                 Operation::Fetch(fetch) => {
-                    let each = TOPIC + MATCHED * fetch.selector.len() as u64;
-                    each * self.topics_of_slice() as u64
+                    let looked_at = self.directory.topics().len().min(LOOKED_AT_MAX);
+                    of_looks(looked_at, fetch.selector.len())
                 }
                 Operation::Topic { .. } => TOPIC,
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,
-                Operation::Remove { .. } => of_removal(),
+                Operation::Remove { selector } => of_removal(selector.len()),
                 Operation::Browse(browse) => self.price_of_page(browse),
                 Operation::Queue(query) => self.price_of_consumers(query),
                 _ => 0,

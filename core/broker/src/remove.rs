@@ -41,7 +41,7 @@ impl HomeSide<'_> {
     pub(crate) fn remove_more(&mut self, now: Now, effects: &mut Effects) {
         while self.work.left(now) > 0 {
             let Some(mut removal) = self.home.next_removal() else { return };
-            self.work.charge(price::of_removal());
+            self.work.charge(price::of_removal(removal.patterns()));
             if self.go_on_removing(now, &mut removal, effects) {
                 self.home.defer_removal(removal);
             }

@@ -93,26 +93,32 @@ fn a_long_page_is_whole_although_it_comes_in_rounds() {
 
 #[test]
 fn what_is_there_all_the_time_is_listed_once_whatever_comes_and_goes_meanwhile() {
-    for_seeds(0..12, |seed| {
-        let mut world = world(seed);
+    let (came, went) = (Cell::new(0), Cell::new(0));
+    for_seeds(0..24, |seed| {
+        let mut world = World::new(
+            seed,
+            BrokerOptions { shards: 2 + (seed % 2) as usize, ..BrokerOptions::default() },
+        );
         let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
         let stays: Vec<Path> = (0..600).map(|number| path(&format!("t/{number:03}"))).collect();
-        for topic in &stays {
+        let guests: Vec<Path> = (0..200).map(|number| path(&format!("t/{number:03}/x"))).collect();
+        for topic in stays.iter().chain(&guests[..100]) {
             ask(&mut world, ann, create(topic.as_str(), "", None));
         }
         world.quiesce();
         let first = Operation::Fetch(Box::new(fetch("t/**", 0, None)));
         let token = ask(&mut world, ann, first);
+        let mut passes = 0;
         while answer(&world, ann, token).is_none() {
-            let name = format!("t/{:03}/{}", world.random.below(600), world.random.below(2));
-            let operation = match world.random.one_in(2) {
-                true => create(&name, "", None),
-                false => remove(&name),
-            };
-            ask(&mut world, bob, operation);
-            for _ in 0..world.random.below(4) {
-                world.deliver_envelope();
+            passes += 1;
+            assert!(passes < 10_000, "the page does not come");
+            if passes % 4 == 0 {
+                let number = world.random.below(guests.len());
+                let name = guests[number].as_str();
+                let operation = if number < 100 { remove(name) } else { create(name, "", None) };
+                ask(&mut world, bob, operation);
             }
+            world.deliver_envelope();
             for shard in 0..world.brokers.len() {
                 world.work(shard);
             }
@@ -124,10 +130,33 @@ fn what_is_there_all_the_time_is_listed_once_whatever_comes_and_goes_meanwhile()
         assert!(!page.more);
         let listed: Vec<&Path> = page.topics.iter().map(|entry| &entry.path).collect();
         assert!(listed.is_sorted_by(|left, right| left < right), "nothing twice, all in order");
+        came.set(came.get() + guests[100..].iter().filter(|it| listed.contains(it)).count());
+        went.set(went.get() + guests[..100].iter().filter(|it| !listed.contains(it)).count());
         let found: Vec<Path> =
             listed.into_iter().filter(|topic| stays.contains(topic)).cloned().collect();
         assert_eq!(found, stays);
     });
+    assert!(came.get() > 0 && went.get() > 0, "{came:?} {went:?}");
+}
+
+#[test]
+fn a_home_makes_one_slice_in_a_turn_of_a_page() {
+    let mut world = World::new(1, BrokerOptions { shards: 1, ..BrokerOptions::default() });
+    let ann = world.connect(0, "ann");
+    for number in 0..2_000 {
+        ask(&mut world, ann, create(&format!("t/{number}"), "", None));
+    }
+    world.quiesce();
+    let token = ask(&mut world, ann, Operation::Fetch(Box::new(fetch("t/**", 0, None))));
+    let mut turns = 0;
+    while answer(&world, ann, token).is_none() {
+        turns += 1;
+        assert!(turns < 1_000, "the page does not come");
+        world.work(0);
+        world.pull(ann);
+    }
+    // Of 1,000 topics, 128 a slice.
+    assert_eq!(turns, 8);
 }
 
 #[test]

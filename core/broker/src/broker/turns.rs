@@ -75,8 +75,9 @@ impl Broker {
             }
             what => self.do_first(now, session, what, effects),
         }
-        self.take_loopback(now, effects);
+        // Before the answers are taken in: what the session asks for then is listed when it is deferred.
         self.home_side().end_turn_of(session, effects);
+        self.take_loopback(now, effects);
         true
     }
 

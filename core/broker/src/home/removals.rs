@@ -34,6 +34,11 @@ impl Removal {
         &self.requester
     }
 
+    /// Patterns of which a topic that goes fits one.
+    pub(crate) fn patterns(&self) -> usize {
+        self.selector.len()
+    }
+
     /// Whether it is for a topic.
     pub(crate) fn names(&self, topic: TopicAtHome<'_>) -> bool {
         topic.is_named(&self.selector)

@@ -52,7 +52,8 @@ impl OperationResult {
             OperationResult::Page(page) => {
                 let bytes = |entry: &TopicEntry| {
                     let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
-                    spec + entry.value.as_ref().map_or(0, |run| run.bytes())
+                    let value = entry.value.as_ref().map_or(0, |run| run.bytes());
+                    entry.path.as_str().len() + spec + value
                 };
                 values(page.topics.len(), page.topics.iter().map(bytes).sum())
             }

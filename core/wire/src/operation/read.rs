@@ -35,8 +35,8 @@ const DEPTH_MAX: usize = 128;
 /// How deeply conditions may be nested, and how many there may be.
 const CONDITION_DEPTH_MAX: usize = 8;
 const CONDITIONS_MAX: usize = 64;
-/// Paths and patterns of one selector that is a list.
-const SELECTORS_MAX: usize = 64;
+/// Paths and patterns of one selector that is a list, those of sets counted one by one.
+const PATTERNS_MAX: usize = 64;
 
 /// What a protocol knows that the text needs.
 pub struct Reading<'a> {
@@ -363,12 +363,17 @@ impl<'a> Given<'a> {
         if let Some(text) = given.as_text() {
             return (self.reading.selector)(&text);
         }
+        let wrong = || {
+            bad(format!(
+                "`selector` is a selector or a list of some, with at most {PATTERNS_MAX} patterns"
+            ))
+        };
         let mut all = Vec::new();
-        for (element, at) in given.elements().zip(0..) {
-            let text = element.as_text().filter(|_| at < SELECTORS_MAX).ok_or_else(|| {
-                bad(format!("`selector` is a selector or a list of at most {SELECTORS_MAX}"))
-            })?;
-            all.extend((self.reading.selector)(&text)?);
+        for element in given.elements() {
+            all.extend((self.reading.selector)(&element.as_text().ok_or_else(wrong)?)?);
+            if all.len() > PATTERNS_MAX {
+                return Err(wrong());
+            }
         }
         if all.is_empty() { Err(missing_name("selector")) } else { Ok(all) }
     }

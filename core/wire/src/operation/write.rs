@@ -129,7 +129,9 @@ impl OperationResult {
         match self {
             OperationResult::Page(page) => {
                 let entry = |entry: &TopicEntry| {
-                    entry.path.as_str().len() + entry.value.as_ref().map_or(0, |run| body(run, 0))
+                    let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
+                    let value = entry.value.as_ref().map_or(0, |run| body(run, 0));
+                    entry.path.as_str().len() + spec + value
                 };
                 page.topics.iter().map(|it| JSON_BYTES + entry(it)).sum::<usize>() + JSON_BYTES
             }

@@ -157,9 +157,10 @@ impl Speaker {
     pub fn list(&mut self, world: &mut World, selector: &str) -> Vec<String> {
         self.count += 1;
         let (number, operation) =
-            (self.count, format!(r#"{{"do":"fetch","selector":"{selector}","limit":10000}}"#));
+            (self.count, format!(r#"{{"do":"fetch","selector":"{selector}","limit":1000}}"#));
         let wanted = format!("43{number}[");
         let said = self.tell(world, &format!(r#"42{number}["operate",{operation}]"#), &wanted);
+        assert!(!said.contains("\"next\":"), "one page has them all");
         let paths = said.split("\"path\":\"").skip(1);
         paths
             .filter_map(|rest| Some(rest.split('"').next()?.rsplit('/').next()?.to_owned()))

@@ -15,8 +15,8 @@ use crate::{
 fn parsed(text: &str) -> Result<Operation, Close> {
     let path = |text: &str| Path::parse(text).map_err(|_| CloseCode::BadDestination.into());
     let selector = |text: &str| {
-        let pattern = Pattern::parse(text).map_err(|_| Close::from(CloseCode::BadSelector));
-        pattern.map(|pattern| vec![pattern])
+        let one = |text| Pattern::parse(text).map_err(|_| Close::from(CloseCode::BadSelector));
+        text.split(',').map(one).collect()
     };
     let reading = Reading { body: None, now: Time::ZERO, path: &path, selector: &selector };
     Operation::parse(text.as_bytes(), &reading)
@@ -188,5 +188,21 @@ fn a_verb_looks_after_the_node_if_it_takes_a_right_of_the_node() {
         (r#""**""#, false),
     ] {
         assert_eq!(fetch(selector).manages(), manages, "{selector}");
+    }
+}
+
+#[test]
+fn a_list_of_selectors_has_a_bound_that_counts_what_is_in_sets() {
+    for verb in ["fetch", "remove"] {
+        let with = |set: &str, count: usize| {
+            let sets = vec![format!("\"{set}\""); count].join(",");
+            parsed(&format!(r#"{{"do":"{verb}","selector":[{sets}]}}"#))
+        };
+        assert!(with("a/*", 64).is_ok() && with("a/*,b/*", 32).is_ok());
+        for wrong in [with("a/*", 65), with("a/*,b/*", 33)] {
+            let close = wrong.unwrap_err();
+            assert_eq!(close.code, CloseCode::BadOperation);
+            assert!(close.reason.contains("at most 64 patterns"), "{}", close.reason);
+        }
     }
 }
