@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// A metric, the rows of all labels added up; `None` if the server does not tell.
 pub(crate) fn metric(address: SocketAddr, name: &str) -> Option<u64> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
-    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).ok()?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
@@ -24,7 +24,10 @@ fn sum(metrics: &str, wanted: &str) -> Option<u64> {
     rows.fold(None, |sum, value| Some(sum.unwrap_or(0) + value))
 }
 
-const TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Only a server that does not answer at all is given up: figures would be missing without a word, and a machine that does much
+/// besides may take seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
