@@ -6,6 +6,7 @@ all the while, and many topics with a value.
 Lists are asked for in random order, beside a request for nothing; spans with `top` alternate with spans without. The program
 fails if a first page took longer than 300 ms, if more turns above 1.05 ms or above 4.19 ms came with a list than without, if `top`
 took more than 0.5 % of a core of the server, or if clients did not get their messages.
+It wants a machine with nothing else to do: turns that are interrupted are long as well, and with a list there are more of them.
 """
 
 import argparse
