@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+from math import exp, lgamma, log
 
 LISTS = {
     "sessions": "/manage/sessions",
@@ -46,8 +47,8 @@ PAGE_MAX = 0.300
 # The bounds of the metric's buckets above which turns are counted, in seconds. The first is next to a millisecond: nearly all turns are
 # much shorter, so that one which becomes longer by more than a millisecond comes above it.
 LONG_TURNS = [2**20 / 1e9, 2**22 / 1e9]
-# How many times the standard deviation of chance a list's number of long turns may be above what it is without.
-CHANCE = 3
+# What is less likely than this to be chance is not taken for it.
+CHANCE = 0.001
 TOP_MAX = 0.005
 
 
@@ -190,12 +191,16 @@ def of_lists(server, rounds):
 
 
 def has_more(counts, usual):
-    """Whether there were more of something with a list than without, and than chance explains. Each request counts the same, since in
-    each of these spans there is one request for the metrics, whose own turns are most of the long ones."""
-    expected = sum(usual) * len(counts) / len(usual)
-    # Both sums are of independent events; one is allowed for where none was seen.
-    deviation = (expected + expected * len(counts) / len(usual) + 1) ** 0.5
-    return sum(counts) - expected > CHANCE * deviation
+    """Whether there were more of something with a list than without, and than chance explains. Each span counts the same, since in
+    each there is one request for the metrics, whose own turns are most of the long ones. If the list made no difference, each of
+    the turns that were counted would have come in any of the spans with the same likelihood."""
+    with_list, all_turns = int(sum(counts)), int(sum(counts) + sum(usual))
+    share = len(counts) / (len(counts) + len(usual))
+    likelihood = 0.0
+    for count in range(with_list, all_turns + 1):
+        ways = lgamma(all_turns + 1) - lgamma(count + 1) - lgamma(all_turns - count + 1)
+        likelihood += exp(ways + count * log(share) + (all_turns - count) * log(1 - share))
+    return with_list > 0 and likelihood < CHANCE
 
 
 def of_top(program, server, spans, seconds):
