@@ -2,9 +2,9 @@
 //!
 //! Each home makes a slice of its own topics, bounded by number and bytes; the asking session's shard
 //! merges them, and puts slices together to a page ([`crate::page_rounds`]). With a depth, a branch stands for
-//! all below it and what has so many levels; a caller that has listed one goes on behind all that it stands for. Invariants: a slice ends with the last path up
-//! to which all homes have looked, so that the next slice begins there and nothing is left out; that is
-//! a branch if it has been listed, so that none is listed twice.
+//! all below it and what has so many levels; a caller that has listed one goes on behind all that it stands for.
+//! Invariants: a slice ends with the last path up to which all homes have looked, so that the next slice begins there and
+//! nothing is left out; that is a branch if it has been listed, so that none is listed twice.
 
 use tiderace_base::Now;
 use tiderace_topics::Path;
@@ -114,9 +114,7 @@ pub(crate) fn entry(topic: TopicAtHome<'_>, now: Now, (values, specs): (bool, bo
 
 /// What an entry takes of a page.
 pub(crate) fn bytes_of(entry: &TopicEntry) -> usize {
-    let value = entry.value.as_ref().map_or(0, |run| run.bytes());
-    let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
-    ENTRY_BYTES + entry.path.as_str().len() + value + spec
+    ENTRY_BYTES + entry.bytes()
 }
 
 /// Puts the slices of all homes together: in order, up to where each of them has looked.

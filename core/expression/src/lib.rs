@@ -34,8 +34,8 @@ thread_local! {
 
 /// What this thread has made on the way to automata since it began, in bytes: compiling takes up to a
 /// tenth of a second for each MiB, whether the expression is refused in the end or not. A byte that takes longer
-/// counts as several. It is counted for the thread because expressions are compiled deep inside of what reads selectors, schemas and
-/// views, and its caller has a budget to charge: the difference of before and after.
+/// counts as several. It is counted for the thread because expressions are compiled deep inside of what reads
+/// selectors, schemas and views, and its caller has a budget to charge: the difference of before and after.
 pub fn work_bytes() -> u64 {
     WORK_BYTES.get()
 }

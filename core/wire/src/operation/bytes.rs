@@ -43,6 +43,15 @@ impl Operation {
     }
 }
 
+impl TopicEntry {
+    /// Bytes of its path, its value and its specification as it is written down.
+    pub fn bytes(&self) -> usize {
+        let value = self.value.as_ref().map_or(0, |run| run.bytes());
+        let spec = self.spec.as_ref().map_or(0, |spec| spec.written_bytes());
+        self.path.as_str().len() + value + spec
+    }
+}
+
 impl OperationResult {
     /// Bytes of the messages and texts in it, with what is written around each of them: a shard that has to write
     /// ten thousand empty messages has much to do.
@@ -50,12 +59,7 @@ impl OperationResult {
         let values = |count: usize, bytes: usize| bytes + ENTRY_BYTES * count;
         match self {
             OperationResult::Page(page) => {
-                let bytes = |entry: &TopicEntry| {
-                    let spec = entry.spec.as_ref().map_or(0, |spec| spec.written_bytes());
-                    let value = entry.value.as_ref().map_or(0, |run| run.bytes());
-                    entry.path.as_str().len() + spec + value
-                };
-                values(page.topics.len(), page.topics.iter().map(bytes).sum())
+                values(page.topics.len(), page.topics.iter().map(TopicEntry::bytes).sum())
             }
             OperationResult::Topic(topic) => values(1, topic.bytes()),
             OperationResult::Events(events) => {
