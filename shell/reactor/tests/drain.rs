@@ -163,6 +163,11 @@ fn a_drain_that_is_cancelled_leaves_the_others_where_they_are() {
         });
         world.network.send(admin, b"C\n");
         says(&mut world, admin, "serving\n");
+        // Who asks is told when the listeners are open: a client that connects then is served.
+        world.run_until("open listeners", |world| !world.control.drain_status().is_opening);
+        assert_eq!(world.control.drain_status().listeners, 2, "seed {seed}");
+        let late = echo(&mut world, 0);
+        world.network.reset(late);
         world.run_for(Span::from_secs(5));
         let left: Vec<Client> =
             clients.iter().filter(|client| !is_told(&world, client)).copied().collect();

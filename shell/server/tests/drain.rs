@@ -89,8 +89,9 @@ fn it_says_so_first_then_closes_and_can_be_taken_back() {
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     assert!(readiness(admin).contains(r#""code":"draining""#));
     assert_eq!(state(&drain(admin, "--status --json"))["state"], "drained");
-    assert_eq!(state(&drain(admin, "--cancel --json"))["state"], "serving");
-    while state(&drain(admin, "--status --json"))["listeners"] != 2 {}
+    let cancelled = state(&drain(admin, "--cancel --json"));
+    assert_eq!((&cancelled["state"], &cancelled["opening"]), (&"serving".into(), &false.into()));
+    assert_eq!(cancelled["listeners"], 2);
     drop(stomp(main));
     assert!(readiness(main).starts_with("HTTP/1.1 200 "));
 }

@@ -82,15 +82,17 @@ pub struct DrainStatus {
     pub stays_open: u64,
     /// Whether it ends with the node's end, so that it cannot be cancelled.
     pub is_final: bool,
+    /// Whether it was cancelled, and listeners that it had closed are not all open again.
+    pub is_opening: bool,
 }
 
 impl DrainStatus {
     /// Appends it as JSON.
     pub(super) fn write_json(&self, out: &mut Vec<u8>) {
         let DrainRequest { over, delay, to, exit } = &self.request;
-        let (phase, is_final) = (self.phase.as_str(), self.is_final);
+        let (phase, is_final, is_opening) = (self.phase.as_str(), self.is_final, self.is_opening);
         let text = format!(
-            r#"{{"state":"{phase}","connections":{},"connections_at_begin":{},"goodbyes":{},"listeners":{},"stays_open":{},"elapsed_ms":{},"delay_ms":{},"over_ms":{},"exit":{exit},"final":{is_final},"to":["#,
+            r#"{{"state":"{phase}","connections":{},"connections_at_begin":{},"goodbyes":{},"listeners":{},"stays_open":{},"elapsed_ms":{},"delay_ms":{},"over_ms":{},"exit":{exit},"final":{is_final},"opening":{is_opening},"to":["#,
             self.connections,
             self.connections_at_begin,
             self.goodbyes,
@@ -129,7 +131,7 @@ mod tests {
         status.write_json(&mut out);
         let expected = concat!(
             r#"{"state":"draining","connections":7,"connections_at_begin":9,"goodbyes":0,"listeners":0,"stays_open":0,"#,
-            r#""elapsed_ms":0,"delay_ms":0,"over_ms":600000,"exit":false,"final":false,"#,
+            r#""elapsed_ms":0,"delay_ms":0,"over_ms":600000,"exit":false,"final":false,"opening":false,"#,
             r#""to":["wss://b.example.org","tcp://c.example.org:1"]}"#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -26,6 +26,8 @@ pub(crate) struct DrainBoard {
     elapsed_ms: AtomicU64,
     /// Listeners that are closed.
     closed: AtomicU64,
+    /// Cancellations that the shard with the listeners has not acted upon.
+    cancellations: AtomicU64,
     /// Whether the session that asked for it is still there.
     is_kept_there: AtomicBool,
     inner: Mutex<Inner>,
@@ -65,6 +67,17 @@ impl DrainBoard {
 
     pub(crate) fn closed(&self) -> u64 {
         self.closed.load(Ordering::Relaxed)
+    }
+
+    /// The shard with the listeners has acted upon a cancellation: those that it could open are open.
+    pub(crate) fn note_cancelled(&self) {
+        self.cancellations.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether listeners are to open again and are not all open.
+    fn is_opening(&self) -> bool {
+        let is_asked = self.cancellations.load(Ordering::Acquire) > 0;
+        self.phase() == DrainPhase::Serving && (is_asked || self.closed() > 0)
     }
 
     /// Begins a drain, or makes one that is under way the last thing that the node does. So many goodbyes have been
@@ -111,6 +124,7 @@ impl DrainBoard {
         }
         inner.plan = None;
         self.note_kept(false);
+        self.cancellations.fetch_add(1, Ordering::Relaxed);
         self.enter(DrainPhase::Serving);
         tell();
         Ok(())
@@ -139,7 +153,8 @@ impl DrainBoard {
     /// How it stands, if so many connections are to go and so many goodbyes have ever been said.
     pub(crate) fn status(&self, connections: u64, goodbyes: u64) -> DrainStatus {
         let inner = self.lock();
-        let status = DrainStatus { phase: self.phase(), connections, ..DrainStatus::default() };
+        let (phase, is_opening) = (self.phase(), self.is_opening());
+        let status = DrainStatus { phase, connections, is_opening, ..DrainStatus::default() };
         let Some(plan) = &inner.plan else { return status };
         let is_begun = status.phase > DrainPhase::Announced;
         DrainStatus {

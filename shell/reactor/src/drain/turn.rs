@@ -44,7 +44,13 @@ impl<D: Driver> Shard<D> {
     /// It does not any more: listeners open again.
     pub(crate) fn cancel_drain(&mut self) {
         self.draining = None;
-        self.accepting.open_from(self.now.time);
+        if self.stopping.is_none() {
+            self.accepting.open_from(self.now.time);
+        }
+        if self.id.index() == 0 {
+            self.open_listeners();
+            self.shared.drain.note_cancelled();
+        }
         self.metrics.drain_connections.set(0);
         self.metrics.drain_state.set(0);
     }

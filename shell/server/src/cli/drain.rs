@@ -4,7 +4,7 @@
 //! Invariant: it ends well only if all clients have left, or it was not to wait for that.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
@@ -61,7 +61,6 @@ pub(crate) struct DrainArgs {
 /// Does what the command line asks for.
 pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
     let operation = match args.over {
-        None if args.cancel => json!({"do": "drain-cancel"}),
         None => json!({"do": "drain-state"}),
         Some(over) => json!({
             "do": "drain", "over": millis(over), "delay": millis(args.delay), "to": args.to,
@@ -73,6 +72,9 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
         bail!("nobody was sent anywhere");
     }
     let show = Show::new(args.json);
+    if args.cancel {
+        return cancel(args.connection.connect()?, &show);
+    }
     if args.over.is_none() || args.no_wait {
         let answer = once(&args.connection, &operation, None)?;
         show.line(&answer.result)?;
@@ -85,6 +87,25 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
     let begun = client.operate(&operation, None)?.result;
     warn_if_nobody_can_cancel(&begun)?;
     wait(client, show, begun, args.exit)
+}
+
+/// Takes the drain back, and waits until the listeners are open again: who is told that the server serves may connect.
+fn cancel(mut client: Client, show: &Show) -> anyhow::Result<()> {
+    let mut status = client.operate(&json!({"do": "drain-cancel"}), None)?.result;
+    let begun = Instant::now();
+    while status["opening"] == true && status["state"] == "serving" {
+        if begun.elapsed() > OPENING_MOST {
+            show.line(&status)?;
+            bail!(
+                "the drain is taken back, but listeners that it had closed cannot be opened again: the server tries \
+                 every second, and its log says why (`listener-closed`)"
+            );
+        }
+        std::thread::sleep(OPENING_INTERVAL);
+        status = client.operate(&json!({"do": "drain-state"}), None)?.result;
+    }
+    show.line(&status)?;
+    Ok(client.leave()?)
 }
 
 /// Shows how the drain goes on until all have left.
@@ -203,6 +224,12 @@ fn sentence(status: &Json) -> String {
     let (left, all) = (number("connections"), number("connections_at_begin"));
     let elapsed = span("elapsed_ms");
     match status["state"].as_str().unwrap_or_default() {
+        "serving" if status["opening"] == true => {
+            format!(
+                "serving: {left} connections; {} listeners open, others not yet",
+                number("listeners")
+            )
+        }
         "serving" => format!("serving: {left} connections; no drain is under way"),
         "announced" => {
             let delay = span("delay_ms");
@@ -215,6 +242,11 @@ fn sentence(status: &Json) -> String {
         state => format!("{state}: {left} of {all} left after {elapsed}"),
     }
 }
+
+/// How often it is asked whether the listeners are open again.
+const OPENING_INTERVAL: Duration = Duration::from_millis(20);
+/// How long that is waited for: the server tries again after a second, some times.
+const OPENING_MOST: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
