@@ -13,6 +13,8 @@ pub(crate) struct Accepting {
     closed: Vec<u16>,
     /// When those that were to open again and could not are tried once more; never if they are to stay closed.
     open_at: Option<Time>,
+    /// The number of the beginning or end of a drain that listeners were closed or opened for last.
+    pub(crate) acted_upon: u64,
 }
 
 impl Accepting {

@@ -120,7 +120,7 @@ metrics! {
     turn_seconds TURN_SECONDS Histogram "tiderace_turn_seconds" []
         "How long turns took, without waiting.";
     drain_state DRAIN_STATE Gauge "tiderace_drain_state" []
-        "How far the server has come with sending its clients elsewhere: 0 it does not, 1 announced, 2 draining, 3 all have left.";
+        "How far the server has come with sending its clients elsewhere: 0 it does not, 1 announced, 2 draining, 3 all have left, 4 taken back and not all listeners are open.";
     drain_connections DRAIN_CONNECTIONS Gauge "tiderace_drain_connections" []
         "Connections, and sessions without one, that the server is sending elsewhere and that have not left; 0 while it does not drain.";
     drain_goodbyes DRAIN_GOODBYES Counter "tiderace_drain_goodbyes_total" []

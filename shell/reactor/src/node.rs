@@ -222,6 +222,7 @@ impl NodeControl {
     /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all
     /// within `grace`. Returns at once; later calls change nothing.
     pub fn shutdown(&self, grace: Span) {
+        self.shared.drain.stop();
         for waker in self.shared.wakers.iter() {
             waker.notify(Notice::Shutdown(grace));
         }

@@ -177,8 +177,8 @@ impl<D: Driver> Shard<D> {
                 Notice::Walk(job) => self.walks.begin(job),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
-                Notice::Drain(plan) => self.begin_drain(plan),
-                Notice::DrainCancelled => self.cancel_drain(),
+                Notice::Drain(plan, number) => self.begin_drain(plan, number),
+                Notice::DrainCancelled(number) => self.cancel_drain(number),
             }
         }
         self.tell_logins();

@@ -42,10 +42,10 @@ pub(crate) enum Notice {
     Secure(Settings),
     /// The node stops within this time.
     Shutdown(Span),
-    /// The node sends its clients elsewhere.
-    Drain(DrainPlan),
-    /// It does not any more.
-    DrainCancelled,
+    /// The node sends its clients elsewhere, by the drain of this number.
+    Drain(DrainPlan, u64),
+    /// It does not any more; this end has a number like a beginning.
+    DrainCancelled(u64),
 }
 
 /// The way into one shard for every other thread.

@@ -122,7 +122,7 @@ fn who_asks_and_who_came_by_a_listener_that_stays_are_left_alone() {
         world.network.finish(asking);
         let back = line(&mut world, 1);
         world.network.send(back, b"C\n");
-        says(&mut world, back, "serving\n");
+        says(&mut world, back, "opening\n");
         world.run_until("an open listener", |world| world.control.drain_status().listeners == 2);
         let again = echo(&mut world, 0);
         world.run_until("all to be counted", |world| world.control.drain_status().connections == 1);
@@ -162,9 +162,11 @@ fn a_drain_that_is_cancelled_leaves_the_others_where_they_are() {
             clients.iter().filter(|client| is_told(world, client)).count() >= 10
         });
         world.network.send(admin, b"C\n");
-        says(&mut world, admin, "serving\n");
+        says(&mut world, admin, "opening\n");
         // Who asks is told when the listeners are open: a client that connects then is served.
-        world.run_until("open listeners", |world| !world.control.drain_status().is_opening);
+        world.run_until("open listeners", |world| {
+            world.control.drain_phase() == DrainPhase::Serving
+        });
         assert_eq!(world.control.drain_status().listeners, 2, "seed {seed}");
         let late = echo(&mut world, 0);
         world.network.reset(late);

@@ -125,6 +125,13 @@ impl Monitor {
             );
         }
         let phase = self.node.get().map(NodeControl::drain_phase).unwrap_or_default();
+        if phase == DrainPhase::Opening {
+            return Response::refusal(
+                503,
+                "draining",
+                "the server opens its listeners again, and not all are open; the log says why if that lasts",
+            );
+        }
         if phase != DrainPhase::Serving {
             return Response::refusal(
                 503,

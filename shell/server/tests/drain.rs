@@ -1,7 +1,7 @@
 //! The drain of the real program: what is said first, what closes when, and how it ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
@@ -90,8 +90,34 @@ fn it_says_so_first_then_closes_and_can_be_taken_back() {
     assert!(readiness(admin).contains(r#""code":"draining""#));
     assert_eq!(state(&drain(admin, "--status --json"))["state"], "drained");
     let cancelled = state(&drain(admin, "--cancel --json"));
-    assert_eq!((&cancelled["state"], &cancelled["opening"]), (&"serving".into(), &false.into()));
-    assert_eq!(cancelled["listeners"], 2);
+    assert_eq!((&cancelled["state"], &cancelled["listeners"]), (&"serving".into(), &2.into()));
+    drop(stomp(main));
+    assert!(readiness(main).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn who_takes_it_back_is_told_when_a_listener_does_not_open() {
+    let directory = Directory::new("drain-taken");
+    let mut server = Watched::start(&directory.0, "", ADMIN);
+    let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
+    assert_eq!(state(&drain(admin, "--over 0s --delay 0s --json"))["state"], "drained");
+    let other = TcpListener::bind(main).unwrap();
+    let failed = drain(admin, "--cancel --json");
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(!failed.status.success() && said.contains("listener-closed"), "{said}");
+    let text = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(text.contains(r#""state":"opening""#) && text.contains(r#""listeners":1,"#), "{text}");
+    server.read_to("listener-closed");
+    let answer = readiness(admin);
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("not all are open"), "{answer}");
+    drop(other);
+    let opened = loop {
+        let state = state(&drain(admin, "--status --json"));
+        if state["state"] != "opening" {
+            break state;
+        }
+    };
+    assert_eq!((&opened["state"], &opened["listeners"]), (&"serving".into(), &2.into()));
     drop(stomp(main));
     assert!(readiness(main).starts_with("HTTP/1.1 200 "));
 }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   Serving ──drain──▶ Announced ──delay──▶ Draining ──all have left──▶ Drained
-//!      ▲  listeners open     │     listeners closed, goodbyes in slots      │
-//!      └──────────────────── drain-cancel ──────────────────────────────────┘
+//!      ▲                     │     listeners closed, goodbyes in slots      │
+//!      │ all are open        ▼                                              │
+//!      └────────────────  Opening  ◀──────────── drain-cancel ──────────────┘
 //! ```
 //! Invariant: the words for states are the same in every protocol, in metrics and in logs.
 
@@ -41,6 +42,8 @@ pub enum DrainPhase {
     Draining = 2,
     /// All clients have left.
     Drained = 3,
+    /// It was told to serve again, and listeners that it had closed are not all open.
+    Opening = 4,
 }
 
 impl DrainPhase {
@@ -51,13 +54,15 @@ impl DrainPhase {
             DrainPhase::Announced => "announced",
             DrainPhase::Draining => "draining",
             DrainPhase::Drained => "drained",
+            DrainPhase::Opening => "opening",
         }
     }
 
     /// The phase of that number; of a number that is none, [`DrainPhase::Serving`].
     pub fn numbered(number: u8) -> DrainPhase {
-        use DrainPhase::{Announced, Drained, Draining, Serving};
-        [Announced, Draining, Drained].into_iter().find(|it| *it as u8 == number).unwrap_or(Serving)
+        use DrainPhase::{Announced, Drained, Draining, Opening, Serving};
+        let all = [Announced, Draining, Drained, Opening];
+        all.into_iter().find(|it| *it as u8 == number).unwrap_or(Serving)
     }
 }
 
@@ -66,7 +71,7 @@ impl DrainPhase {
 pub struct DrainStatus {
     /// How far it has come.
     pub phase: DrainPhase,
-    /// What it is like; all absent while the node serves.
+    /// What it is like; all absent while there is none.
     pub request: DrainRequest,
     /// Since it was asked for.
     pub elapsed: Span,
@@ -82,17 +87,15 @@ pub struct DrainStatus {
     pub stays_open: u64,
     /// Whether it ends with the node's end, so that it cannot be cancelled.
     pub is_final: bool,
-    /// Whether it was cancelled, and listeners that it had closed are not all open again.
-    pub is_opening: bool,
 }
 
 impl DrainStatus {
     /// Appends it as JSON.
     pub(super) fn write_json(&self, out: &mut Vec<u8>) {
         let DrainRequest { over, delay, to, exit } = &self.request;
-        let (phase, is_final, is_opening) = (self.phase.as_str(), self.is_final, self.is_opening);
+        let (phase, is_final) = (self.phase.as_str(), self.is_final);
         let text = format!(
-            r#"{{"state":"{phase}","connections":{},"connections_at_begin":{},"goodbyes":{},"listeners":{},"stays_open":{},"elapsed_ms":{},"delay_ms":{},"over_ms":{},"exit":{exit},"final":{is_final},"opening":{is_opening},"to":["#,
+            r#"{{"state":"{phase}","connections":{},"connections_at_begin":{},"goodbyes":{},"listeners":{},"stays_open":{},"elapsed_ms":{},"delay_ms":{},"over_ms":{},"exit":{exit},"final":{is_final},"to":["#,
             self.connections,
             self.connections_at_begin,
             self.goodbyes,
@@ -131,7 +134,7 @@ mod tests {
         status.write_json(&mut out);
         let expected = concat!(
             r#"{"state":"draining","connections":7,"connections_at_begin":9,"goodbyes":0,"listeners":0,"stays_open":0,"#,
-            r#""elapsed_ms":0,"delay_ms":0,"over_ms":600000,"exit":false,"final":false,"opening":false,"#,
+            r#""elapsed_ms":0,"delay_ms":0,"over_ms":600000,"exit":false,"final":false,"#,
             r#""to":["wss://b.example.org","tcp://c.example.org:1"]}"#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -139,9 +142,8 @@ mod tests {
 
     #[test]
     fn phases_have_numbers_of_their_own() {
-        for phase in
-            [DrainPhase::Serving, DrainPhase::Announced, DrainPhase::Draining, DrainPhase::Drained]
-        {
+        use DrainPhase::{Announced, Drained, Draining, Opening, Serving};
+        for phase in [Serving, Announced, Draining, Drained, Opening] {
             assert_eq!(DrainPhase::numbered(phase as u8), phase);
         }
     }

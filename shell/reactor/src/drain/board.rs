@@ -1,7 +1,8 @@
 //! What all shards and other threads know of the node's drain.
 //!
 //! Beginnings and ends are decided under a lock, and shards are told under it, so that all of them hear of them in
-//! the same order. Invariants: one drain at a time; a phase only changes while its plan is there.
+//! the same order. Each beginning and each end has a number, so that what a shard says of an earlier drain changes
+//! nothing. Invariants: one drain at a time; the node serves only when all listeners are open.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,10 +25,8 @@ pub(crate) struct DrainPlan {
 pub(crate) struct DrainBoard {
     phase: AtomicU8,
     elapsed_ms: AtomicU64,
-    /// Listeners that are closed.
+    /// Listeners that are closed; the shard that has them says so.
     closed: AtomicU64,
-    /// Cancellations that the shard with the listeners has not acted upon.
-    cancellations: AtomicU64,
     /// Whether the session that asked for it is still there.
     is_kept_there: AtomicBool,
     inner: Mutex<Inner>,
@@ -39,6 +38,10 @@ struct Inner {
     plan: Option<DrainPlan>,
     connections_at_begin: u64,
     goodbyes_before: u64,
+    /// How often a drain has begun or ended.
+    number: u64,
+    /// The node stops: no drain begins, and none ends.
+    is_stopping: bool,
 }
 
 impl DrainBoard {
@@ -60,40 +63,43 @@ impl DrainBoard {
         self.is_kept_there.load(Ordering::Relaxed)
     }
 
-    /// So many listeners are closed now.
-    pub(crate) fn note_closed(&self, count: usize) {
+    /// So many listeners are closed, as far as the shard that has them has acted upon beginnings and ends, of which
+    /// this is the last.
+    pub(crate) fn note_closed(&self, count: usize, number: u64) {
+        let inner = self.lock();
         self.closed.store(count as u64, Ordering::Relaxed);
+        if count == 0 && self.phase() == DrainPhase::Opening && inner.number == number {
+            self.enter(DrainPhase::Serving);
+        }
+    }
+
+    /// The node stops: from now on no drain begins, and none is taken back.
+    pub(crate) fn stop(&self) {
+        self.lock().is_stopping = true;
     }
 
     pub(crate) fn closed(&self) -> u64 {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// The shard with the listeners has acted upon a cancellation: those that it could open are open.
-    pub(crate) fn note_cancelled(&self) {
-        self.cancellations.fetch_sub(1, Ordering::Release);
-    }
-
-    /// Whether listeners are to open again and are not all open.
-    fn is_opening(&self) -> bool {
-        let is_asked = self.cancellations.load(Ordering::Acquire) > 0;
-        self.phase() == DrainPhase::Serving && (is_asked || self.closed() > 0)
-    }
-
     /// Begins a drain, or makes one that is under way the last thing that the node does. So many goodbyes have been
-    /// said before; `tell` tells the shards.
+    /// said before; `tell` tells the shards, with its number.
     ///
     /// # Errors
-    /// When one is under way that this is not to replace.
+    /// When one is under way that this is not to replace, or the node stops.
     pub(crate) fn begin(
         &self,
         plan: DrainPlan,
         goodbyes: u64,
-        tell: impl FnOnce(&DrainPlan),
+        tell: impl FnOnce(&DrainPlan, u64),
     ) -> Result<(), Close> {
         let mut inner = self.lock();
+        if inner.is_stopping {
+            return Err(bad(STOPPING));
+        }
         match &inner.plan {
             None => {
+                inner.number += 1;
                 self.note_elapsed(Span::ZERO);
                 inner.goodbyes_before = goodbyes;
                 self.enter(DrainPhase::Announced);
@@ -102,18 +108,21 @@ impl DrainBoard {
             Some(_) => return Err(bad("a drain is under way already: wait for it, or cancel it")),
         }
         self.note_kept(plan.kept.is_some());
-        tell(&plan);
+        tell(&plan, inner.number);
         inner.plan = Some(plan);
         Ok(())
     }
 
-    /// Ends a drain.
+    /// Ends a drain; `tell` tells the shards by which number. Does nothing while listeners open after one.
     ///
     /// # Errors
     /// When there is none, or none that can be taken back.
-    pub(crate) fn cancel(&self, tell: impl FnOnce()) -> Result<(), Close> {
+    pub(crate) fn cancel(&self, tell: impl FnOnce(u64)) -> Result<(), Close> {
         let mut inner = self.lock();
         match &inner.plan {
+            Some(_) if inner.is_stopping => return Err(bad(STOPPING)),
+            // It was taken back before: who asks again waits for the listeners as well.
+            None if self.phase() == DrainPhase::Opening => return Ok(()),
             None => return Err(bad("no drain is under way")),
             Some(plan) if plan.is_final => {
                 return Err(bad(
@@ -124,16 +133,16 @@ impl DrainBoard {
         }
         inner.plan = None;
         self.note_kept(false);
-        self.cancellations.fetch_add(1, Ordering::Relaxed);
-        self.enter(DrainPhase::Serving);
-        tell();
+        inner.number += 1;
+        self.enter(DrainPhase::Opening);
+        tell(inner.number);
         Ok(())
     }
 
-    /// Listeners are closed, and so many connections are to go: whether that is news.
-    pub(crate) fn close(&self, connections: u64) -> bool {
+    /// Listeners are closed by the drain of that number, and so many connections are to go: whether that is news.
+    pub(crate) fn close(&self, connections: u64, number: u64) -> bool {
         let mut inner = self.lock();
-        let is_news = inner.plan.is_some() && self.phase() == DrainPhase::Announced;
+        let is_news = inner.number == number && self.phase() == DrainPhase::Announced;
         if is_news {
             inner.connections_at_begin = connections;
             self.enter(DrainPhase::Draining);
@@ -141,10 +150,11 @@ impl DrainBoard {
         is_news
     }
 
-    /// All have left: if that is news, how many have been told, of all that ever were, and whether the node stops.
-    pub(crate) fn finish(&self, goodbyes: u64) -> Option<(u64, bool)> {
+    /// All have left by the drain of that number: if that is news, how many have been told, of all that ever were, and whether the node stops.
+    pub(crate) fn finish(&self, goodbyes: u64, number: u64) -> Option<(u64, bool)> {
         let inner = self.lock();
-        let plan = inner.plan.as_ref().filter(|_| self.phase() == DrainPhase::Draining)?;
+        let is_due = inner.number == number && self.phase() == DrainPhase::Draining;
+        let plan = inner.plan.as_ref().filter(|_| is_due)?;
         self.enter(DrainPhase::Drained);
         let said = goodbyes.wrapping_sub(inner.goodbyes_before);
         Some((said, plan.is_final || plan.request.exit))
@@ -153,8 +163,7 @@ impl DrainBoard {
     /// How it stands, if so many connections are to go and so many goodbyes have ever been said.
     pub(crate) fn status(&self, connections: u64, goodbyes: u64) -> DrainStatus {
         let inner = self.lock();
-        let (phase, is_opening) = (self.phase(), self.is_opening());
-        let status = DrainStatus { phase, connections, is_opening, ..DrainStatus::default() };
+        let status = DrainStatus { phase: self.phase(), connections, ..DrainStatus::default() };
         let Some(plan) = &inner.plan else { return status };
         let is_begun = status.phase > DrainPhase::Announced;
         DrainStatus {
@@ -192,6 +201,69 @@ impl DrainBoard {
     }
 }
 
+const STOPPING: &str = "the server is stopping";
+
 fn bad(sentence: &'static str) -> Close {
     Close::new(CloseCode::BadOperation, sentence)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn begin(board: &DrainBoard) -> u64 {
+        let plan = DrainPlan { request: DrainRequest::default(), kept: None, is_final: false };
+        let mut told = 0;
+        board.begin(plan, 0, |_, number| told = number).unwrap();
+        told
+    }
+
+    fn cancel(board: &DrainBoard) -> u64 {
+        let mut told = 0;
+        board.cancel(|number| told = number).unwrap();
+        told
+    }
+
+    #[test]
+    fn what_is_said_of_an_earlier_drain_changes_nothing() {
+        let board = DrainBoard::default();
+        let (first, first_end, second) = (begin(&board), cancel(&board), begin(&board));
+        assert!(!board.close(9, first) && board.finish(0, first).is_none());
+        board.note_closed(0, first_end);
+        assert_eq!(board.phase(), DrainPhase::Announced);
+        assert!(board.close(9, second) && board.finish(0, first).is_none());
+        let second_end = cancel(&board);
+        for number in [first, first_end, second] {
+            board.note_closed(0, number);
+            assert_eq!(board.phase(), DrainPhase::Opening);
+        }
+        board.note_closed(0, second_end);
+        assert_eq!(board.phase(), DrainPhase::Serving);
+    }
+
+    #[test]
+    fn a_node_serves_when_all_its_listeners_are_open() {
+        let board = DrainBoard::default();
+        begin(&board);
+        let end = cancel(&board);
+        board.note_closed(1, end);
+        assert_eq!((board.phase(), cancel(&board)), (DrainPhase::Opening, 0));
+        board.note_closed(0, end);
+        assert_eq!(board.phase(), DrainPhase::Serving);
+        assert!(board.cancel(|_| ()).is_err());
+    }
+
+    #[test]
+    fn no_drain_begins_or_is_taken_back_while_the_node_stops() {
+        let board = DrainBoard::default();
+        begin(&board);
+        board.stop();
+        assert!(board.cancel(|_| ()).is_err());
+        assert_eq!(board.phase(), DrainPhase::Announced);
+        let board = DrainBoard::default();
+        board.stop();
+        let plan = DrainPlan { request: DrainRequest::default(), kept: None, is_final: true };
+        assert!(board.begin(plan, 0, |_, _| ()).is_err());
+    }
 }

@@ -9,6 +9,8 @@ use crate::drain::planner::Planner;
 #[derive(Debug)]
 pub(crate) struct Draining {
     pub(super) plan: DrainPlan,
+    /// Which of the node's drains it is.
+    pub(super) number: u64,
     pub(super) begun: Time,
     pub(super) closes_at: Time,
     pub(super) until: Time,

@@ -25,8 +25,9 @@ impl Shared {
     pub(crate) fn drain_status(&self) -> DrainStatus {
         let listeners = &self.options.listeners;
         let stays_open = listeners.iter().filter(|it| it.stays_open).count() as u64;
-        let listeners = (listeners.len() as u64).saturating_sub(self.drain.closed());
         let status = self.drain.status(self.all_to_go() as u64, self.goodbyes());
+        // Looked at behind the phase: where that is `Serving`, all are counted as open.
+        let listeners = (listeners.len() as u64).saturating_sub(self.drain.closed());
         DrainStatus { listeners, stays_open, ..status }
     }
 
@@ -35,7 +36,7 @@ impl Shared {
     /// # Errors
     /// When one is under way that this is not to replace.
     pub(crate) fn begin_drain(&self, plan: DrainPlan) -> Result<DrainStatus, Close> {
-        self.drain.begin(plan, self.goodbyes(), |plan| {
+        self.drain.begin(plan, self.goodbyes(), |plan, number| {
             tracing::info!(
                 event = "drain-announced",
                 connections = self.all_to_go(),
@@ -47,7 +48,7 @@ impl Shared {
                 "clients are sent to other servers: /readyz says so from now on, listeners close after the delay; `tiderace drain --cancel` takes it back unless it is final"
             );
             for waker in self.wakers.iter() {
-                waker.notify(Notice::Drain(plan.clone()));
+                waker.notify(Notice::Drain(plan.clone(), number));
             }
         })?;
         Ok(self.drain_status())
@@ -58,23 +59,23 @@ impl Shared {
     /// # Errors
     /// When there is none, or none that can be taken back.
     pub(crate) fn cancel_drain(&self) -> Result<DrainStatus, Close> {
-        self.drain.cancel(|| {
+        self.drain.cancel(|number| {
             tracing::info!(
                 event = "drain-cancelled",
                 connections = self.all_to_go(),
-                "the server takes clients again; those that were sent away come back as their load balancer sends them"
+                "listeners open again; clients that were sent away come back as their load balancer sends them"
             );
             for waker in self.wakers.iter() {
-                waker.notify(Notice::DrainCancelled);
+                waker.notify(Notice::DrainCancelled(number));
             }
         })?;
         Ok(self.drain_status())
     }
 
-    /// The listeners of the node are closed, but for those that stay open.
-    pub(crate) fn note_listeners_closed(&self) {
+    /// The listeners of the node are closed by the drain of that number, but for those that stay open.
+    pub(crate) fn note_listeners_closed(&self, number: u64) {
         let connections = self.all_to_go() as u64;
-        if self.drain.close(connections) {
+        if self.drain.close(connections, number) {
             tracing::info!(
                 event = "drain-begun",
                 connections,
@@ -84,11 +85,11 @@ impl Shared {
         }
     }
 
-    /// Looks whether all have left.
-    pub(crate) fn note_if_drained(&self) {
+    /// Looks whether all have left by the drain of that number.
+    pub(crate) fn note_if_drained(&self, number: u64) {
         let is_empty = self.all_to_go() == 0;
         let Some((goodbyes, stops)) =
-            is_empty.then(|| self.drain.finish(self.goodbyes())).flatten()
+            is_empty.then(|| self.drain.finish(self.goodbyes(), number)).flatten()
         else {
             return;
         };

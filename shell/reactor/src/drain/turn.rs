@@ -13,12 +13,15 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// The node sends its clients elsewhere.
-    pub(crate) fn begin_drain(&mut self, plan: DrainPlan) {
+    /// The node sends its clients elsewhere, by the drain of that number.
+    pub(crate) fn begin_drain(&mut self, plan: DrainPlan, number: u64) {
         if self.stopping.is_some() {
             return;
         }
         let now = self.now.time;
+        if plan.kept.is_none() {
+            self.keep_nobody();
+        }
         let before = self.draining.take();
         let (delay, over) = (plan.request.delay, plan.request.over);
         let mut closes_at = now + delay;
@@ -31,6 +34,7 @@ impl<D: Driver> Shard<D> {
         let seed = self.driver.random() as u64;
         self.draining = Some(Box::new(Draining {
             plan,
+            number,
             begun: before.as_ref().map_or(now, |before| before.begun),
             closes_at,
             until,
@@ -41,18 +45,25 @@ impl<D: Driver> Shard<D> {
         }));
     }
 
-    /// It does not any more: listeners open again.
-    pub(crate) fn cancel_drain(&mut self) {
+    /// It does not any more: listeners open again, and the node serves when all are open.
+    pub(crate) fn cancel_drain(&mut self, number: u64) {
+        self.keep_nobody();
         self.draining = None;
-        if self.stopping.is_none() {
-            self.accepting.open_from(self.now.time);
-        }
-        if self.id.index() == 0 {
-            self.open_listeners();
-            self.shared.drain.note_cancelled();
-        }
         self.metrics.drain_connections.set(0);
-        self.metrics.drain_state.set(0);
+        if self.id.index() == 0 {
+            self.accepting.open_from(self.now.time);
+            self.open_listeners();
+            self.note_closed_listeners(number);
+        }
+    }
+
+    /// The session that the shard's drain kept is one as others. The shard may have said that it is there after the
+    /// board had heard of the drain's end.
+    fn keep_nobody(&self) {
+        let kept = self.draining.as_ref().and_then(|draining| draining.plan.kept);
+        if kept.is_some_and(|(_, session)| session.shard == self.id) {
+            self.shared.drain.note_kept(false);
+        }
     }
 
     /// How long the shard may sleep for all that its drain has to do.
@@ -70,6 +81,7 @@ impl<D: Driver> Shard<D> {
         let now = self.now.time;
         let Some(draining) = &mut self.draining else { return };
         let (closes_at, elapsed) = (draining.closes_at, now.since(draining.begun));
+        let number = draining.number;
         draining.wake_at = closes_at;
         let kept = draining.plan.kept.filter(|(_, session)| session.shard == self.id);
         let is_first = self.id.index() == 0;
@@ -85,7 +97,7 @@ impl<D: Driver> Shard<D> {
         self.metrics.drain_connections.set(left as u64);
         if is_first {
             self.shared.drain.note_elapsed(elapsed);
-            self.shared.note_if_drained();
+            self.shared.note_if_drained(number);
             self.metrics.drain_state.set(self.shared.drain.phase() as u64);
         }
     }
@@ -121,10 +133,13 @@ impl<D: Driver> Shard<D> {
     }
 
     fn close_listeners(&mut self) {
-        match &mut self.draining {
-            Some(draining) if !draining.has_closed => draining.has_closed = true,
+        let number = match &mut self.draining {
+            Some(draining) if !draining.has_closed => {
+                draining.has_closed = true;
+                draining.number
+            }
             _ => return,
-        }
+        };
         if self.id.index() != 0 {
             return;
         }
@@ -138,8 +153,16 @@ impl<D: Driver> Shard<D> {
                 self.accepting.note_closed(listener);
             }
         }
-        self.shared.drain.note_closed(self.accepting.closed());
-        self.shared.note_listeners_closed();
+        self.note_closed_listeners(number);
+        self.shared.note_listeners_closed(number);
+    }
+
+    /// Tells the board how many listeners are closed, now that the shard has acted upon the beginning or end of that
+    /// number.
+    fn note_closed_listeners(&mut self, number: u64) {
+        self.accepting.acted_upon = number;
+        self.shared.drain.note_closed(self.accepting.closed(), number);
+        self.metrics.drain_state.set(self.shared.drain.phase() as u64);
     }
 
     /// Opens the listeners that a drain had closed.
@@ -164,7 +187,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
         }
-        self.shared.drain.note_closed(self.accepting.closed());
+        self.note_closed_listeners(self.accepting.acted_upon);
     }
 
     /// A connection is gone from the shard.

@@ -95,7 +95,9 @@ impl Sampler {
         seen.memory.extend(used.zip(most));
         seen.stalled = self.turns.stalled(node.turns());
         seen.upstreams_away = node.upstreams_away();
-        let drains = node.drain_phase() != DrainPhase::Serving;
+        let phase = node.drain_phase();
+        seen.is_opening = phase == DrainPhase::Opening;
+        let drains = phase != DrainPhase::Serving && !seen.is_opening;
         seen.draining = drains.then(|| node.drain_status().connections);
     }
 

@@ -113,6 +113,8 @@ pub(crate) struct Seen {
     pub(crate) stalled: Vec<(usize, u64)>,
     /// Clients that are to go elsewhere, while the server sends them there.
     pub(crate) draining: Option<u64>,
+    /// Listeners that a drain has closed are to open again, and are not all open.
+    pub(crate) is_opening: bool,
     /// Seconds by which the time of day went ahead of the time that has passed; negative if it fell behind.
     pub(crate) clock_jump: f64,
     pub(crate) log_lines_dropped: u64,
@@ -310,12 +312,17 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         name: "draining",
         severity: Severity::Info,
         cause: "The server sends its clients to other servers, and is not ready for new ones.",
-        condition: "From when a drain is asked for until it is taken back.",
-        remedy: "None, if this was meant; else `tiderace drain --cancel`.",
+        condition: "From when a drain is asked for until it is taken back and all listeners are open again.",
+        remedy: "None, if this was meant; else `tiderace drain --cancel`. If a listener does not open again, the log says why.",
         after: 0,
         lingers: 0,
         level: None,
         look: |seen, _| {
+            if seen.is_opening {
+                return Some(
+                    "the drain is taken back, and not all listeners are open again".to_owned(),
+                );
+            }
             let left = seen.draining?;
             Some(format!("the server sends its clients elsewhere; {left} have not left"))
         },

@@ -45,7 +45,7 @@ pub(crate) struct DrainArgs {
     /// Show how far a drain has come.
     #[arg(long, conflicts_with_all = ["over", "to", "exit", "no_wait", "cancel"])]
     status: bool,
-    /// Take a drain back: listeners open again, and who has not left stays.
+    /// Take a drain back: listeners open again, and who has not left stays. Returns when they are open.
     #[arg(long, conflicts_with_all = ["over", "to", "exit", "no_wait"])]
     cancel: bool,
     /// Do not ask.
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
 fn cancel(mut client: Client, show: &Show) -> anyhow::Result<()> {
     let mut status = client.operate(&json!({"do": "drain-cancel"}), None)?.result;
     let begun = Instant::now();
-    while status["opening"] == true && status["state"] == "serving" {
+    while status["state"] == "opening" {
         if begun.elapsed() > OPENING_MOST {
             show.line(&status)?;
             bail!(
@@ -105,6 +105,9 @@ fn cancel(mut client: Client, show: &Show) -> anyhow::Result<()> {
         status = client.operate(&json!({"do": "drain-state"}), None)?.result;
     }
     show.line(&status)?;
+    if status["state"] != "serving" {
+        bail!("the drain was taken back, and another one has begun");
+    }
     Ok(client.leave()?)
 }
 
@@ -119,7 +122,7 @@ fn wait(mut client: Client, mut show: Show, begun: Json, exits: bool) -> anyhow:
                 show.end()?;
                 return Ok(client.leave()?);
             }
-            Some("serving") => {
+            Some("serving" | "opening") => {
                 show.end()?;
                 bail!("the drain has been cancelled");
             }
@@ -224,10 +227,10 @@ fn sentence(status: &Json) -> String {
     let (left, all) = (number("connections"), number("connections_at_begin"));
     let elapsed = span("elapsed_ms");
     match status["state"].as_str().unwrap_or_default() {
-        "serving" if status["opening"] == true => {
+        "opening" => {
+            let open = number("listeners");
             format!(
-                "serving: {left} connections; {} listeners open, others not yet",
-                number("listeners")
+                "opening: {left} connections; the drain is taken back, {open} listeners are open, others not yet"
             )
         }
         "serving" => format!("serving: {left} connections; no drain is under way"),
@@ -263,6 +266,7 @@ mod tests {
         assert_eq!(bar(&status("drained", 0)), format!("[{}]", "#".repeat(30)));
         assert_eq!(sentence(&status("draining", 20)), "draining: 20 of 60 left, 2s of 1min");
         assert_eq!(sentence(&status("drained", 0)), "drained: 0 of 60 left after 2s");
+        assert!(sentence(&status("opening", 3)).contains("3 connections; the drain is taken back"));
     }
 
     #[test]
