@@ -337,7 +337,8 @@ async def connected_twice(client: Any) -> bool:
 async def test_a_server_that_never_says_welcome_is_left() -> None:
     async with Fake() as fake:
         states = Recorder()
-        fake.client(connect_timeout=0.1, on_state=states)
+        # The handshake of the WebSocket has to be done by then as well.
+        fake.client(connect_timeout=1, on_state=states)
         await (await fake.peer()).hears(c.Hello)
         await fake.peer()
         [waiting] = states.having(lambda state: state.status == "waiting")[:1]

@@ -68,6 +68,9 @@ pub(crate) fn metric(address: SocketAddr, line: &str) -> Option<String> {
     value.map(str::to_owned)
 }
 
+/// Who says nothing is not cut off while a test looks: this is as long as may be.
+const PATIENT: &str = "[limits]\nfirst_byte_timeout = \"10m\"\n";
+
 fn write(directory: &Path, more: &str) {
     let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{more}");
     std::fs::write(directory.join("tiderace.toml"), text).unwrap();
@@ -213,8 +216,8 @@ fn an_alarm_that_ended_while_the_connection_was_lost_is_said_to_be_over() {
 #[test]
 fn connections_beyond_the_limit_are_an_alarm_and_so_is_coming_near_it() {
     let directory = Directory::new("alarms-limit");
-    let limits = "[limits]\nconnections_max = 20\n";
-    let server = Watched::start(&directory.0, "", limits);
+    let limits = format!("{PATIENT}connections_max = 20\n");
+    let server = Watched::start(&directory.0, "", &limits);
     let address = server.addresses[0];
     let mut held: Vec<TcpStream> = Vec::new();
     // Places are left for a command, and for one that has just ended.
@@ -278,8 +281,8 @@ fn a_drain_is_an_alarm_until_it_is_taken_back() {
 #[test]
 fn a_server_that_drains_before_it_stops_is_looked_at_until_then() {
     let directory = Directory::new("alarms-last-drain");
-    let admin = format!("[[listener]]\naddress = {FREE:?}\nstays_open = true\n");
-    let server = Watched::start(&directory.0, "drain_over = \"1h\"", &admin);
+    let more = format!("[[listener]]\naddress = {FREE:?}\nstays_open = true\n{PATIENT}");
+    let server = Watched::start(&directory.0, "drain_over = \"1h\"", &more);
     // Somebody who does not leave.
     let _held = TcpStream::connect(server.addresses[0]).unwrap();
     server.signal("TERM");

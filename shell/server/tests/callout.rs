@@ -97,8 +97,8 @@ fn every_protocol_takes_every_kind_of_credentials() {
 fn a_session_ends_when_the_answer_says_so_unless_it_logs_in_again() {
     let login_server = LoginServer::start(|question| {
         let end = match question["password"].as_str() {
-            Some("two") => json!(now() + 2),
-            Some("four") => json!(now() + 4),
+            Some("eight") => json!(now() + 8),
+            Some("ten") => json!(now() + 10),
             _ => Value::Null,
         };
         (200, json!({"allow": true, "expires": end, "cache": 0}))
@@ -106,11 +106,11 @@ fn a_session_ends_when_the_answer_says_so_unless_it_logs_in_again() {
     let directory = Directory::new("callout-end");
     let server = Server::start(&directory.0, &config(&directory, login_server.address, ""));
     let way = Way::plain(server.address);
-    let renewed = SocketIo::log_in(&way, Show::Password("bob", "two")).unwrap();
-    let left = SocketIo::log_in(&way, Show::Password("bob", "two")).unwrap();
-    let mut idle = Stomp::log_in(&way, Show::Password("bob", "four")).unwrap();
+    let renewed = SocketIo::log_in(&way, Show::Password("bob", "eight")).unwrap();
     renewed.post("420[\"login\",{\"user\":\"bob\",\"password\":\"for good\"}]");
     assert!(renewed.poll().starts_with("430["));
+    let left = SocketIo::log_in(&way, Show::Password("bob", "eight")).unwrap();
+    let mut idle = Stomp::log_in(&way, Show::Password("bob", "ten")).unwrap();
     // The idle one ends last of those that end.
     let last = idle.frame();
     assert!(last.starts_with("ERROR") && last.contains("login-expired"), "{last}");

@@ -138,11 +138,12 @@ fn a_token_that_was_put_ends_when_it_should_and_its_sessions_with_it() {
         server.lines("admin", &["tokens", "put", "feed", "--principal", "pete", "--for", "6s"]);
     let token = made[0]["secret"].as_str().unwrap().to_owned();
     assert!(token.starts_with("tr_"));
+    // The login comes first, since the token is good for a while only.
+    let mut session = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).unwrap();
     let listed = server.lines("admin", &["tokens", "ls"]);
     let feed = listed.iter().find(|token| token["name"] == "feed").unwrap();
     assert_eq!(feed["principal"], "pete");
     assert!(feed["until"].is_u64() && !feed.to_string().contains("sha256"), "{feed}");
-    let mut session = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).unwrap();
     let last = session.last_words();
     assert!(last.contains("expired"), "{last}");
     let refused = LoggedIn::begin("stomp", &server.way(), Show::Token(&token)).err().unwrap();

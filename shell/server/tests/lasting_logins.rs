@@ -1,6 +1,8 @@
 //! How long logins last, by protocol and kind of credentials, over real sockets: what ends while its client is idle, what
 //! is renewed on its connection, and what has expired before. docs/authentication.md has the table.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::callout::{config, jwt, now};
@@ -12,8 +14,21 @@ use crate::program::{Directory, Server};
 const LASTING: [&str; 5] = ["stomp", "native", "socketio", "rsocket", "sse"];
 /// Those by which one can log in again.
 const RENEWING: [&str; 2] = ["native", "socketio"];
-/// Seconds that all logins of a test take at most.
+/// Seconds that one login takes at most.
 const AHEAD: u64 = 8;
+
+/// Logs in by a protocol with credentials that are made for it and end then.
+type Begin<'a> = &'a dyn Fn(&str, u64) -> Result<LoggedIn, String>;
+
+fn signed(end: u64) -> String {
+    jwt(&json!({"sub": "ann", "exp": end}))
+}
+
+/// The way of who has a certificate that ends then.
+fn certified(authority: &Authority, address: SocketAddr, name: &str, end: u64) -> Way {
+    let shown = authority.client(name, Vec::new(), Some(end));
+    Way::secured(address, &authority.file, Some(&shown))
+}
 
 /// Says for whom and until when by the password or token itself: `ends 1790000000` or `lasts`.
 fn login_server() -> LoginServer {
@@ -42,16 +57,22 @@ fn a_session_of_every_protocol_ends_while_it_is_idle_when_its_credentials_do() {
     let authority = Authority::new("lasting-certificates");
     let secured =
         authority.serve("client_names = [\"common_name\"]\nclient_groups = [\"machines\"]");
-    let end = now() + AHEAD;
-    let shown = authority.client("ann", Vec::new(), Some(end));
-    let (plain, tls) =
-        (Way::plain(server.address), Way::secured(secured.address, &authority.file, Some(&shown)));
-    let (signed, password) = (jwt(&json!({"sub": "ann", "exp": end})), format!("ends-{end}"));
-    let kinds = [
-        ("signed token", &plain, Show::Token(&signed)),
-        ("call-out, password", &plain, Show::Password("ann@example.org", &password)),
-        ("call-out, token", &plain, Show::Token(&password)),
-        ("certificate", &tls, Show::Nothing),
+    let plain = Way::plain(server.address);
+    let kinds: [(&str, Begin<'_>); 4] = [
+        ("signed token", &|protocol, end| {
+            LoggedIn::begin(protocol, &plain, Show::Token(&signed(end)))
+        }),
+        ("call-out, password", &|protocol, end| {
+            let password = format!("ends-{end}");
+            LoggedIn::begin(protocol, &plain, Show::Password("ann@example.org", &password))
+        }),
+        ("call-out, token", &|protocol, end| {
+            LoggedIn::begin(protocol, &plain, Show::Token(&format!("ends-{end}")))
+        }),
+        ("certificate", &|protocol, end| {
+            let way = certified(&authority, secured.address, "ann", end);
+            LoggedIn::begin(protocol, &way, Show::Nothing)
+        }),
     ];
     // Those that never end, by the side of those that do.
     let forever = [Show::Password("ann", "swordfish"), Show::Token("0123456789abcdef")];
@@ -62,18 +83,18 @@ fn a_session_of_every_protocol_ends_while_it_is_idle_when_its_credentials_do() {
         .map(|(protocol, show)| LoggedIn::begin(protocol, &plain, show).unwrap())
         .collect();
     let mut sessions = Vec::new();
-    for (kind, way, show) in kinds {
+    for (kind, begin) in kinds {
         for protocol in LASTING {
-            let session = LoggedIn::begin(protocol, way, show);
+            let end = now() + AHEAD;
+            let session = begin(protocol, end);
             let session = session.unwrap_or_else(|said| panic!("{kind}, {protocol}: {said}"));
-            sessions.push((kind, protocol, session));
+            sessions.push((kind, protocol, end, session));
         }
     }
-    assert!(now() < end, "logging in took longer than the logins were to last");
-    for (kind, protocol, session) in &mut sessions {
+    for (kind, protocol, end, session) in &mut sessions {
         let said = session.last_words();
         assert!(is_told(protocol, &said), "{kind}, {protocol}: {said}");
-        assert!(now() >= end, "{kind}, {protocol}: too early: {said}");
+        assert!(now() >= *end, "{kind}, {protocol}: too early: {said}");
     }
     for session in &mut lasting {
         assert_eq!(session.renew(Show::Token("0123456789abcdef")), Ok(()));
@@ -87,42 +108,45 @@ fn a_login_is_renewed_by_every_kind_of_credentials_where_a_protocol_has_a_way_to
     let authority = Authority::new("renewing-certificates");
     let secured =
         authority.serve("client_names = [\"common_name\"]\nclient_groups = [\"machines\"]");
-    let end = now() + AHEAD;
-    let shown = authority.client("bob", Vec::new(), Some(end));
-    let (plain, tls) =
-        (Way::plain(server.address), Way::secured(secured.address, &authority.file, Some(&shown)));
-    let short = jwt(&json!({"sub": "ann", "exp": end}));
-    let long = jwt(&json!({"sub": "ann", "exp": end + 600}));
+    let plain = Way::plain(server.address);
+    let token: Begin<'_> =
+        &|protocol, end| LoggedIn::begin(protocol, &plain, Show::Token(&signed(end)));
+    let certificate: Begin<'_> = &|protocol, end| {
+        let way = certified(&authority, secured.address, "bob", end);
+        LoggedIn::begin(protocol, &way, Show::Nothing)
+    };
+    let long = signed(now() + 600);
     let kinds = [
-        ("password", &plain, Show::Token(&short), Show::Password("ann", "swordfish")),
-        ("token", &plain, Show::Token(&short), Show::Token("0123456789abcdef")),
-        ("signed token", &plain, Show::Token(&short), Show::Token(&long)),
-        ("call-out, password", &plain, Show::Token(&short), Show::Password("ann@x", "lasts")),
-        ("call-out, token", &plain, Show::Token(&short), Show::Token("lasts")),
+        ("password", token, Show::Password("ann", "swordfish")),
+        ("token", token, Show::Token("0123456789abcdef")),
+        ("signed token", token, Show::Token(&long)),
+        ("call-out, password", token, Show::Password("ann@x", "lasts")),
+        ("call-out, token", token, Show::Token("lasts")),
         // A certificate is the connection's own, but what is shown besides counts instead.
-        ("password for a certificate", &tls, Show::Nothing, Show::Password("bob", "swordfish")),
+        ("password for a certificate", certificate, Show::Password("bob", "swordfish")),
     ];
     let (mut renewed, mut refused) = (Vec::new(), Vec::new());
-    for (kind, way, first, second) in kinds {
+    for (kind, begin, second) in kinds {
         for protocol in RENEWING {
-            let mut session = LoggedIn::begin(protocol, way, first).unwrap();
+            let mut session = begin(protocol, now() + AHEAD).unwrap();
             assert_eq!(session.renew(second), Ok(()), "{kind}, {protocol}");
             renewed.push((kind, protocol, session, second));
             // One that fails changes nothing: the session lives as long as its first login.
-            let mut session = LoggedIn::begin(protocol, way, first).unwrap();
+            let end = now() + AHEAD;
+            let mut session = begin(protocol, end).unwrap();
             let said = session.renew(Show::Password("nobody", "wrong")).unwrap_err();
             assert!(said.contains("login-failed"), "{kind}, {protocol}: {said}");
-            refused.push((kind, protocol, session));
+            refused.push((kind, protocol, end, session));
         }
     }
     // STOMP logs in once, at the beginning.
-    let mut stomp = LoggedIn::begin("stomp", &plain, Show::Token(&short)).unwrap();
+    let mut stomp = token("stomp", now() + AHEAD).unwrap();
     let said = stomp.renew(Show::Token(&long)).unwrap_err();
     assert!(said.starts_with("ERROR") && said.contains("unexpected-frame"), "{said}");
-    assert!(now() < end, "logging in took longer than the logins were to last");
-    for (kind, protocol, session) in &mut refused {
+    for (kind, protocol, end, session) in &mut refused {
         let said = session.last_words();
         assert!(is_told(protocol, &said), "{kind}, {protocol}: {said}");
+        assert!(now() >= *end, "{kind}, {protocol}: too early: {said}");
     }
     // By now the first logins of the others are over.
     for (kind, protocol, session, show) in &mut renewed {

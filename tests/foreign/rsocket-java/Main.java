@@ -295,7 +295,7 @@ public final class Main {
   }
 
   static void keepalives(String transport) throws Exception {
-    try (Peer peer = Peer.open(transport, connector -> connector.keepAlive(Duration.ofMillis(100), Duration.ofMillis(600)))) {
+    try (Peer peer = Peer.open(transport, connector -> connector.keepAlive(Duration.ofMillis(100), Duration.ofSeconds(20)))) {
       same("[tick, tick, tick, tick]", peer.stream(Peer.request("echo", "tick"), 4).texts(4));
       same("alive", peer.respond("echo", "alive"));
     }

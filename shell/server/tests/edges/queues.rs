@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::program::Directory;
 
-use super::nodes::{Front, Node, Stomp, upstream};
+use super::nodes::{Front, Node, Stomp, upstream, wait};
 
 /// An edge that passes on the queues of the source.
 fn edge(directory: &Directory, source: SocketAddr) -> Node {
@@ -129,6 +129,11 @@ fn what_an_edge_leaves_that_is_killed_is_in_the_queue_again() {
     assert_eq!(body(&first), "0");
     assert!(consumer.accept(&first).starts_with("RECEIPT"));
     edge.kill();
+    // What comes to the queue before the source knows of that is delivered before what the edge had.
+    wait(|| {
+        let told = source.get("/manage/queues/orders%2Fnew");
+        if told.contains(r#""in_flight":0,"#) { Ok(()) } else { Err(told) }
+    });
     let left = left(&source);
     let bodies: BTreeSet<&str> = left.iter().map(|(body, _)| &**body).collect();
     assert_eq!(bodies, ["1", "2", "3", "4", "5"].into(), "{left:?}");
