@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use serde_json::Value as Json;
 
+use crate::alarms::{TIMEOUT, run};
 use crate::program::watched::Watched;
 use crate::program::{Directory, FREE};
 
@@ -56,10 +58,19 @@ fn rest(mut stream: TcpStream) -> String {
     text
 }
 
+/// A server with a listener at an address that no other test uses, so that its port is free while it is closed.
+fn start(directory: &Directory) -> Watched {
+    let file = directory.0.join("tiderace.toml");
+    let text = format!("[server]\nlisten = [\"127.0.7.7:0\"]\nshards = 2\n{ADMIN}");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
+    Watched::of(command.args(["serve", "--config"]).arg(&file))
+}
+
 #[test]
 fn it_says_so_first_then_closes_and_can_be_taken_back() {
     let directory = Directory::new("drain");
-    let mut server = Watched::start(&directory.0, "", ADMIN);
+    let mut server = start(&directory);
     let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
     assert!(readiness(main).starts_with("HTTP/1.1 200 "));
     let begun = state(&drain(admin, "--over 1s --delay 1h --no-wait --json"));
@@ -98,7 +109,7 @@ fn it_says_so_first_then_closes_and_can_be_taken_back() {
 #[test]
 fn who_takes_it_back_is_told_when_a_listener_does_not_open() {
     let directory = Directory::new("drain-taken");
-    let mut server = Watched::start(&directory.0, "", ADMIN);
+    let mut server = start(&directory);
     let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
     assert_eq!(state(&drain(admin, "--over 0s --delay 0s --json"))["state"], "drained");
     let other = TcpListener::bind(main).unwrap();
@@ -110,12 +121,16 @@ fn who_takes_it_back_is_told_when_a_listener_does_not_open() {
     server.read_to("listener-closed");
     let answer = readiness(admin);
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("not all are open"), "{answer}");
+    let raised = run(admin, &["alarms"]);
+    assert!(raised.contains("not all listeners are open again"), "{raised}");
     drop(other);
+    let begun = Instant::now();
     let opened = loop {
         let state = state(&drain(admin, "--status --json"));
         if state["state"] != "opening" {
             break state;
         }
+        assert!(begun.elapsed() < TIMEOUT, "{state}");
     };
     assert_eq!((&opened["state"], &opened["listeners"]), (&"serving".into(), &2.into()));
     drop(stomp(main));

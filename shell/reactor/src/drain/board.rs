@@ -54,9 +54,13 @@ impl DrainBoard {
         self.elapsed_ms.store(elapsed.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Whether the session that asked for it is there.
-    pub(crate) fn note_kept(&self, is_there: bool) {
-        self.is_kept_there.store(is_there, Ordering::Relaxed);
+    /// Whether the session that asked for the drain of that number is there.
+    pub(crate) fn note_kept(&self, is_there: bool, number: u64) {
+        let inner = self.lock();
+        let keeps = inner.plan.as_ref().is_some_and(|plan| plan.kept.is_some());
+        if inner.number == number && keeps {
+            self.is_kept_there.store(is_there, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn is_kept_there(&self) -> bool {
@@ -107,7 +111,7 @@ impl DrainBoard {
             Some(present) if plan.is_final && !present.is_final => {}
             Some(_) => return Err(bad("a drain is under way already: wait for it, or cancel it")),
         }
-        self.note_kept(plan.kept.is_some());
+        self.is_kept_there.store(plan.kept.is_some(), Ordering::Relaxed);
         tell(&plan, inner.number);
         inner.plan = Some(plan);
         Ok(())
@@ -119,8 +123,12 @@ impl DrainBoard {
     /// When there is none, or none that can be taken back.
     pub(crate) fn cancel(&self, tell: impl FnOnce(u64)) -> Result<(), Close> {
         let mut inner = self.lock();
+        // A drain after which the node stops has told it to when all have left.
+        let exits = inner.plan.as_ref().is_some_and(|plan| plan.request.exit);
+        if inner.is_stopping || (exits && self.phase() == DrainPhase::Drained) {
+            return Err(bad(STOPPING));
+        }
         match &inner.plan {
-            Some(_) if inner.is_stopping => return Err(bad(STOPPING)),
             // It was taken back before: who asks again waits for the listeners as well.
             None if self.phase() == DrainPhase::Opening => return Ok(()),
             None => return Err(bad("no drain is under way")),
@@ -132,7 +140,7 @@ impl DrainBoard {
             Some(_) => {}
         }
         inner.plan = None;
-        self.note_kept(false);
+        self.is_kept_there.store(false, Ordering::Relaxed);
         inner.number += 1;
         self.enter(DrainPhase::Opening);
         tell(inner.number);
@@ -210,10 +218,16 @@ fn bad(sentence: &'static str) -> Close {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use tiderace_base::ShardId;
+
     use super::*;
 
     fn begin(board: &DrainBoard) -> u64 {
-        let plan = DrainPlan { request: DrainRequest::default(), kept: None, is_final: false };
+        let request = DrainRequest::default();
+        begin_with(board, DrainPlan { request, kept: None, is_final: false })
+    }
+
+    fn begin_with(board: &DrainBoard, plan: DrainPlan) -> u64 {
         let mut told = 0;
         board.begin(plan, 0, |_, number| told = number).unwrap();
         told
@@ -261,9 +275,49 @@ mod tests {
         board.stop();
         assert!(board.cancel(|_| ()).is_err());
         assert_eq!(board.phase(), DrainPhase::Announced);
+
+        // Nobody is to wait for listeners that will not open.
+        let board = DrainBoard::default();
+        begin(&board);
+        cancel(&board);
+        board.stop();
+        assert!(board.cancel(|_| ()).is_err());
+
         let board = DrainBoard::default();
         board.stop();
         let plan = DrainPlan { request: DrainRequest::default(), kept: None, is_final: true };
         assert!(board.begin(plan, 0, |_, _| ()).is_err());
+    }
+    #[test]
+    fn a_drain_after_which_the_node_stops_cannot_be_taken_back_when_all_have_left() {
+        let board = DrainBoard::default();
+        let request = DrainRequest { exit: true, ..DrainRequest::default() };
+        let number = begin_with(&board, DrainPlan { request, kept: None, is_final: false });
+        assert!(board.close(1, number));
+        assert_eq!(board.finish(1, number), Some((1, true)));
+        assert!(board.cancel(|_| ()).is_err());
+        assert_eq!(board.phase(), DrainPhase::Drained);
+    }
+
+    #[test]
+    fn only_the_shard_of_a_session_that_is_kept_now_says_whether_it_is_there() {
+        let board = DrainBoard::default();
+        let kept = Some((1, SessionId { shard: ShardId(1), slot: 0, generation: 0 }));
+        let keeps = |kept| DrainPlan { request: DrainRequest::default(), kept, is_final: false };
+        let first = begin_with(&board, keeps(kept));
+        board.note_kept(false, first);
+        assert!(!board.is_kept_there());
+        board.note_kept(true, first);
+        assert!(board.is_kept_there());
+        cancel(&board);
+        board.note_kept(true, first);
+        assert!(!board.is_kept_there());
+        let second = begin_with(&board, keeps(kept));
+        board.note_kept(false, first);
+        assert!(board.is_kept_there());
+        // What ends with the node keeps nobody, and has the number of what it replaces.
+        let last = begin_with(&board, DrainPlan { is_final: true, ..keeps(None) });
+        board.note_kept(true, second);
+        assert_eq!((board.is_kept_there(), last), (false, second));
     }
 }

@@ -34,7 +34,7 @@ impl Shared {
     /// Begins a drain, or makes one that is under way the last thing that the node does.
     ///
     /// # Errors
-    /// When one is under way that this is not to replace.
+    /// When one is under way that this is not to replace, or the node stops.
     pub(crate) fn begin_drain(&self, plan: DrainPlan) -> Result<DrainStatus, Close> {
         self.drain.begin(plan, self.goodbyes(), |plan, number| {
             tracing::info!(
@@ -57,7 +57,7 @@ impl Shared {
     /// Ends a drain: listeners open again.
     ///
     /// # Errors
-    /// When there is none, or none that can be taken back.
+    /// When there is none, or none that can be taken back, or the node stops.
     pub(crate) fn cancel_drain(&self) -> Result<DrainStatus, Close> {
         self.drain.cancel(|number| {
             tracing::info!(

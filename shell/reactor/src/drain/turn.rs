@@ -19,9 +19,6 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let now = self.now.time;
-        if plan.kept.is_none() {
-            self.keep_nobody();
-        }
         let before = self.draining.take();
         let (delay, over) = (plan.request.delay, plan.request.over);
         let mut closes_at = now + delay;
@@ -47,22 +44,12 @@ impl<D: Driver> Shard<D> {
 
     /// It does not any more: listeners open again, and the node serves when all are open.
     pub(crate) fn cancel_drain(&mut self, number: u64) {
-        self.keep_nobody();
         self.draining = None;
         self.metrics.drain_connections.set(0);
         if self.id.index() == 0 {
             self.accepting.open_from(self.now.time);
             self.open_listeners();
             self.note_closed_listeners(number);
-        }
-    }
-
-    /// The session that the shard's drain kept is one as others. The shard may have said that it is there after the
-    /// board had heard of the drain's end.
-    fn keep_nobody(&self) {
-        let kept = self.draining.as_ref().and_then(|draining| draining.plan.kept);
-        if kept.is_some_and(|(_, session)| session.shard == self.id) {
-            self.shared.drain.note_kept(false);
         }
     }
 
@@ -87,7 +74,7 @@ impl<D: Driver> Shard<D> {
         let is_first = self.id.index() == 0;
         let is_kept_here = kept.is_some_and(|(link, session)| self.find(link, session).is_some());
         if kept.is_some() {
-            self.shared.drain.note_kept(is_kept_here);
+            self.shared.drain.note_kept(is_kept_here, number);
         }
         if now >= closes_at {
             self.close_listeners();
