@@ -1,8 +1,9 @@
 //! Leases: how many requests each side may begin, where SETUP asked for that.
 //!
 //! Relies on time passed in. Invariants: a client that asked for leases has one as soon as it is logged
-//! in, and the next before the last one ends; what it began by the last one while the next was on its
-//! way counts by the last one. So an honest client is never refused.
+//! in, and the next when half of the time of the last one has passed; what it began by the last one while the next
+//! was on its way counts by the last one. What the server gave is replaced and does not run out: a request may have
+//! lain in the socket while the server had no time for it. So an honest client is never refused.
 
 use tiderace_base::{Span, Time};
 
@@ -12,10 +13,10 @@ use crate::options::Lease;
 /// The leases of both sides.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    /// What the client may begin.
-    given: Grant,
+    /// How many requests the client may begin.
+    given: u32,
     /// What was left of the lease before when that was given: requests by it may be on their way.
-    before: Grant,
+    before: u32,
     /// When the next one is due.
     renew: Time,
     /// What the server may begin.
@@ -41,14 +42,17 @@ impl Grant {
 
 impl Leases {
     /// Whether the client may begin a request; counts it.
-    pub(super) fn take(&mut self, now: Time) -> bool {
-        self.before.take(now) || self.given.take(now)
+    pub(super) fn take(&mut self) -> bool {
+        let left = if self.before > 0 { &mut self.before } else { &mut self.given };
+        let is_allowed = *left > 0;
+        *left = left.saturating_sub(1);
+        is_allowed
     }
 
     /// The next lease.
     fn give(&mut self, now: Time, requests: u32, ttl: Span) {
         self.before = self.given;
-        self.given = Grant { left: requests, until: now + ttl };
+        self.given = requests;
         self.renew = now + ttl / 2;
     }
 
@@ -83,15 +87,18 @@ mod tests {
     #[test]
     fn what_is_on_its_way_counts_by_the_lease_before() {
         let at = |millis| Time::ZERO + Span::from_millis(millis);
-        let taken = |leases: &mut Leases, now| (0..100).filter(|_| leases.take(now)).count();
+        let taken = |leases: &mut Leases| (0..100).filter(|_| leases.take()).count();
         let mut leases = Leases::default();
-        assert_eq!(taken(&mut leases, at(0)), 0);
+        assert_eq!(taken(&mut leases), 0);
         leases.give(at(0), 20, Span::from_millis(1000));
-        assert!(leases.take(at(1)));
+        assert!(leases.take());
         leases.give(at(500), 20, Span::from_millis(1000));
-        assert_eq!(taken(&mut leases, at(501)), 39, "of both");
-        leases.give(at(1000), 20, Span::from_millis(1000));
-        leases.give(at(1500), 20, Span::from_millis(1000));
-        assert_eq!(taken(&mut leases, at(2100)), 20, "the one before is over");
+        assert_eq!(taken(&mut leases), 39, "of both");
+        assert_eq!(taken(&mut leases), 0);
+        for begun in [1000, 1500, 2000] {
+            leases.give(at(begun), 20, Span::from_millis(1000));
+        }
+        assert_eq!(leases.renew_at(), at(2500));
+        assert_eq!(taken(&mut leases), 40, "those before the last two are over");
     }
 }

@@ -74,7 +74,7 @@ impl RSocketSession {
         }
         let leases = self.cold.as_mut().and_then(|cold| cold.leases.as_mut());
         if let Some(leases) = leases
-            && !leases.take(begin.now.time)
+            && !leases.take()
         {
             self.fault(Rule::Lease)?;
             let reason = "no lease allows a request now; wait for one";
