@@ -13,6 +13,8 @@ import { transform } from "esbuild";
 import { here, root } from "./parts.mjs";
 
 const target = process.env.TIDERACE_URL;
+/** Bounds failure only. */
+const WAIT = 60_000;
 const folder = join(here, "../node_modules/.snippets");
 const sdk = (name) => pathToFileURL(join(here, `../dist/${name}.min.js`)).href;
 const { connect } = await import(sdk("tiderace"));
@@ -279,7 +281,7 @@ async function result(name, test) {
 
 /** Waits until a printed line is the wanted one, while something is done again and again. */
 async function until(printed, wanted, act) {
-  const end = Date.now() + 10_000;
+  const end = Date.now() + WAIT;
   const is = () => printed.length ? printed.some(wanted) : wanted.length === 0 && wanted();
   while (!is()) {
     ok(Date.now() < end, `the wanted line was not printed, but ${JSON.stringify(printed)}`);
@@ -290,7 +292,7 @@ async function until(printed, wanted, act) {
 
 async function within(promise, message) {
   let timer;
-  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(message)), 10_000); });
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(message)), WAIT); });
   try {
     return await Promise.race([promise, late]);
   } finally {

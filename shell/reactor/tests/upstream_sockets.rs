@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::common::upstream::{HELLO, Seen, WELCOME, trusting, upstream};
 use crate::common::{AtOnce, metric, services};
+use socket2::{Domain, Socket, Type};
 use tiderace_base::Span;
 use tiderace_reactor::{
     ListenerOptions, NodeHandle, Options, UpstreamOptions, UpstreamState, UpstreamStatus, spawn,
@@ -161,14 +162,16 @@ fn what_is_mistaken_for_the_other_is_said() {
 
 #[test]
 fn a_port_where_nobody_listens_is_tried_until_somebody_does() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound and not listening: it refuses connections, and nobody else is given its port.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let nobody = socket.local_addr().unwrap().as_socket().unwrap();
     let (upstream, seen) = upstream(&[&format!("ws://{nobody}")], NAMES, &[b"hi"], 2);
     let edge = edge(upstream);
     let status = wait(&edge, "refusals", |status| status.failures > 2);
     assert!(status.last_error.unwrap().contains("refuses connections"));
-    let server = foreign(TcpListener::bind(nobody).unwrap());
+    socket.listen(1).unwrap();
+    let server = foreign(socket.into());
     wait(&edge, "the connection", is_connected);
     assert_eq!(seen.heard(), b"hi");
     stop(edge);

@@ -203,8 +203,8 @@ fn a_blocked_address_is_refused_before_a_byte_is_read() {
     let mut refused = 1;
     // The block ends by itself when its time is over, which is that of the last one.
     let block = json!({"do": "block", "address": "127.0.0.2", "for": "1s"});
-    assert_eq!(operate(&server, &block)["sessions"], 0);
     let begun = Instant::now();
+    assert_eq!(operate(&server, &block)["sessions"], 0);
     loop {
         let said = late();
         if !said.is_empty() {
@@ -214,6 +214,7 @@ fn a_blocked_address_is_refused_before_a_byte_is_read() {
         refused += 1;
         assert!(begun.elapsed() < TIMEOUT, "the block does not end");
     }
+    assert!(begun.elapsed() >= Duration::from_secs(1), "the block ended before its time");
     let counted = metric(address, r#"tiderace_connections_rejected_total{reason="blocked"}"#);
     assert_eq!(counted, Some(refused.to_string()));
     assert_eq!(operate(&server, &json!({"do": "blocks"}))["matched"], 0);

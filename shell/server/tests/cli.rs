@@ -112,7 +112,8 @@ fn stop(mut server: Server) {
 fn a_subscriber_stays_over_a_restart_and_goes_on_where_it_was() {
     let directory = Directory::new("cli-restart");
     let store: PathBuf = directory.0.join("store");
-    let (server, address) = serve(FREE, &store);
+    // At an address of its own, so that nobody is given the port meanwhile.
+    let (server, address) = serve("127.0.7.8:0", &store);
     done(address, &["topics", "create", "kept", "--spec", r#"{"persistent":true,"history":10}"#]);
     done(address, &["pub", "-r", "kept", "one"]);
     let mut kept = Running::start(address, &["sub", "kept"]);

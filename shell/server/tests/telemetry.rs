@@ -328,8 +328,10 @@ fn without_a_collector_nothing_is_traced_and_with_one_only_what_is_to_be() {
 fn a_collector_that_is_gone_or_silent_costs_spans_and_nothing_else() {
     // Connections come to be, and nobody reads them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for address in [silent.local_addr().unwrap(), gone] {
+    // The near end of a connection: nobody listens at its port, and nobody else is given it.
+    let far = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(far.local_addr().unwrap()).unwrap();
+    for address in [silent.local_addr().unwrap(), near.local_addr().unwrap()] {
         let directory = Directory::new("telemetry-down");
         let config = format!(
             "[telemetry]\nendpoint = \"http://{address}/v1/traces\"\nbatch_delay = \"10ms\"\nbatch_spans_max = 1\n\

@@ -269,10 +269,11 @@ pub fn run(mut producers: Vec<Producer>, shared: &Arc<Shared>) -> io::Result<Pro
     }
     let (mut events, mut buffer) = (Events::with_capacity(256), vec![0; 64 * 1024]);
     shared.clock.sleep_until(shared.window.send_ns);
-    loop {
+    // A thread that wakes behind the end has its first turn all the same, so that each producer sends something.
+    for turn in 0usize.. {
         let now_ns = shared.clock.now_ns();
         let is_over = producers.iter().all(|producer| producer.is_dead || producer.is_done());
-        if now_ns >= shared.window.end_ns || is_over {
+        if (now_ns >= shared.window.end_ns && turn > 0) || is_over {
             break;
         }
         let mut has_worked = false;

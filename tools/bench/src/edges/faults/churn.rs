@@ -74,8 +74,11 @@ pub(super) fn run(args: &EdgeChurnArgs) -> anyhow::Result<Outcome> {
 fn churn(args: &EdgeChurnArgs, fleet: &mut Fleet, random: &mut Random) -> anyhow::Result<u64> {
     let per_s = (args.clients * args.subscriptions * args.percent) as f64 / 100.0;
     let (begun, mut changes) = (Instant::now(), 0u64);
-    while begun.elapsed() < Duration::from_secs(args.seconds) {
-        let due = (begun.elapsed().as_secs_f64() * per_s) as u64;
+    let span = Duration::from_secs(args.seconds);
+    loop {
+        // However late this thread is, all of the span's changes are made, and no more.
+        let elapsed = begun.elapsed().min(span);
+        let due = (elapsed.as_secs_f64() * per_s) as u64;
         for _ in changes..due {
             let client = random.below(fleet.len() as u64) as usize;
             let Some(member) = fleet.members().get(client) else { continue };
@@ -89,8 +92,10 @@ fn churn(args: &EdgeChurnArgs, fleet: &mut Fleet, random: &mut Random) -> anyhow
         }
         changes = due;
         fleet.run_for(Duration::from_millis(10))?;
+        if elapsed == span {
+            return Ok(changes);
+        }
     }
-    Ok(changes)
 }
 
 /// Whether the source has the subscriptions that are needed: those of the topics of each edge's clients, and when all have left none.
