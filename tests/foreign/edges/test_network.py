@@ -273,6 +273,7 @@ def test_restarts_in_every_order_end_with_the_present_value(pair, order):
     publisher = Publisher(pair, rate=100)
     # Numbers begin anew: they are other messages.
     with late.changed:
-        assert late.changed.wait_for(lambda: late.numbers[-1:] == [20], WAIT * 3), late.numbers
+        # Some may be skipped, and many may come at once.
+        assert late.changed.wait_for(lambda: any(n >= 20 for n in late.numbers[1:]), WAIT * 3), late.numbers
     publisher.end()
     late.end()

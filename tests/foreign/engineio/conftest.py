@@ -91,14 +91,18 @@ class Client:
         self.sid = handshake["sid"]
         return handshake
 
+    def packet(self):
+        """The next packet, whatever it is."""
+        while not self.waiting:
+            got = self.ask()
+            assert got.status == 200, got.body
+            self.waiting = self.packets(got.text)
+        return self.waiting.pop(0)
+
     def next(self):
         """The next packet that is no heartbeat."""
         while True:
-            while not self.waiting:
-                got = self.ask()
-                assert got.status == 200, got.body
-                self.waiting = self.packets(got.text)
-            packet = self.waiting.pop(0)
+            packet = self.packet()
             if packet == "2" and self.revision == 4:
                 assert self.post("3").text == "ok"
             elif packet != "6":

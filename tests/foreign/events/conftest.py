@@ -103,7 +103,24 @@ def curl(*arguments, stdin=b""):
     """Runs curl and gives its output: status, head and body."""
     command = ["curl", "-s", "-i", "--max-time", str(WAIT), *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=WAIT + 5)
-    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    return parts(done.stdout)
+
+
+def curl_head(*arguments):
+    """Runs curl until it has written the head of an answer that never ends: status, head and what is there of the body."""
+    command = ["curl", "-s", "-i", "--max-time", str(WAIT), *arguments]
+    said = b""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        while b"\r\n\r\n" not in said and (piece := running.stdout.read1(65536)):
+            said += piece
+        running.kill()
+    assert b"\r\n\r\n" in said, said
+    return parts(said)
+
+
+def parts(said):
+    """What curl has written, as status, head and body."""
+    head, _, body = said.partition(b"\r\n\r\n")
     while head.startswith(b"HTTP/1.1 100"):
         head, _, body = body.partition(b"\r\n\r\n")
     return int(head.split()[1]), head.decode(), body

@@ -30,6 +30,7 @@ message_bytes_max = "4 MiB"
 
 [stomp]
 heart_beat_receive = "500ms"
+heart_beat_grace = 8
 
 [queues]
 redeliveries_max = 2

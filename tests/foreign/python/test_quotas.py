@@ -135,7 +135,8 @@ class Ann(threading.Thread):
             self.failure = errors.get_nowait().body if not errors.empty() else repr(error)
 
     def end(self):
-        until(lambda: self.failure or len(self.seconds) > 30)
+        # So many that one in a hundred is more than one.
+        until(lambda: self.failure or len(self.seconds) > 300, WAIT * 6)
         self.ends.set()
         self.join(WAIT)
         assert self.failure is None, self.failure
@@ -205,8 +206,8 @@ def check_full(refused, code="account-full", said="queues.principal_bytes_max"):
     assert refused.code == code and said in refused.text, (refused.code, refused.text)
 
 
-def until(attempt):
-    deadline = time.monotonic() + WAIT
+def until(attempt, seconds=WAIT):
+    deadline = time.monotonic() + seconds
     while not (found := attempt()):
         assert time.monotonic() < deadline, "nothing has changed"
         time.sleep(0.02)

@@ -17,6 +17,7 @@ LIMITS = {key: _plain(value) for key, value in _CONFIG["limits"].items()}
 QUEUE_BYTES_MAX = _plain(_CONFIG["queues"]["memory_bytes_max"])
 MESSAGES_BYTES_MAX = _plain(_CONFIG["memory"]["messages_bytes_max"])
 LOGIN_FAILURES_MAX = _CONFIG["auth"]["login_failures_max"]
+HEART_BEAT_GRACE = _CONFIG["stomp"]["heart_beat_grace"]
 REDELIVERIES_MAX = _CONFIG["queue"][0]["redeliveries_max"]
 # Fixed in the server (core/base/src/limits.rs), not options.
 PATH_BYTES_MAX = 1024

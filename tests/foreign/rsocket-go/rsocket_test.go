@@ -3,6 +3,7 @@
 package rsocket
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -268,8 +269,10 @@ func TestWrongCredentials(t *testing.T) {
 
 func TestKeepalives(t *testing.T) {
 	everywhere(t, func(t *testing.T, kind string) {
-		one := open(t, kind, func(wanted *options) { wanted.period = 100 * time.Millisecond })
-		one.stream("echo", "tick", 4).expect("tick", "tick", "tick", "tick")
+		one := open(t, kind, func(wanted *options) { wanted.period, wanted.lifetime = 100*time.Millisecond, 4*time.Second })
+		// Five seconds of them: longer than a connection lives whose keepalives nobody answers.
+		ticks := slices.Repeat([]string{"tick"}, 50)
+		one.stream("echo", "tick", len(ticks)).expect(ticks...)
 		same(t, "alive", one.respond("echo", "alive"))
 	})
 }

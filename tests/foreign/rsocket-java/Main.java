@@ -6,6 +6,7 @@ import io.rsocket.util.DefaultPayload;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -295,8 +296,9 @@ public final class Main {
   }
 
   static void keepalives(String transport) throws Exception {
-    try (Peer peer = Peer.open(transport, connector -> connector.keepAlive(Duration.ofMillis(100), Duration.ofSeconds(20)))) {
-      same("[tick, tick, tick, tick]", peer.stream(Peer.request("echo", "tick"), 4).texts(4));
+    try (Peer peer = Peer.open(transport, connector -> connector.keepAlive(Duration.ofMillis(100), Duration.ofSeconds(4)))) {
+      // Five seconds of them: longer than a connection lives whose keepalives nobody answers.
+      same(Collections.nCopies(50, "tick").toString(), peer.stream(Peer.request("echo", "tick"), 50).texts(50));
       same("alive", peer.respond("echo", "alive"));
     }
   }

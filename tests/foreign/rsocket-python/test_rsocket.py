@@ -192,8 +192,9 @@ async def test_wrong_credentials(open):
 
 
 async def test_keepalives(open):
-    peer = await open(period=0.1, lifetime=0.6)
-    assert await peer.stream("echo", 4, "tick").texts(4) == ["tick"] * 4
+    peer = await open(period=0.1, lifetime=4)
+    # Five seconds of them: longer than a connection lives whose keepalives nobody answers.
+    assert await peer.stream("echo", 50, "tick").texts(50) == ["tick"] * 50
     assert peer.client.is_server_alive()
 
 

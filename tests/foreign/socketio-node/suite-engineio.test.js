@@ -117,8 +117,15 @@ for (const revision of [4, 3]) {
 
       test('a second poll ends the session', async () => {
         const wire = await joined(Polling);
+        // A ping may be the answer of one before the other has come; then it is held again.
+        const held = async (pings = 0) => {
+          const answer = await wire.request();
+          if (answer.text !== '2' || pings === 5) return answer;
+          assert.equal((await wire.send('3')).text, 'ok');
+          return held(pings + 1);
+        };
         // Which of them comes first is not known: they travel on connections of their own.
-        const answers = (await Promise.all([wire.request(), wire.request()])).sort((a, b) => a.status - b.status);
+        const answers = (await Promise.all([held(), held()])).sort((a, b) => a.status - b.status);
         assert.deepEqual(answers.map(({ status }) => status), [200, 400]);
         assert.deepEqual(wire.read(answers[0]), ['1']);
         assert.equal((await wire.request()).status, 400);
@@ -155,8 +162,9 @@ for (const revision of [4, 3]) {
         const wire = await joined(Polling, '/custom');
         for (let n = 0; n < 3; n++) {
           if (revision === 3) assert.equal((await wire.send('2')).text, 'ok');
-          const answer = await wire.request();
-          assert.deepEqual([answer.status, wire.read(answer)], [200, [revision === 4 ? '2' : '3']]);
+          // The first ping may have come with what was the answer to CONNECT.
+          if (!wire.packets.length) await wire.more();
+          assert.equal(wire.packets.shift(), revision === 4 ? '2' : '3');
           if (revision === 4) assert.equal((await wire.send('3')).text, 'ok');
         }
       });
@@ -200,9 +208,10 @@ for (const revision of [4, 3]) {
         const wire = await joined(Polling);
         const [poll, post] = await Promise.all([wire.request(), wire.post(payload(revision, '1'))]);
         assert.equal(post.text, 'ok');
-        // The poll is let go, unless the POST overtook it.
-        if (poll.status === 200) assert.deepEqual(wire.read(poll), ['6']);
-        else assert.equal(poll.status, 400);
+        // The poll is let go, unless the POST overtook it or a ping was there before it.
+        const pinged = revision === 4 && poll.text === '2';
+        if (poll.status === 200 && !pinged) assert.deepEqual(wire.read(poll), ['6']);
+        else assert.ok(pinged || poll.status === 400, poll.text);
         assert.equal((await wire.request()).status, 400);
       });
 

@@ -32,13 +32,13 @@ tls = "off"
 [tls]
 certificate = "{folder}/localhost.pem"
 key = "{folder}/localhost.key"
-handshake_timeout = "2s"
+handshake_timeout = "6s"
 {more}
 [[certificate]]
 chain = "{folder}/other.pem"
 key = "{folder}/other.key"
 [limits]
-first_byte_timeout = "2s"
+first_byte_timeout = "6s"
 [[topic]]
 match = "blocking/**"
 slow_consumer = "block"
