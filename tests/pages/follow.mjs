@@ -60,7 +60,7 @@ async function follow(page) {
   try {
     for (const step of steps(read(page))) {
       at = step.line;
-      if (/\b7801\b/.test(`${step.text} ${step.url}`)) ownPort ??= await freePort();
+      if (/\b7801\b/.test(JSON.stringify(step))) ownPort ??= await freePort();
       await does[step.kind](step, cwd);
       passed++;
     }

@@ -191,8 +191,8 @@ impl NodeControl {
     }
 
     /// Sends the node's clients to other nodes, as the last thing that it does: the end of it is that of the node,
-    /// to be brought about by [`NodeControl::shutdown`], behind which this does nothing. A drain that is under way is hurried, and cannot be
-    /// cancelled any more. Returns at once.
+    /// to be brought about by [`NodeControl::shutdown`], behind which this does nothing. A drain that is under way is
+    /// hurried, and cannot be cancelled any more. Returns at once.
     pub fn drain_finally(&self, request: DrainRequest) {
         // It is refused if it has been called before, or the node stops already.
         let _ = self.shared.begin_drain(DrainPlan { request, kept: None, is_final: true });

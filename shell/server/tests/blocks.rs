@@ -214,7 +214,8 @@ fn a_blocked_address_is_refused_before_a_byte_is_read() {
         refused += 1;
         assert!(begun.elapsed() < TIMEOUT, "the block does not end");
     }
-    assert!(begun.elapsed() >= Duration::from_secs(1), "the block ended before its time");
+    // The server counts from the beginning of its turn, which may have been a little before.
+    assert!(begun.elapsed() >= Duration::from_millis(900), "the block ended before its time");
     let counted = metric(address, r#"tiderace_connections_rejected_total{reason="blocked"}"#);
     assert_eq!(counted, Some(refused.to_string()));
     assert_eq!(operate(&server, &json!({"do": "blocks"}))["matched"], 0);

@@ -134,7 +134,7 @@ impl RSocketSession {
             // Until it is refused: requests are answered meanwhile, and the connection may be cut.
             self.marks.set(Marks::HAS_SESSION_ID, true);
         }
-        self.grant_lease(now.time, &mut context.output);
+        self.grant_lease(now.time, context);
         std::mem::take(&mut self.cold().early)
     }
 }

@@ -3,7 +3,8 @@
 //! Relies on time passed in. Invariants: a client that asked for leases has one as soon as it is logged
 //! in, and the next when half of the time of the last one has passed; what it began by the last one while the next
 //! was on its way counts by the last one. What the server gave is replaced and does not run out: a request may have
-//! lain in the socket while the server had no time for it. So an honest client is never refused.
+//! lain in the socket while the server had no time for it. What it gives while it reads nothing of the client is added
+//! to that, up to [`UNREAD_MAX`] leases. So an honest client is not refused.
 
 use tiderace_base::{Span, Time};
 
@@ -15,7 +16,7 @@ use crate::options::Lease;
 pub(super) struct Leases {
     /// How many requests the client may begin.
     given: u32,
-    /// What was left of the lease before when that was given: requests by it may be on their way.
+    /// What was left of leases before when that was given: requests by them may be on their way.
     before: u32,
     /// When the next one is due.
     renew: Time,
@@ -49,16 +50,22 @@ impl Leases {
         is_allowed
     }
 
-    /// The next lease.
-    fn give(&mut self, now: Time, requests: u32, ttl: Span) {
-        self.before = self.given;
+    /// The next lease. While nothing of the client is read, requests by all leases of that time lie in its socket.
+    fn give(&mut self, now: Time, Lease { requests, ttl }: Lease, reading_paused: bool) {
+        let unread = if reading_paused { self.before } else { 0 };
+        self.before = unread.saturating_add(self.given).min(requests.saturating_mul(UNREAD_MAX));
         self.given = requests;
         self.renew = now + ttl / 2;
     }
 
-    /// The next lease, of that size: what to tell the client.
-    pub(super) fn offer(&mut self, now: Time, offer: Lease) -> LeaseFrame<'static> {
-        self.give(now, offer.requests, offer.ttl);
+    /// The next lease, of that size: what to tell the client, which is read or not.
+    pub(super) fn offer(
+        &mut self,
+        now: Time,
+        offer: Lease,
+        reading_paused: bool,
+    ) -> LeaseFrame<'static> {
+        self.give(now, offer, reading_paused);
         let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
         LeaseFrame { ttl_ms, requests: offer.requests, metadata: None }
     }
@@ -80,25 +87,58 @@ impl Leases {
     }
 }
 
+/// So many leases are kept for a client of which nothing is read: that is, for half as many times as long as one is valid.
+const UNREAD_MAX: u32 = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn give(leases: &mut Leases, millis: u64, reading_paused: bool) {
+        let lease = Lease { requests: 20, ttl: Span::from_millis(1000) };
+        leases.give(at(millis), lease, reading_paused);
+    }
+
+    fn taken(leases: &mut Leases) -> usize {
+        (0..1000).filter(|_| leases.take()).count()
+    }
+
     #[test]
     fn what_is_on_its_way_counts_by_the_lease_before() {
-        let at = |millis| Time::ZERO + Span::from_millis(millis);
-        let taken = |leases: &mut Leases| (0..100).filter(|_| leases.take()).count();
         let mut leases = Leases::default();
         assert_eq!(taken(&mut leases), 0);
-        leases.give(at(0), 20, Span::from_millis(1000));
+        give(&mut leases, 0, false);
         assert!(leases.take());
-        leases.give(at(500), 20, Span::from_millis(1000));
+        give(&mut leases, 500, false);
         assert_eq!(taken(&mut leases), 39, "of both");
         assert_eq!(taken(&mut leases), 0);
         for begun in [1000, 1500, 2000] {
-            leases.give(at(begun), 20, Span::from_millis(1000));
+            give(&mut leases, begun, false);
         }
         assert_eq!(leases.renew_at(), at(2500));
         assert_eq!(taken(&mut leases), 40, "those before the last two are over");
+    }
+
+    #[test]
+    fn what_was_given_while_nothing_was_read_counts_until_it_is() {
+        let mut leases = Leases::default();
+        give(&mut leases, 0, false);
+        for paused in 1..=4 {
+            give(&mut leases, paused * 500, true);
+        }
+        assert_eq!(taken(&mut leases), 100);
+        for paused in 5..=100 {
+            give(&mut leases, paused * 500, true);
+        }
+        assert_eq!(taken(&mut leases), 180, "as many as are kept, and the last one");
+        for paused in 101..=104 {
+            give(&mut leases, paused * 500, true);
+        }
+        give(&mut leases, 60_000, false);
+        assert_eq!(taken(&mut leases), 40);
     }
 }

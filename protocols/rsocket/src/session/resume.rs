@@ -76,7 +76,7 @@ impl RSocketSession {
             cold.assemblies.go_on(now.time);
         }
         // A lease does not outlive its connection.
-        self.grant_lease(now.time, &mut context.output);
+        self.grant_lease(now.time, context);
         self.writer.count(|counters| {
             counters.resumed.add(1);
             counters.retained.sub(freed as u64);

@@ -198,11 +198,11 @@ impl RSocketSession {
     }
 
     /// Gives the client a lease, if it asked for leases.
-    pub(super) fn grant_lease(&mut self, now: Time, output: &mut Output<'_>) {
+    pub(super) fn grant_lease(&mut self, now: Time, context: &mut Context<'_>) {
         let offer = self.options().lease;
         let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) else { return };
-        let lease = leases.offer(now, offer);
-        self.writer.say(&Frame::connection(Body::Lease(lease)), output);
+        let lease = leases.offer(now, offer, context.reading_paused);
+        self.writer.say(&Frame::connection(Body::Lease(lease)), &mut context.output);
     }
 
     /// Nothing more is to be said.

@@ -71,7 +71,7 @@ impl RSocketSession {
             return Err(Close::new(CloseCode::FrameTimeout, reason));
         }
         if cold.leases.as_ref().is_some_and(|leases| leases.renew_at() <= now.time) {
-            self.grant_lease(now.time, &mut context.output);
+            self.grant_lease(now.time, context);
         }
         self.release_if_empty();
         Ok(())

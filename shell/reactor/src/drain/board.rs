@@ -288,6 +288,7 @@ mod tests {
         let plan = DrainPlan { request: DrainRequest::default(), kept: None, is_final: true };
         assert!(board.begin(plan, 0, |_, _| ()).is_err());
     }
+
     #[test]
     fn a_drain_after_which_the_node_stops_cannot_be_taken_back_when_all_have_left() {
         let board = DrainBoard::default();

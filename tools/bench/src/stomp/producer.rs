@@ -269,7 +269,7 @@ pub fn run(mut producers: Vec<Producer>, shared: &Arc<Shared>) -> io::Result<Pro
     }
     let (mut events, mut buffer) = (Events::with_capacity(256), vec![0; 64 * 1024]);
     shared.clock.sleep_until(shared.window.send_ns);
-    // A thread that wakes behind the end has its first turn all the same, so that each producer sends something.
+    // A thread that wakes behind the end has its first turn all the same, and sends what is due.
     for turn in 0usize.. {
         let now_ns = shared.clock.now_ns();
         let is_over = producers.iter().all(|producer| producer.is_dead || producer.is_done());
