@@ -17,3 +17,6 @@ pub(crate) const SCRATCH_BYTES_MAX: usize = 4 << 10;
 pub(crate) const WINDOW_MAX: u32 = 100_000;
 /// Bytes of a tag of routing metadata.
 pub(crate) const TAG_BYTES_MAX: usize = 255;
+/// Leases that are kept for a client while nothing of it is read, besides the one that was given last: what it may
+/// begin at once after that.
+pub(crate) const LEASES_UNREAD_MAX: u32 = 8;

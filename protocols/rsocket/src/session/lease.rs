@@ -4,11 +4,12 @@
 //! in, and the next when half of the time of the last one has passed; what it began by the last one while the next
 //! was on its way counts by the last one. What the server gave is replaced and does not run out: a request may have
 //! lain in the socket while the server had no time for it. What it gives while it reads nothing of the client is added
-//! to that, up to [`UNREAD_MAX`] leases. So an honest client is not refused.
+//! to that, up to [`LEASES_UNREAD_MAX`] leases. So an honest client is not refused.
 
 use tiderace_base::{Span, Time};
 
 use crate::frame::{Lease as LeaseFrame, NUMBER_MAX};
+use crate::limits::LEASES_UNREAD_MAX;
 use crate::options::Lease;
 
 /// The leases of both sides.
@@ -53,7 +54,8 @@ impl Leases {
     /// The next lease. While nothing of the client is read, requests by all leases of that time lie in its socket.
     fn give(&mut self, now: Time, Lease { requests, ttl }: Lease, reading_paused: bool) {
         let unread = if reading_paused { self.before } else { 0 };
-        self.before = unread.saturating_add(self.given).min(requests.saturating_mul(UNREAD_MAX));
+        self.before =
+            unread.saturating_add(self.given).min(requests.saturating_mul(LEASES_UNREAD_MAX));
         self.given = requests;
         self.renew = now + ttl / 2;
     }
@@ -86,9 +88,6 @@ impl Leases {
         self.renew
     }
 }
-
-/// So many leases are kept for a client of which nothing is read: that is, for half as many times as long as one is valid.
-const UNREAD_MAX: u32 = 8;
 
 #[cfg(test)]
 mod tests {

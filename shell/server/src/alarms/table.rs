@@ -319,9 +319,7 @@ pub(crate) const ALARMS: &[AlarmRow] = &[
         level: None,
         look: |seen, _| {
             if seen.is_opening {
-                return Some(
-                    "the drain is taken back, and not all listeners are open again".to_owned(),
-                );
+                return Some("not all listeners are open again after a drain".to_owned());
             }
             let left = seen.draining?;
             Some(format!("the server sends its clients elsewhere; {left} have not left"))
