@@ -14,7 +14,7 @@ pub(crate) struct Accepting {
     /// When those that were to open again and could not are tried once more; never if they are to stay closed.
     open_at: Option<Time>,
     /// The number of the beginning or end of a drain that listeners were closed or opened for last.
-    pub(crate) acted_upon: u64,
+    acted_upon: u64,
 }
 
 impl Accepting {
@@ -58,6 +58,16 @@ impl Accepting {
     /// Those that are closed stay so.
     pub(crate) fn stay_closed(&mut self) {
         self.open_at = None;
+    }
+
+    /// Listeners are as the beginning or end of a drain of that number wants them, as far as they can be.
+    pub(crate) fn act_upon(&mut self, number: u64) {
+        self.acted_upon = number;
+    }
+
+    /// The number of the last such one.
+    pub(crate) fn acted_upon(&self) -> u64 {
+        self.acted_upon
     }
 
     /// How many are closed.

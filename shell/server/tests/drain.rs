@@ -58,19 +58,10 @@ fn rest(mut stream: TcpStream) -> String {
     text
 }
 
-/// A server with a listener at an address that no other test uses, so that its port is free while it is closed.
-fn start(directory: &Directory, address: &str) -> Watched {
-    let file = directory.0.join("tiderace.toml");
-    let text = format!("[server]\nlisten = [{address:?}]\nshards = 2\n{ADMIN}");
-    std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tiderace"));
-    Watched::of(command.args(["serve", "--config"]).arg(&file))
-}
-
 #[test]
 fn it_says_so_first_then_closes_and_can_be_taken_back() {
     let directory = Directory::new("drain");
-    let mut server = start(&directory, "127.0.7.7:0");
+    let mut server = Watched::at(&directory.0, "127.0.7.7:0", ADMIN);
     let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
     assert!(readiness(main).starts_with("HTTP/1.1 200 "));
     let begun = state(&drain(admin, "--over 1s --delay 1h --no-wait --json"));
@@ -109,7 +100,7 @@ fn it_says_so_first_then_closes_and_can_be_taken_back() {
 #[test]
 fn who_takes_it_back_is_told_when_a_listener_does_not_open() {
     let directory = Directory::new("drain-taken");
-    let mut server = start(&directory, "127.0.7.9:0");
+    let mut server = Watched::at(&directory.0, "127.0.7.9:0", ADMIN);
     let [main, admin] = server.addresses[..] else { panic!("{:?}", server.addresses) };
     assert_eq!(state(&drain(admin, "--over 0s --delay 0s --json"))["state"], "drained");
     let other = TcpListener::bind(main).unwrap();

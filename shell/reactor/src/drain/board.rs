@@ -158,7 +158,8 @@ impl DrainBoard {
         is_news
     }
 
-    /// All have left by the drain of that number: if that is news, how many have been told, of all that ever were, and whether the node stops.
+    /// All have left by the drain of that number: if that is news, how many have been told, of all that ever were, and
+    /// whether the node stops.
     pub(crate) fn finish(&self, goodbyes: u64, number: u64) -> Option<(u64, bool)> {
         let inner = self.lock();
         let is_due = inner.number == number && self.phase() == DrainPhase::Draining;

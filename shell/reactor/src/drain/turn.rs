@@ -147,7 +147,7 @@ impl<D: Driver> Shard<D> {
     /// Tells the board how many listeners are closed, now that the shard has acted upon the beginning or end of that
     /// number.
     fn note_closed_listeners(&mut self, number: u64) {
-        self.accepting.acted_upon = number;
+        self.accepting.act_upon(number);
         self.shared.drain.note_closed(self.accepting.closed(), number);
         self.metrics.drain_state.set(self.shared.drain.phase() as u64);
     }
@@ -174,7 +174,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
         }
-        self.note_closed_listeners(self.accepting.acted_upon);
+        self.note_closed_listeners(self.accepting.acted_upon());
     }
 
     /// A connection is gone from the shard.

@@ -27,8 +27,13 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn start(directory: &Path, options: &str, more: &str) -> Watched {
+        Watched::at(directory, FREE, &format!("{options}\n{more}"))
+    }
+
+    /// At an address that is its own, where a port has to stay free while it is not listened to.
+    pub(crate) fn at(directory: &Path, address: &str, more: &str) -> Watched {
         let file = directory.join("tiderace.toml");
-        let text = format!("[server]\nlisten = [{FREE:?}]\nshards = 2\n{options}\n{more}");
+        let text = format!("[server]\nlisten = [{address:?}]\nshards = 2\n{more}");
         std::fs::write(&file, text).unwrap();
         Watched::of(
             Command::new(env!("CARGO_BIN_EXE_tiderace")).args(["serve", "--config"]).arg(&file),
